@@ -1,0 +1,589 @@
+"""Everything the runtime says of itself, as frozen dataclasses that hold no live object.
+
+A record is built of str, int, float, bool, None, tuples and other records, so it can be saved, compared in a
+test or sent to a browser. Makers live in the other files of this room; views only draw what is written here.
+
+Three conventions join the records of one program to each other:
+
+* an **equation id** is an int, unique in one `Program` including its nested programs; `-1` means "none";
+* a **program index** is a position in `Report.programs`;
+* **times** are microseconds as float, **sizes** are bytes as int, and `None` means "not known", never zero.
+
+>>> t = Type("f32", (8, 4), spec=(("data",), ("model",)))
+>>> t.text
+'f32[8@data,4@model]'
+>>> Record.from_json(t.to_json()) == t
+True
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+SCHEMA = 1
+
+T = TypeVar("T")
+
+_classes: dict[str, type[Record]] = {}
+_defaults: dict[str, tuple[tuple[str, Any], ...]] = {}
+_text_form: list[Callable[[Record], str]] = []
+
+
+def set_text_form(form: Callable[[Record], str]) -> None:
+    """Install the function that gives every record its `repr`; `text.py` does so when imported."""
+    _text_form[:] = [form]
+
+
+class Record:
+    """Base of every record: `to_json`, `from_json`, a schema number, and the text form as `repr`."""
+
+    __slots__ = ()
+    schema: ClassVar[int] = SCHEMA
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dicts and lists; a field that equals its default is left out.
+
+        >>> Value("x", "f32[]", mean=float("nan")).to_json()
+        {'record': 'Value', 'name': 'x', 'type': 'f32[]', 'mean': {'float': 'nan'}, 'schema': 1}
+        """
+        return {**_encode(self), "schema": self.schema}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Any:
+        """Rebuild the record that `to_json` wrote.
+
+        Raises:
+            ValueError: not a record, or written by a newer schema.
+        """
+        if not isinstance(data, dict) or data.get("record") not in _classes:
+            raise ValueError(
+                f"expected a dict with 'record' set to one of {', '.join(sorted(_classes))}; "
+                f"given {str(data)[:80]!r}. Pass what Record.to_json() returned.")
+        if data.get("schema", SCHEMA) > SCHEMA:
+            raise ValueError(
+                f"this file has record schema {data['schema']}, this xlab reads up to {SCHEMA}; "
+                "upgrade xlab to open it.")
+        return _decode(data)
+
+    def replace(self, **changes: Any) -> Any:
+        """Return a copy with some fields changed."""
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    def __repr__(self) -> str:
+        if _text_form:
+            return _text_form[0](self)
+        return f"{type(self).__name__}({', '.join(f'{k}={getattr(self, k)!r}' for k, _ in _defaults[type(self).__name__])})"
+
+
+@dataclass_transform(frozen_default=True)
+def _record(cls: type[T]) -> type[T]:
+    made = dataclasses.dataclass(frozen=True, slots=True, repr=False)(cls)
+    _classes[cls.__name__] = made  # type: ignore[assignment]
+    _defaults[cls.__name__] = tuple((f.name, f.default) for f in dataclasses.fields(made))  # type: ignore[arg-type]
+    return made
+
+
+def _encode(value: Any) -> Any:
+    if value is None or value.__class__ in (str, int, bool):
+        return value
+    if isinstance(value, Record):
+        name = type(value).__name__
+        out: dict[str, Any] = {"record": name}
+        for field, default in _defaults[name]:
+            item = getattr(value, field)
+            if item is not default and (item.__class__ is not default.__class__ or item != default):
+                out[field] = _encode(item)
+        return out
+    if isinstance(value, tuple):
+        return [_encode(v) for v in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+    if isinstance(value, (str, int)):
+        return str(value) if isinstance(value, str) else int(value)
+    raise TypeError(
+        f"a record holds str, int, float, bool, None, tuples and records; given {type(value).__name__}. "
+        "Convert it (tuple(list), int(numpy integer), str(object)) where the record is made.")
+
+
+def _decode(data: Any) -> Any:
+    if isinstance(data, list):
+        return tuple(_decode(v) for v in data)
+    if isinstance(data, dict):
+        if "float" in data:
+            return float(data["float"])
+        names = dict(_defaults[data["record"]])
+        return _classes[data["record"]](**{k: _decode(v) for k, v in data.items() if k in names})
+    return data
+
+
+# ---------------------------------------------------------------------------------------------- where and what
+
+
+@_record
+class Source(Record):
+    """A place in the user's code: `line` counts from 1, columns from 0, `text` is the whole line."""
+
+    file: str
+    line: int
+    column: int = 0
+    end_column: int = 0
+    function: str = ""
+    text: str = ""
+
+
+@_record
+class Listing(Record):
+    """Consecutive source lines of one file; `lines[0]` is line number `first`. `name` is shown instead of `file`."""
+
+    file: str
+    first: int
+    lines: tuple[str, ...]
+    name: str = ""
+
+
+@_record
+class Type(Record):
+    """A value's type as known before running.
+
+    `spec` has one tuple of mesh axis names per dimension (`()` = not split), or is None when no sharding is
+    known. `varying` are manual axes along which the value differs, `unreduced` axes along which it is still a sum
+    of partial values. `label` replaces the computed text for types that are not arrays (tokens, references).
+    """
+
+    dtype: str
+    shape: tuple[int | str, ...] = ()
+    spec: tuple[tuple[str, ...], ...] | None = None
+    varying: tuple[str, ...] = ()
+    unreduced: tuple[str, ...] = ()
+    weak: bool = False
+    label: str = ""
+
+    @property
+    def text(self) -> str:
+        """`f32[8@data,4@model]`, with `{V:axis}` varying and `{U:axis}` unreduced axes."""
+        if self.label:
+            return self.label
+        spec = self.spec or ()
+        dims = []
+        for i, size in enumerate(self.shape):
+            axes = spec[i] if i < len(spec) else ()
+            dims.append(f"{size}@{'+'.join(axes)}" if axes else str(size))
+        marks = [f"{k}:{','.join(v)}" for k, v in (("V", self.varying), ("U", self.unreduced)) if v]
+        return f"{self.dtype}[{','.join(dims)}]" + (f"{{{' '.join(marks)}}}" if marks else "")
+
+
+@_record
+class MeshInfo(Record):
+    """A mesh. `device_ids` and `hosts` (process index per device) are flat, the last axis fastest."""
+
+    axis_names: tuple[str, ...]
+    axis_sizes: tuple[int, ...]
+    device_ids: tuple[int, ...] = ()
+    platform: str = "cpu"
+    hosts: tuple[int, ...] = ()
+    axis_types: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Number of devices."""
+        return math.prod(self.axis_sizes)
+
+    @property
+    def text(self) -> str:
+        """`data=4 model=2`."""
+        return " ".join(f"{n}={s}" for n, s in zip(self.axis_names, self.axis_sizes, strict=True))
+
+
+# ------------------------------------------------------------------------------------------------------ programs
+
+
+@_record
+class Variable(Record):
+    """A name in a program. `name` is unique in its program (`a`, `b`, …); `note` is the user's own name, if any."""
+
+    name: str
+    type: Type
+    note: str = ""
+
+
+@_record
+class Equation(Record):
+    """One application of a primitive.
+
+    `inputs` are variable names, or the text of literals (`1.0:f32[]`). `params` is their text without nested
+    programs, which are in `nested` with one label each in `nested_labels` (`body`, `branch 0`). `scope` is the
+    name stack joined by `/`. `text` is the equation's line in the jaxpr, without indentation. `axes` are the mesh axes of a
+    collective, None for anything else. `rule` names the rule that produced it (`jvp(sin)`), if known.
+    """
+
+    id: int
+    primitive: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[Variable, ...] = ()
+    params: str = ""
+    source: Source | None = None
+    scope: str = ""
+    nested: tuple[Program, ...] = ()
+    nested_labels: tuple[str, ...] = ()
+    text: str = ""
+    axes: tuple[str, ...] | None = None
+    rule: str | None = None
+
+
+@_record
+class Level(Record):
+    """One stage of a program as text, joined to equations.
+
+    `name` is `stablehlo`, `propagated`, `partitioned` or `optimized`. `links` are `(line number from 1, equation
+    ids)`, sorted, for the lines that come from an equation. `heat` are `(line number, measured microseconds)`.
+    """
+
+    name: str
+    text: str
+    links: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    heat: tuple[tuple[int, float], ...] = ()
+
+
+@_record
+class Program(Record):
+    """A traced program. `outputs` are variable names or literal text; `constants` are closed-over arrays.
+
+    `sources` and `levels` are filled on the outermost program only. `heat` are measured `(equation id, microseconds)`.
+    """
+
+    name: str
+    inputs: tuple[Variable, ...] = ()
+    outputs: tuple[str, ...] = ()
+    constants: tuple[Variable, ...] = ()
+    equations: tuple[Equation, ...] = ()
+    sources: tuple[Listing, ...] = ()
+    mesh: MeshInfo | None = None
+    levels: tuple[Level, ...] = ()
+    heat: tuple[tuple[int, float], ...] = ()
+
+    def walk(self) -> Iterator[tuple[Equation, int]]:
+        """Yield `(equation, depth)` in reading order, nested programs included.
+
+        >>> inner = Program("body", equations=(Equation(1, "sin"),))
+        >>> [(e.primitive, d) for e, d in Program("f", equations=(Equation(0, "jit", nested=(inner,)),)).walk()]
+        [('jit', 0), ('sin', 1)]
+        """
+        stack: list[tuple[Iterator[Equation], int]] = [(iter(self.equations), 0)]
+        while stack:
+            equations, depth = stack[-1]
+            for equation in equations:
+                yield equation, depth
+                if equation.nested:
+                    stack.extend((iter(p.equations), depth + 1) for p in reversed(equation.nested))
+                    break
+            else:
+                stack.pop()
+
+    @property
+    def counts(self) -> tuple[tuple[str, int], ...]:
+        """How often each primitive occurs, most frequent first, nested programs included."""
+        found = Counter(e.primitive for e, _ in self.walk())
+        return tuple(sorted(found.items(), key=lambda kv: (-kv[1], kv[0])))
+
+
+# ------------------------------------------------------------------------------------------- layouts and traffic
+
+
+@_record
+class Block(Record):
+    """What one device holds: `slices` is `(start, stop)` per dimension; equal slices have `copy` 0, 1, 2, …"""
+
+    device: int
+    slices: tuple[tuple[int, int], ...]
+    copy: int = 0
+
+
+@_record
+class Layout(Record):
+    """How an array lies on devices.
+
+    `blocks` has one entry per device in mesh order. `copies` says how many devices hold each piece. `role` is `argument`,
+    `output`, `intermediate` or empty. `why` are the steps that gave the value its sharding, earliest first. `equation`
+    is the one that made the value, `program` its index.
+    """
+
+    name: str
+    type: Type
+    mesh: MeshInfo | None = None
+    shard_shape: tuple[int, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    copies: int = 1
+    bytes_per_device: int = 0
+    bytes_total: int = 0
+    committed: bool = False
+    memory_kind: str = ""
+    role: str = ""
+    why: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    equation: int = -1
+    program: int = 0
+
+
+@_record
+class Transfer(Record):
+    """One collective: who sends how much to whom, and why.
+
+    Args:
+        kind: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `collective_permute`, …
+        reduction: `add`, `max`, …; empty when nothing is reduced.
+        axes: mesh axes it runs over; empty when the groups are not whole axes.
+        groups: device ids, one tuple per group.
+        pairs: `(source, target)` device ids of a permute.
+        bytes_in, bytes_out: per device, each time it runs.
+        times: how often it runs (loop trips multiplied), None = not known.
+        formula: the text of the prediction, numbers included.
+        origin: `user` (written in the program) or `partitioner` (added by the compiler).
+        call: what the user wrote, for origin `user` (`psum`).
+        reason: why the partitioner needed it, one sentence. `fix`: what would remove it.
+        operand: the type it moves, as text.
+        instruction: its name in the compiled module.
+        rounds: per round, `(source, target, bytes)` per message.
+    """
+
+    kind: str
+    reduction: str = ""
+    axes: tuple[str, ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
+    pairs: tuple[tuple[int, int], ...] = ()
+    bytes_in: int = 0
+    bytes_out: int = 0
+    times: int | None = None
+    predicted_us: float | None = None
+    formula: str = ""
+    measured_us: float | None = None
+    wait_us: float | None = None
+    origin: str = "user"
+    call: str = ""
+    reason: str = ""
+    fix: str = ""
+    operand: str = ""
+    instruction: str = ""
+    equation: int = -1
+    program: int = 0
+    source: Source | None = None
+    rounds: tuple[tuple[tuple[int, int, int], ...], ...] = ()
+    mesh: MeshInfo | None = None
+
+
+# ------------------------------------------------------------------------------------------------ time and memory
+
+
+@_record
+class Phase(Record):
+    """A stretch of time. `start_us` counts from the start of the recording; `parent` is an index in the same tuple, or -1.
+
+    `kind` is `trace`, `lower`, `compile`, `cache_hit`, `cache_miss`, `execute` or `transfer`. `cache` is `hit` or `miss`, with
+    `where` it was looked up (`memory`, `disk`) and the `reason` for a miss. `steady` marks a run that is not the first.
+    """
+
+    kind: str
+    function: str
+    start_us: float = 0.0
+    duration_us: float = 0.0
+    depth: int = 0
+    parent: int = -1
+    cache: str = ""
+    where: str = ""
+    reason: str = ""
+    steady: bool = False
+    error: str = ""
+
+
+@_record
+class Timing(Record):
+    """Cold and warm time of one function, never mixed: `warm_us` is the median of `runs` steady runs."""
+
+    function: str
+    cold_us: float | None = None
+    warm_us: float | None = None
+    spread_us: float | None = None
+    runs: int = 0
+
+
+@_record
+class Difference(Record):
+    """One part of a cache key that changed. `cause`: shape, dtype, weak type, structure, static value, sharding, …"""
+
+    cause: str
+    what: str = ""
+    was: str = ""
+    now: str = ""
+
+
+@_record
+class Compilation(Record):
+    """One compile in the ledger: the `nth` of its function, `reason` as a sentence, and the `fix` as code."""
+
+    function: str
+    nth: int = 1
+    duration_us: float = 0.0
+    reason: str = ""
+    fix: str = ""
+    differences: tuple[Difference, ...] = ()
+    source: Source | None = None
+
+
+@_record
+class Ledger(Record):
+    """Every compile of the session, oldest first."""
+
+    entries: tuple[Compilation, ...] = ()
+
+
+@_record
+class Buffer(Record):
+    """One logical buffer: alive from step `start` to step `end` of the schedule. `kind`: argument, output, temporary, constant."""
+
+    name: str
+    size: int
+    kind: str = "temporary"
+    start: int = 0
+    end: int = 0
+    instruction: str = ""
+    equation: int = -1
+    source: Source | None = None
+
+
+@_record
+class Memory(Record):
+    """Bytes per device of one compiled program. `donated` and `refused` are argument names; `refused` carry their reason."""
+
+    function: str = ""
+    arguments: int = 0
+    outputs: int = 0
+    temporaries: int = 0
+    aliased: int = 0
+    code: int = 0
+    peak: int = 0
+    peak_step: int = -1
+    buffers: tuple[Buffer, ...] = ()
+    donated: tuple[str, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    program: int = 0
+
+
+@_record
+class Pass(Record):
+    """One compiler pass: `changed` counts changed lines, `diff` is unified text, `stage` groups passes (`shardy`, `xla`)."""
+
+    name: str
+    stage: str = ""
+    changed: int = 0
+    duration_us: float | None = None
+    diff: str = ""
+
+
+# ------------------------------------------------------------------------------------------------------- stepping
+
+
+@_record
+class Shard(Record):
+    """One device's part of a value: statistics and `heat`, a small grid of cell means (rows of floats)."""
+
+    device: int
+    min: float | None = None
+    max: float | None = None
+    mean: float | None = None
+    nans: int = 0
+    infs: int = 0
+    heat: tuple[tuple[float, ...], ...] = ()
+
+
+@_record
+class Value(Record):
+    """A value summarised: `type` as text, statistics over finite entries, first entries, a histogram, per-device shards."""
+
+    name: str
+    type: str
+    min: float | None = None
+    max: float | None = None
+    mean: float | None = None
+    nans: int = 0
+    infs: int = 0
+    preview: tuple[float | int | bool | str, ...] = ()
+    histogram: tuple[int, ...] = ()
+    heat: tuple[tuple[float, ...], ...] = ()
+    shards: tuple[Shard, ...] = ()
+    note: str = ""
+
+
+@_record
+class Step(Record):
+    """One equation as executed. `index` counts steps from 0; `path` says where: `('jit train_step', 'scan 3/12')`.
+
+    `dead` are names whose last use this step was.
+    """
+
+    index: int
+    equation: int
+    inputs: tuple[Value, ...] = ()
+    outputs: tuple[Value, ...] = ()
+    path: tuple[str, ...] = ()
+    dead: tuple[str, ...] = ()
+    source: Source | None = None
+    text: str = ""
+
+
+@_record
+class Trace(Record):
+    """A recorded run of one program: its steps in order, for scrubbing. `total` may exceed `len(steps)` when cut."""
+
+    program: Program
+    inputs: tuple[Value, ...] = ()
+    steps: tuple[Step, ...] = ()
+    total: int = 0
+
+
+# --------------------------------------------------------------------------------------------------------- report
+
+
+@_record
+class Notice(Record):
+    """Something wrong or worth knowing. `severity` is `warning` or `error`; `tab` is the tab that shows it."""
+
+    severity: str
+    text: str
+    tab: str = "program"
+    fix: str = ""
+    equation: int = -1
+    program: int = 0
+    source: Source | None = None
+
+
+@_record
+class Failure(Record):
+    """The exception that ended a cell: class name, message, the user's line, and the short traceback."""
+
+    kind: str
+    message: str
+    source: Source | None = None
+    traceback: str = ""
+
+
+@_record
+class Report(Record):
+    """Everything one cell did. `title` is the function or cell name; `versions` are `(package, version)`."""
+
+    title: str
+    programs: tuple[Program, ...] = ()
+    layouts: tuple[Layout, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    timings: tuple[Timing, ...] = ()
+    memory: tuple[Memory, ...] = ()
+    passes: tuple[Pass, ...] = ()
+    ledger: Ledger | None = None
+    trace: Trace | None = None
+    mesh: MeshInfo | None = None
+    notices: tuple[Notice, ...] = ()
+    error: Failure | None = None
+    versions: tuple[tuple[str, str], ...] = ()
