@@ -1,0 +1,413 @@
+"""Options: one declaration per flag, environment variables, and context managers.
+
+Ground floor, standard library only. `config.<flag>` reads a flag; `config.update(name, value)` sets it for the
+process; the functions at the end (`enable_x64(True)`, ...) set it for a `with` block of one thread. Flags that
+change what tracing or lowering produces make up `config.trace_context()`, the key of every cache.
+
+Example:
+    >>> config.enable_x64
+    False
+    >>> with enable_x64(True):
+    ...     config.enable_x64
+    True
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+_PREFIX = "xlab_"
+_FOREIGN_PREFIX = "jax_"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One declared option. `kind` is bool, int, float, str, object, or a tuple of the allowed values."""
+
+    name: str
+    default: Any
+    kind: Any
+    doc: str
+    traced: bool = False
+
+    @property
+    def env(self) -> str:
+        return f"XLAB_{self.name.upper()}"
+
+    def check(self, value: Any) -> Any:
+        """Returns `value` in the flag's type, or says what the flag accepts."""
+        if self.kind is object or (value is None and self.default is None):
+            return value
+        if isinstance(self.kind, tuple):
+            if value in self.kind:
+                return value
+        elif self.kind is bool:
+            if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
+                return bool(value)
+        elif self.kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value)
+        elif isinstance(value, self.kind) and not isinstance(value, bool):
+            return value
+        raise ValueError(f"config.{self.name} accepts {self.accepted()}; got {value!r}.")
+
+    def accepted(self) -> str:
+        if isinstance(self.kind, tuple):
+            return "one of " + ", ".join(repr(v) for v in self.kind)
+        return f"a {self.kind.__name__}" + (" or None" if self.default is None else "")
+
+    def parse(self, text: str) -> Any:
+        """The value an environment variable's text stands for."""
+        lowered = text.strip().lower()
+        if lowered in ("none", "") and self.default is None:
+            return None
+        if self.kind is bool:
+            if lowered in ("1", "true", "yes", "on"):
+                return True
+            if lowered in ("0", "false", "no", "off", ""):
+                return False
+        elif isinstance(self.kind, tuple):
+            for choice in self.kind:
+                if str(choice).lower() == lowered:
+                    return choice
+        elif self.kind in (int, float):
+            try:
+                return self.kind(text)
+            except ValueError:
+                pass
+        else:
+            return text
+        raise ValueError(f"Environment variable {self.env} accepts {self.accepted()}; got {text!r}.")
+
+
+_PRECISIONS = (
+    None, "default", "high", "highest", "bfloat16", "tensorfloat32", "float32", "fastest", "bfloat16_3x",
+)  # fmt: skip
+
+FLAGS: dict[str, Flag] = {
+    flag.name: flag
+    for flag in (
+        Flag("enable_x64", False, bool, "Keep 64-bit types instead of narrowing them to 32 bits.", True),
+        Flag("disable_jit", False, bool, "Run jitted functions as plain Python.", True),
+        Flag("debug_nans", False, bool, "Raise where a NaN appears in a result.", True),
+        Flag("debug_infs", False, bool, "Raise where an infinity appears in a result.", True),
+        Flag("default_device", None, object, "Device for data that nothing else places.", True),
+        Flag("default_matmul_precision", None, _PRECISIONS, "Precision of products that name none.", True),
+        Flag("numpy_dtype_promotion", "standard", ("standard", "strict"), "Implicit dtype promotion.", True),
+        Flag("numpy_rank_promotion", "allow", ("allow", "warn", "raise"), "Implicit rank promotion.", True),
+        Flag("default_prng_impl", "threefry2x32", ("threefry2x32", "rbg", "unsafe_rbg"), "Key type.", True),
+        Flag("threefry_partitionable", True, bool, "Random bits that do not depend on sharding.", True),
+        Flag("enable_custom_prng", False, bool, "Make PRNGKey return typed keys.", True),
+        Flag("random_seed_offset", 0, int, "Added to every seed.", True),
+        Flag("debug_key_reuse", False, bool, "Check that no key is used twice.", True),
+        Flag("check_tracer_leaks", False, bool, "Raise when a tracer outlives its trace.", True),
+        Flag("check_jaxpr", False, bool, "Type-check every jaxpr made.", True),
+        Flag("check_vma", True, bool, "Track over which manual axes a value varies.", True),
+        Flag("auto_pcast", True, bool, "Insert pcast where operands vary over different axes.", True),
+        Flag("remove_size_one_mesh_axis_from_type", False, bool, "Drop mesh axes of size one in types.", True),
+        Flag("softmax_custom_jvp", True, bool, "Use the numerically careful softmax derivative.", True),
+        Flag("use_shardy_partitioner", True, bool, "Partition with Shardy.", True),
+        Flag("use_simplified_jaxpr_constants", False, bool, "Keep scalar constants inside jaxprs.", True),
+        Flag("hoist_constants_as_args", False, bool, "Pass large constants as hidden arguments.", True),
+        Flag("eager_constant_folding", False, bool, "Evaluate constant equations while tracing.", True),
+        Flag("eager_pmap", True, bool, "Run pmap eagerly under disable_jit.", True),
+        Flag("dynamic_shapes", False, bool, "Accepted for compatibility; shapes are static.", True),
+        Flag("no_execution", False, bool, "Raise instead of running anything.", True),
+        Flag("explain_cache_misses", False, bool, "Say why a function was traced or compiled again."),
+        Flag("log_compiles", False, bool, "Log each stage of each compilation as a warning."),
+        Flag("log_checkpoint_residuals", False, bool, "Log what checkpoint keeps."),
+        Flag("traceback_filtering", "auto", ("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto"),
+             "How much of the runtime a traceback shows."),
+        Flag("compilation_cache_dir", None, str, "Directory of the persistent cache."),
+        Flag("enable_compilation_cache", True, bool, "Use the persistent cache when a directory is set."),
+        Flag("persistent_cache_min_compile_time_secs", 1.0, float, "Shorter compilations are not stored."),
+        Flag("persistent_cache_min_entry_size_bytes", 0, int, "Smaller executables are not stored."),
+        Flag("raise_persistent_cache_errors", False, bool, "Raise instead of warning on cache errors."),
+        Flag("compilation_cache_max_size", -1, int, "Bytes the persistent cache may hold; -1 for any."),
+        Flag("dump_ir_to", "", str, "Directory that receives every lowered module."),
+        Flag("dump_ir_modes", "stablehlo", str, "What is dumped: stablehlo, jaxpr, eqn_count_pprof."),
+        Flag("cross_host_transfer_socket_address", "", str, "Address of the transfer server."),
+        Flag("cross_host_transport_addresses", "", str, "Addresses used for bulk transport."),
+        Flag("distributed_debug", False, bool, "Log placement decisions."),
+        Flag("platforms", None, str, "Platforms to try, in order; only cpu exists here."),
+        Flag("platform_name", None, str, "Older name of platforms."),
+        Flag("transfer_guard", "allow", ("allow", "log", "disallow", "log_explicit", "disallow_explicit"),
+             "What implicit transfers do."),
+        Flag("array_garbage_collection_guard", "allow", ("allow", "log", "fatal"), "Arrays in cycles."),
+        Flag("pmap_replica_mode", False, bool, "Run pmap as replicas.", True),
+        Flag("pmap_reshard_inputs", False, bool, "Let pmap move committed inputs.", True),
+        Flag("forward_trivial", False, bool, "Return arguments unchanged from trivial programs.", True),
+        Flag("num_cpu_devices", None, int, "Number of CPU devices; fixed once the first device is used."),
+        Flag("compile_records", 64, int, "How many compile records are kept for inspection."),
+    )
+}  # fmt: skip
+
+_TRACED = tuple(flag.name for flag in FLAGS.values() if flag.traced)
+
+
+class _Box:
+    """Holds one thread's cached trace context; emptied from any thread when a global value changes."""
+
+    __slots__ = ("__weakref__", "context", "local")
+
+    def __init__(self):
+        self.context = None
+        self.local = ()
+
+
+class Config(threading.local):
+    """The process's options. Global values are class attributes, so a thread's own value simply shadows them."""
+
+    _box = _Box()
+    _extras: dict[str, Any] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            object.__setattr__(self, name, value)
+        else:
+            raise AttributeError(f"Set options with config.update({name!r}, {value!r}).")
+
+    def update(self, name: str, value: Any) -> None:
+        """Sets a flag for the whole process.
+
+        Example:
+            >>> config.update("log_compiles", False)
+        """
+        flag = _flag(name)
+        value = flag.check(value)
+        for validate in _validators.get(flag.name, ()):
+            validate(value)
+        with _lock:
+            setattr(Config, flag.name, value)
+            if flag.traced:
+                for box in tuple(_boxes):
+                    box.context = None
+        if flag.traced:
+            _notify()
+
+    def read(self, name: str) -> Any:
+        """The flag's value in this thread; accepts prefixed names."""
+        return getattr(self, _flag(name).name)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Every flag and its value in this thread."""
+        return {name: getattr(self, name) for name in FLAGS}
+
+    def trace_context(self) -> tuple:
+        """Hashable values of everything that changes what tracing and lowering produce, for this thread."""
+        return self._box.context or self._rebuild()
+
+    def local_context(self) -> tuple:
+        """The part of `trace_context` that this thread alone has set; empty when it has set nothing."""
+        return self._box.local
+
+    def global_context(self) -> tuple:
+        """The part of `trace_context` that all threads share."""
+        return tuple(getattr(Config, name) for name in _TRACED)
+
+    def _rebuild(self) -> tuple:
+        box = self._box
+        extras = self._extras
+        values = [getattr(self, name) for name in _TRACED]
+        values += [extras.get(name) for name in _extra_names]
+        box.context = context = tuple(values)
+        return context
+
+    def set_local(self, name: str, value: Any) -> None:
+        """Sets a flag for this thread until `unset_local`; prefer the context managers."""
+        self.__dict__[name] = value
+        if FLAGS[name].traced:
+            self._local_changed()
+
+    def unset_local(self, name: str) -> None:
+        """Makes this thread follow the global value again."""
+        if self.__dict__.pop(name, _MISSING) is not _MISSING and FLAGS[name].traced:
+            self._local_changed()
+
+    def context_value(self, name: str) -> Any:
+        """This thread's extra context value (such as the current mesh), or None."""
+        return self._extras.get(name)
+
+    def set_context_value(self, name: str, value: Any) -> Any:
+        """Makes a hashable value part of this thread's trace context; returns the previous one."""
+        if name not in _extra_names:
+            with _lock:
+                if name not in _extra_names:
+                    _extra_names.append(name)
+                    for box in tuple(_boxes):
+                        box.context = None
+        own = self.__dict__.get("_extras")
+        if own is None:
+            own = self.__dict__["_extras"] = {}
+        previous = own.get(name)
+        if value is None:
+            own.pop(name, None)
+        else:
+            own[name] = value
+        self._local_changed()
+        return previous
+
+    def _local_changed(self) -> None:
+        own = self.__dict__
+        box = own.get("_box")
+        if box is None:
+            box = own["_box"] = _Box()
+            with _lock:
+                _boxes.add(box)
+        box.context = None
+        local = [(name, own[name]) for name in _TRACED if name in own]
+        extras = own.get("_extras")
+        if extras:
+            local += [(name, extras[name]) for name in _extra_names if name in extras]
+        box.local = tuple(local)
+        _notify()
+
+    def subscribe(self, fn: Callable[[], Any]) -> None:
+        """Calls `fn()`, in the thread concerned, after each change of the trace context."""
+        _subscribers.append(fn)
+
+    def add_validator(self, name: str, fn: Callable[[Any], Any]) -> None:
+        """Calls `fn(value)` before `name` is updated; it raises to refuse."""
+        _validators.setdefault(name, []).append(fn)
+
+
+_MISSING = object()
+_lock = threading.RLock()
+_boxes: weakref.WeakSet[_Box] = weakref.WeakSet([Config._box])
+_extra_names: list[str] = []
+_subscribers: list[Callable[[], Any]] = []
+_validators: dict[str, list[Callable[[Any], Any]]] = {}
+
+
+def _notify() -> None:
+    for fn in _subscribers:
+        fn()
+
+
+def _plain(name: str) -> str:
+    for prefix in (_PREFIX, _FOREIGN_PREFIX):
+        if name.startswith(prefix):
+            return name[len(prefix) :]
+    return name
+
+
+def _flag(name: str) -> Flag:
+    flag = FLAGS.get(_plain(name))
+    if flag is None:
+        raise AttributeError(_unknown(name))
+    return flag
+
+
+def _unknown(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(_plain(name), FLAGS, 3)
+    hint = f" Did you mean {' or '.join(near)}?" if near else " See xlab.config.FLAGS for the list."
+    return f"There is no option {name!r}.{hint}"
+
+
+def _load_environment() -> None:
+    for flag in FLAGS.values():
+        text = os.environ.get(flag.env)
+        setattr(Config, flag.name, flag.default if text is None else flag.check(flag.parse(text)))
+        # Properties rather than __getattr__, whose mere presence would double the cost of every read.
+        alias = property(operator.attrgetter(flag.name), doc=flag.doc)
+        for prefix in (_PREFIX, _FOREIGN_PREFIX):
+            setattr(Config, prefix + flag.name, alias)
+
+
+def cpu_device_count() -> int:
+    """How many CPU devices a new client gets: the option, else XLA_FLAGS, else 8 in notebooks and 1 in scripts."""
+    if config.num_cpu_devices is not None:
+        return config.num_cpu_devices
+    match = re.search(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    if match:
+        return int(match.group(1))
+    return 8 if in_notebook() else 1
+
+
+def in_notebook() -> bool:
+    """Whether the process is an IPython session or kernel."""
+    module = sys.modules.get("IPython")
+    get_ipython = getattr(module, "get_ipython", None)
+    return get_ipython is not None and get_ipython() is not None
+
+
+class flag_context:
+    """Sets one flag for a `with` block of the current thread, or for the calls of a decorated function."""
+
+    __slots__ = ("_name", "_previous", "_value")
+
+    def __init__(self, name: str, value: Any):
+        flag = _flag(name)
+        self._name = flag.name
+        self._value = flag.check(value)
+        self._previous: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._previous.append(config.__dict__.get(self._name, _MISSING))
+        config.set_local(self._name, self._value)
+
+    def __exit__(self, *exc_info: object) -> None:
+        previous = self._previous.pop()
+        if previous is _MISSING:
+            config.unset_local(self._name)
+        else:
+            config.set_local(self._name, previous)
+
+    def __call__(self, fun: Callable) -> Callable:
+        @wraps(fun)
+        def wrapped(*args, **kwargs):
+            with flag_context(self._name, self._value):
+                return fun(*args, **kwargs)
+
+        return wrapped
+
+
+def _scoped(name: str, *default: Any) -> Callable[..., flag_context]:
+    if default:
+
+        def scope(new_val=default[0]):
+            return flag_context(name, new_val)
+
+    else:
+
+        def scope(new_val):
+            return flag_context(name, new_val)
+
+    scope.__name__ = scope.__qualname__ = name
+    scope.__doc__ = f"Context manager: {FLAGS[name].doc}"
+    return scope
+
+
+_load_environment()
+config = Config()
+
+enable_x64 = _scoped("enable_x64", True)
+debug_nans = _scoped("debug_nans", True)
+debug_infs = _scoped("debug_infs", True)
+debug_key_reuse = _scoped("debug_key_reuse", True)
+disable_jit = _scoped("disable_jit", True)
+log_compiles = _scoped("log_compiles", True)
+explain_cache_misses = _scoped("explain_cache_misses", True)
+check_tracer_leaks = _scoped("check_tracer_leaks", True)
+checking_leaks = check_tracer_leaks
+no_execution = _scoped("no_execution", True)
+eager_constant_folding = _scoped("eager_constant_folding", True)
+enable_custom_prng = _scoped("enable_custom_prng", True)
+threefry_partitionable = _scoped("threefry_partitionable", True)
+default_device = _scoped("default_device")
+default_matmul_precision = _scoped("default_matmul_precision")
+default_prng_impl = _scoped("default_prng_impl")
+numpy_dtype_promotion = _scoped("numpy_dtype_promotion")
+numpy_rank_promotion = _scoped("numpy_rank_promotion")
+transfer_guard = _scoped("transfer_guard")

@@ -1,0 +1,180 @@
+"""Error classes: what went wrong, why, and what to try. Each docstring explains the mistake.
+
+Ground floor, standard library only. Every class derives from the builtin a user would catch and
+from `XlabError`, so `except xlab.errors.XlabError` catches everything the runtime diagnoses itself.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConcretizationTypeError",
+    "IncompatibleDevices",
+    "InconclusiveDimensionOperation",
+    "IndivisibleError",
+    "InvalidInputException",
+    "JAXIndexError",
+    "JAXTypeError",
+    "JaxprTypeError",
+    "KeyReuseError",
+    "LeakedTracerError",
+    "MissingRule",
+    "NonConcreteBooleanIndexError",
+    "ShardingTypeError",
+    "TracerArrayConversionError",
+    "TracerBoolConversionError",
+    "TracerIntegerConversionError",
+    "UnexpectedTracerError",
+    "UnsupportedVersionError",
+    "XlabError",
+    "XlabIndexError",
+    "XlabTypeError",
+]
+
+
+class XlabError(Exception):
+    """Mixin of every error the runtime raises on purpose."""
+
+
+class XlabTypeError(XlabError, TypeError):
+    """Base of the type errors raised while tracing."""
+
+
+class XlabIndexError(XlabError, IndexError):
+    """Base of the index errors raised while tracing."""
+
+
+JAXTypeError = XlabTypeError
+JAXIndexError = XlabIndexError
+
+
+class ConcretizationTypeError(XlabTypeError):
+    """A traced value was used where its number is needed while tracing.
+
+    Inside `jit`, `grad`, `vmap` or `scan` an argument is a *tracer*: its shape and dtype are known, its
+    value is not. Mistake::
+
+        @xlab.jit
+        def f(x, n):
+            return jnp.zeros(n) + x          # the shape needs the value of n
+
+    Fix: make the argument static (`jit(f, static_argnums=1)`), compute the size from `x.shape`, or move
+    the decision out of the transformed function.
+    """
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """A traced value was used in `if`, `while`, `and`, `or`, `not` or `bool(...)`.
+
+    Fix: `jnp.where(c, a, b)` to choose between values, `lax.cond` to choose between computations,
+    `lax.while_loop` or `lax.fori_loop` to repeat, or mark the argument static.
+    """
+
+
+class TracerArrayConversionError(XlabTypeError):
+    """A traced value was handed to NumPy, which needs numbers.
+
+    Fix: use the function of the same name in `xlab.numpy`; for code that must run in NumPy use
+    `xlab.pure_callback`; index NumPy arrays with traced integers after `jnp.asarray(array)`.
+    """
+
+
+class TracerIntegerConversionError(XlabTypeError):
+    """A traced value was used as a Python integer: a list index, `range(n)`, a shape.
+
+    Fix: index an array made with `jnp.asarray`, loop with `lax.fori_loop`, or mark the argument static.
+    """
+
+
+class UnexpectedTracerError(XlabTypeError):
+    """A tracer outlived its trace: it was stored outside the function and used later.
+
+    Mistake::
+
+        seen = []
+
+        @xlab.jit
+        def f(x):
+            seen.append(x + 1)               # leaks
+            return x
+
+    Fix: return the value from the function instead of storing it. `with xlab.check_tracer_leaks():` finds
+    the place where a tracer escapes.
+    """
+
+
+class LeakedTracerError(XlabError):
+    """`check_tracer_leaks` found tracers still referenced after their trace ended.
+
+    Fix: look at the referrers named in the message; return the value instead of storing it.
+    """
+
+
+class NonConcreteBooleanIndexError(XlabIndexError):
+    """An array was indexed with a traced boolean mask, so the result's shape would depend on values.
+
+    Fix: `jnp.where(mask, x, fill)`, or `jnp.nonzero(mask, size=n)` and integer indexing.
+    """
+
+
+class InconclusiveDimensionOperation(XlabError):
+    """A comparison of symbolic dimensions has no answer that holds for every value.
+
+    Fix: add a constraint when the symbolic shape is made, or compare other quantities.
+    """
+
+
+class KeyReuseError(XlabError, RuntimeError):
+    """A random key was used twice, so two draws would be equal.
+
+    Fix: `key, subkey = xlab.random.split(key)` and use each key once.
+    """
+
+
+class MissingRule(XlabError, NotImplementedError):
+    """An interpreter met a primitive for which it has no rule.
+
+    The message names the primitive, the table, the line of the user's code and the file where such a rule goes.
+    """
+
+
+class JaxprTypeError(XlabTypeError):
+    """A jaxpr is not well formed: a variable is undefined, defined twice, or has another type than its use."""
+
+
+class ShardingTypeError(XlabTypeError):
+    """The shardings carried by the types of an operation's operands do not fit together.
+
+    Fix: bring the operands to one sharding with `reshard(x, P(...))`, or say how the result is to be sharded
+    with `out_sharding=`.
+    """
+
+
+class InvalidInputException(XlabTypeError):
+    """A value that is neither an array, nor a number, nor a registered container reached the runtime.
+
+    Fix: convert it to an array, register its class (`xlab.tree_util.register_pytree_node_class`), or make the
+    argument static.
+    """
+
+
+class IndivisibleError(XlabError, ValueError):
+    """A sharding would cut an array dimension into unequal parts.
+
+    Fix: choose a mesh axis that divides the dimension, pad the array, or leave the dimension unsharded (`None`).
+    """
+
+
+class IncompatibleDevices(XlabError, ValueError):
+    """Arguments of one computation live on different sets of devices, or in another device order.
+
+    Fix: move them to one mesh with `xlab.device_put(x, sharding)`, or leave small ones uncommitted.
+    """
+
+
+class UnsupportedVersionError(XlabError, ImportError):
+    """The installed jaxlib is outside the range this release was written for.
+
+    Fix: install the version named in the message into the environment of the running kernel.
+    """
+
+

@@ -1,0 +1,138 @@
+"""Spans and listeners: how the runtime tells what it is doing.
+
+Ground floor, standard library only. With no listener a span costs one truth test. Durations come from
+`clock`, which tests replace.
+
+Example:
+    >>> seen = []
+    >>> add(seen.append)
+    >>> with span("lower", name="f") as attrs:
+    ...     attrs["lines"] = 3
+    >>> remove(seen.append)
+    >>> seen[0].kind, seen[0].attrs
+    ('lower', {'name': 'f', 'lines': 3})
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+KINDS = ("trace", "lower", "compile", "cache_hit", "cache_miss", "execute", "transfer")
+
+clock: Callable[[], int] = time.perf_counter_ns
+"""Nanoseconds now; replaceable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing the runtime did. `error` is the exception that ended it, `depth` counts enclosing spans."""
+
+    kind: str
+    start_ns: int
+    end_ns: int
+    attrs: dict[str, Any]
+    thread: int
+    depth: int
+    error: BaseException | None = None
+
+    @property
+    def duration_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+Listener = Callable[[Event], Any]
+
+listeners: list[Listener] = []
+"""Functions called with each finished event. Replaced as a whole, never mutated while being read."""
+
+_depth = threading.local()
+_lock = threading.Lock()
+
+
+def add(listener: Listener) -> None:
+    """Calls `listener(event)` for every event from now on."""
+    with _lock:
+        listeners[:] = [*listeners, listener]
+
+
+def remove(listener: Listener) -> None:
+    """Stops calling `listener`; unknown listeners are ignored."""
+    with _lock:
+        listeners[:] = [seen for seen in listeners if seen != listener]
+
+
+def span(kind: str, **attrs: Any):
+    """Context manager around one piece of work; yields the event's attributes, which may be added to."""
+    if not listeners:
+        return _OFF
+    return _Span(kind, attrs)
+
+
+def emit(kind: str, **attrs: Any) -> None:
+    """Tells listeners of something that takes no time."""
+    if not listeners:
+        return
+    now = clock()
+    _send(Event(_checked(kind), now, now, attrs, threading.get_ident(), getattr(_depth, "now", 0)))
+
+
+class _Sink(dict):
+    """The attributes of a span nobody listens to: forgets what is stored."""
+
+    def __setitem__(self, key, value):
+        pass
+
+    def update(self, *args, **kwargs):
+        pass
+
+    def setdefault(self, key, default=None):
+        return default
+
+
+class _Off:
+    __slots__ = ()
+
+    def __enter__(self):
+        return _SINK
+
+    def __exit__(self, *exc_info):
+        return False
+
+
+_SINK = _Sink()
+_OFF = _Off()
+
+
+class _Span:
+    __slots__ = ("attrs", "depth", "kind", "start")
+
+    def __init__(self, kind: str, attrs: dict[str, Any]):
+        self.kind = _checked(kind)
+        self.attrs = attrs
+
+    def __enter__(self):
+        self.depth = getattr(_depth, "now", 0)
+        _depth.now = self.depth + 1
+        self.start = clock()
+        return self.attrs
+
+    def __exit__(self, exc_type, exc, tb):
+        end = clock()
+        _depth.now = self.depth
+        _send(Event(self.kind, self.start, end, self.attrs, threading.get_ident(), self.depth, exc))
+        return False
+
+
+def _checked(kind: str) -> str:
+    if kind not in KINDS:
+        raise ValueError(f"Unknown event kind {kind!r}; the kinds are {', '.join(KINDS)}.")
+    return kind
+
+
+def _send(event: Event) -> None:
+    for listener in tuple(listeners):
+        listener(event)
