@@ -1,0 +1,149 @@
+"""Fixtures shared by all tests, and the order they run in: quick ones first, browsers last."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+os.environ.setdefault("XLAB_NUM_CPU_DEVICES", "8")   # before the first import of xlab
+
+try:
+    import hypothesis
+except ImportError:
+    hypothesis = None
+else:
+    # One fixed sequence of examples, none remembered between runs, no deadline on a shared machine.
+    hypothesis.settings.register_profile(
+        "xlab", derandomize=True, deadline=None, database=None, max_examples=50, print_blob=False)
+    hypothesis.settings.load_profile("xlab")
+
+_LATER = {"reference": 1, "slow": 2, "notebook": 3, "browser": 4}
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def in_ci() -> bool:
+    """Whether this run must not skip what a clean machine can be given."""
+    return os.environ.get("CI", "").lower() in ("1", "true", "yes")
+
+
+def pytest_collection_modifyitems(items):
+    """The shortest tour first, marked tests by what they cost; otherwise the order of the files."""
+
+    def cost(item):
+        late = max((_LATER[m.name] for m in item.iter_markers() if m.name in _LATER), default=0)
+        return late, item.path.name != "test_tiny.py"
+
+    items.sort(key=cost)
+    for item in items:
+        if item.get_closest_marker("browser") is not None:
+            item.add_marker(pytest.mark.xdist_group("browser"))   # one Chromium, not one a worker
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A fake `events.clock`: every reading is one millisecond later; `clock.advance(s)` waits."""
+    from xlab import events
+
+    fake = FakeClock()
+    monkeypatch.setattr(events, "clock", fake)
+    return fake
+
+
+class FakeClock:
+    """Counts milliseconds instead of measuring them; returns seconds, as `time.perf_counter` does."""
+
+    def __init__(self, tick: float = 0.001):
+        self.now, self.tick = 0.0, tick
+
+    def __call__(self) -> float:
+        self.now = round(self.now + self.tick, 9)
+        return self.now
+
+    def advance(self, seconds: float):
+        """Lets `seconds` pass before the next reading."""
+        self.now = round(self.now + seconds, 9)
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    """A real IPython shell in this process, with an empty namespace and a home of its own."""
+    interactiveshell = pytest.importorskip("IPython.core.interactiveshell")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    interactiveshell.InteractiveShell.clear_instance()
+    made = interactiveshell.InteractiveShell.instance()
+    made.history_manager.enabled = False
+    made.colors = "nocolor"
+    try:
+        yield made
+    finally:
+        if "xlab" in made.extension_manager.loaded:
+            made.extension_manager.unload_extension("xlab")
+        made.reset(new_session=False)
+        made.history_manager.end_session()
+        interactiveshell.InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def mesh():
+    """A mesh of eight devices: 4 along `data`, 2 along `model`."""
+    import xlab
+
+    return xlab.make_mesh((4, 2), ("data", "model"))
+
+
+@pytest.fixture(scope="session")
+def oracle(request):
+    """The reference implementation in a process of its own; see `tests/reference`."""
+    from tests.reference.oracle import Oracle, unavailable
+
+    reason = unavailable()
+    if reason:
+        pytest.skip(reason)
+    cache = getattr(request.config, "cache", None)
+    process = Oracle(cache=cache.mkdir("reference") if cache is not None else None)
+    yield process
+    process.close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of a Chromium. Without one the test is skipped, and fails when CI=true."""
+    named = os.environ.get("XLAB_CHROMIUM")
+    found = next(filter(None, map(shutil.which, [named] if named else _BROWSERS)), None)
+    if found is None:
+        missing(f"no browser: {named} is not there" if named else
+                f"no browser: none of {', '.join(_BROWSERS)} is on the path (Debian: apt install chromium)")
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser(chromium):
+    """A headless Chromium driven by playwright, shared by the session."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("playwright is not installed (pip install 'xlab[test]')")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A new page, 1280 by 900, in which an uncaught error of the page fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    opened = context.new_page()
+    errors: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    context.close()
+    assert not errors, f"uncaught errors in the page: {errors}"
+
+
+def missing(reason: str):
+    """Skips the test for want of something, or fails it where CI promised to bring it."""
+    (pytest.fail if in_ci() else pytest.skip)(reason)
