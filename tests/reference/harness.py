@@ -1,0 +1,53 @@
+"""What a test file uses: `cases` to parametrise, `check` against the reference, `check_law` without it."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+import pytest
+
+from tests.reference import laws
+from tests.reference.compare import differences
+from tests.reference.oracle import Oracle
+from tests.reference.run import run
+from tests.reference.sample import Case, Namespaces, load, namespaces
+
+
+def cases(table: str):
+    """Parametrises a test with `case` and marks it `reference`: every sample under every transformation."""
+    found = load(table)
+    parametrise = pytest.mark.parametrize("case", found, ids=[case.id for case in found])
+    return lambda test: pytest.mark.reference(parametrise(test))
+
+
+def law_cases(table: str):
+    """Parametrises a test with the cases whose transformation has a law (`jit`, `vmap`, `grad`)."""
+    found = [case for case in load(table) if case.transform in laws.LAWS
+             and case.sample.error is None and not case.sample.x64]
+    return pytest.mark.parametrize("case", found, ids=[case.id for case in found])
+
+
+def check(case: Case, oracle: Oracle):
+    """Runs the case on both sides and fails with every difference."""
+    oracle.ask(case)
+    ours = run(case, subject())
+    theirs = oracle.answer()
+    report(case, "differs from the reference", differences(case.sample, ours, theirs))
+
+
+def check_law(case: Case):
+    """Runs the law of the case's transformation."""
+    report(case, "breaks a law", laws.law(case, subject()))
+
+
+def report(case: Case, headline: str, found: list[str]):
+    __tracebackhide__ = True
+    if found:
+        pytest.fail(f"{case.sample.name} [{case.transform}] {headline}:\n  " + "\n  ".join(found), pytrace=False)
+
+
+@cache
+def subject() -> Namespaces:
+    """The side under test. `XLAB_TEST_SUBJECT=jax` checks the tables themselves: nothing may differ then."""
+    return namespaces(os.environ.get("XLAB_TEST_SUBJECT", "xlab"))

@@ -1,0 +1,36 @@
+"""The second process: reads cases from standard input, writes outcomes to standard output.
+
+A request is one line of JSON, `{"table": ..., "sample": ..., "transform": ...}`; an answer is its length as
+eight bytes and a pickled `Outcome`. Started as `python -m tests.reference.worker NAMESPACE`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import struct
+import sys
+
+from tests.reference.run import run
+from tests.reference.sample import load, namespaces
+
+
+def main(name: str):
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)               # what samples print must not get between the answers
+    n = namespaces(name)
+    tables: dict[str, dict] = {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        table = request["table"]
+        if table not in tables:
+            tables[table] = {(c.sample.name, c.transform): c for c in load(table)}
+        outcome = run(tables[table][request["sample"], request["transform"]], n)
+        data = pickle.dumps(outcome)
+        answers.write(struct.pack(">Q", len(data)) + data)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
