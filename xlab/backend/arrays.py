@@ -1,0 +1,192 @@
+"""Device buffers: putting host data on devices, reading it back, assembling arrays from shards.
+
+Nothing here checks that an array fits a program: the dispatcher does, on the slow path. What is checked is what would
+otherwise read foreign memory: the dtype of host data.
+
+Arrays are of the native class `ArrayImpl`; `install_methods` gives it its Python methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xlab.backend import shared
+from xlab.backend.native import _jax
+from xlab.backend.shardings import owner_of
+
+ArrayImpl = _jax.ArrayImpl
+Array = _jax.Array
+ResultHandler = _jax.ResultHandler
+
+_put = _jax.batched_device_put
+_ZERO_COPY = _jax.HostBufferSemantics.ZERO_COPY
+_COPY_NOW = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+_REUSE = _jax.ArrayCopySemantics.REUSE_INPUT
+_ALWAYS_COPY = _jax.ArrayCopySemantics.ALWAYS_COPY
+_DONATE = _jax.ArrayCopySemantics.DONATE_INPUT
+_SHARDS = "_xlab_shards"
+
+
+def install_methods(mapping: Mapping[str, Any], is_ours: Callable[[Any], bool]) -> None:
+    """Sets methods and properties of arrays; `is_ours(array)` tells our arrays from the reference's."""
+    shared.install(ArrayImpl, mapping, is_ours)
+
+
+def put(shards: Sequence[Any], aval: Any, sharding: Any, devices: Sequence[Any], committed: bool = True,
+        copy: bool = False, *, owned: bool = False) -> ArrayImpl:  # fmt: skip
+    """An array from one host array per addressable device.
+
+    Later changes to the host arrays never reach the result.
+
+    Args:
+        shards: NumPy arrays (or arrays already on the device in question) of the aval's dtype.
+        aval: type of the whole array; it becomes the result's `aval`.
+        sharding: one of our sharding objects; its `native` form is stored.
+        devices: where each shard goes, in the sharding's device order.
+        committed: whether the user chose this placement.
+        copy: never reuse the buffers of shards that are device arrays.
+        owned: the caller gives the host arrays away, so their memory may become the device's.
+    """
+    dtype = aval.dtype
+    for shard in shards:
+        if getattr(shard, "dtype", dtype) != dtype:
+            raise TypeError(f"A shard of dtype {shard.dtype} cannot become part of an array of dtype {dtype}.")
+    if len(shards) == 1:
+        if copy and type(shards[0]) is ArrayImpl:
+            return copy_to_devices(shards[0], aval, sharding, devices, committed, copy=True)
+        semantics = _ZERO_COPY if owned else _COPY_NOW
+        return _put(aval, sharding.native, shards, devices, committed, False, semantics, True)
+    if not owned:
+        shards = _own_copies(shards)
+    return _put(aval, sharding.native, shards, devices, committed, False, _ZERO_COPY, True)
+
+
+def _own_copies(shards: Sequence[Any]) -> list[Any]:
+    # Copying semantics are not available for several devices at once. One copy serves equal shards: buffers that
+    # alias host memory are never written by programs.
+    made: dict[int, Any] = {}
+    out = []
+    for shard in shards:
+        if isinstance(shard, np.ndarray):
+            key = id(shard)
+            copy = made.get(key)
+            if copy is None:
+                copy = made[key] = np.array(shard, order="C", copy=True)
+            shard = copy
+        out.append(shard)
+    return out
+
+
+def to_numpy(arr: ArrayImpl) -> np.ndarray:
+    """The values of a one-device array, read-only and without a copy where possible; raises what the
+    computation that makes it raised."""
+    return arr._single_device_array_to_np_array_did_copy()[0]
+
+
+def copy_to_host_async(arr: ArrayImpl) -> None:
+    """Starts reading so that a later `to_numpy` waits less."""
+    for shard in arr._arrays:
+        shard._copy_single_device_array_to_host_async()
+
+
+def _default_shard_aval(aval: Any, shape: tuple[int, ...]) -> Any:
+    return aval.update(shape=shape, sharding=None)
+
+
+_make_single: Callable[[Any, str | None], Any] | None = None
+_shard_aval: Callable[[Any, tuple[int, ...]], Any] = _default_shard_aval
+
+
+def set_shard_makers(single: Callable[[Any, str | None], Any] | None = None,
+                     aval: Callable[[Any, tuple[int, ...]], Any] | None = None) -> None:  # fmt: skip
+    """Upper rooms say how the sharding and the type of one shard are made."""
+    global _make_single, _shard_aval
+    _make_single = single or _make_single
+    _shard_aval = aval or _shard_aval
+
+
+def shards(arr: ArrayImpl) -> list[ArrayImpl]:
+    """The array's parts in device order, each a one-device array of ours."""
+    known = arr.__dict__.get(_SHARDS)
+    if known is not None:
+        return known
+    native = arr._sharding
+    parts = arr._arrays
+    if _make_single is None:
+        raise RuntimeError("shards() needs xlab.sharding to be imported first.")
+    aval = arr.aval
+    shape = owner_of(native).shard_shape(aval.shape)
+    shard_aval = _shard_aval(aval, shape)
+    kind = native.memory_kind
+    devices = native._internal_device_list.addressable_device_list
+    out = [
+        part._rewrap_with_aval_and_sharding(shard_aval, _make_single(device, kind).native)
+        for part, device in zip(parts, devices, strict=True)
+    ]
+    setattr(arr, _SHARDS, out)
+    return out
+
+
+def forget_shards(arr: ArrayImpl) -> None:
+    """Drops the cached parts, as when the array is deleted."""
+    arr.__dict__.pop(_SHARDS, None)
+
+
+def from_shards(aval: Any, sharding: Any, arrays: Sequence[ArrayImpl], committed: bool = True) -> ArrayImpl:
+    """One array from one-device arrays in the sharding's device order; nothing is copied."""
+    return ArrayImpl(aval, sharding.native, list(arrays), committed, _skip_checks=True)
+
+
+def copy_to_devices(arr: ArrayImpl, aval: Any, sharding: Any, devices: Sequence[Any], committed: bool = True, *,
+                    copy: bool = False, donate: bool = False) -> ArrayImpl:  # fmt: skip
+    """The same shards on other devices or in another memory, one for one."""
+    semantics = _ALWAYS_COPY if copy else _DONATE if donate else _REUSE
+    native = sharding.native
+    targets = native._internal_device_list
+    if targets is None or len(targets) != len(devices):
+        targets = _jax.DeviceList(tuple(devices))
+    moved = _jax.batched_copy_array_to_devices_with_sharding([arr], [targets], [native], [semantics])[0]
+    return rewrap(moved, aval, sharding, committed)
+
+
+def rewrap(arr: ArrayImpl, aval: Any, sharding: Any, committed: bool = True) -> ArrayImpl:
+    """The same buffers under another type, sharding or commitment."""
+    return ArrayImpl(aval, sharding.native, [arr], committed, _skip_checks=True)
+
+
+def result_handler(aval: Any, sharding: Any, committed: bool = True) -> ResultHandler:
+    """Makes an array of an executable's output buffers; build one per output and keep it."""
+    return _jax.array_result_handler(aval, sharding.native, committed, True)
+
+
+def execute(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any]) -> list[Any]:
+    """Runs an executable; arguments must already have its types, layouts and shardings."""
+    return exe.execute_sharded(flat_args).consume_with_handlers(handlers)
+
+
+def execute_with_tokens(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any]) -> tuple[list[Any], Any]:
+    """As `execute`; also gives the token that says when the run has ended on each device."""
+    results = exe.execute_sharded(flat_args, with_tokens=True)
+    out = results.consume_with_handlers(handlers)
+    return out, results.consume_token()
+
+
+def block_until_ready(arrays: Sequence[ArrayImpl]) -> None:
+    """Waits for all of them, raising the first error."""
+    _jax.batched_block_until_ready(list(arrays))
+
+
+def to_dlpack(arr: ArrayImpl) -> Any:
+    """A DLPack capsule that shares the buffer of a one-device array."""
+    return _jax.buffer_to_dlpack_managed_tensor(arr)
+
+
+def from_dlpack(capsule: Any, device: Any, make_aval: Callable[[tuple[int, ...], np.dtype], Any],
+                sharding: Any) -> ArrayImpl:  # fmt: skip
+    """An array that shares the capsule's buffer; its type is `make_aval(shape, dtype)`."""
+    raw = _jax.dlpack_managed_tensor_to_buffer(capsule, device, None, None)
+    host = to_numpy(raw)
+    return raw._rewrap_with_aval_and_sharding(make_aval(host.shape, host.dtype), sharding.native)

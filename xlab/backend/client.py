@@ -1,0 +1,175 @@
+"""The CPU client and its devices, made when first needed.
+
+Example:
+    >>> devices()[0].platform
+    'cpu'
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xlab.backend.native import _jax
+from xlab.config import config, cpu_device_count
+
+Device = _jax.Device
+DeviceList = _jax.DeviceList
+PLATFORM = "cpu"
+
+_lock = threading.Lock()
+_client: Any = None
+_devices: tuple[Device, ...] = ()
+_started_with = 0
+
+
+def client() -> Any:
+    """The process's client; the first call starts it with the configured number of devices."""
+    return _client if _client is not None else _start()
+
+
+def started() -> bool:
+    """Whether the client exists, which fixes the number of devices."""
+    return _client is not None
+
+
+def _start(make: Callable[..., Any] | None = None) -> Any:
+    global _client, _devices, _started_with
+    with _lock:
+        if _client is None:
+            count = cpu_device_count()
+            if count < 1:
+                raise ValueError(f"config.num_cpu_devices must be at least 1; got {count}.")
+            made = (make or _jax.get_tfrt_cpu_client)(num_devices=count)
+            _devices, _started_with = tuple(made.devices()), count
+            _client = made
+    return _client
+
+
+def use_client(make: Callable[..., Any]) -> Any:
+    """Starts the process's client with `make(num_devices=...)`, for several processes working together."""
+    if _client is not None:
+        raise RuntimeError(
+            "The devices are already in use, so the process can no longer join others. Call "
+            "xlab.distributed.initialize() before anything that touches a device."
+        )
+    return _start(make)
+
+
+def _check_platform(platform: Any) -> None:
+    if platform is None or platform == PLATFORM or not isinstance(platform, str):
+        return
+    raise RuntimeError(
+        f"Unknown backend: {platform!r} requested, but the only platform present is {PLATFORM!r}. "
+        "Use xlab.devices() and set config.num_cpu_devices for more of them."
+    )
+
+
+def devices(platform: str | None = None) -> list[Device]:
+    """All devices of all processes, in order of their ids."""
+    _check_platform(platform)
+    client()
+    return list(_devices)
+
+
+def device_tuple() -> tuple[Device, ...]:
+    """The same as `devices()`, as the one cached tuple."""
+    client()
+    return _devices
+
+
+def local_devices(process_index: int | None = None, platform: str | None = None) -> list[Device]:
+    """The devices of one process, by default this one."""
+    _check_platform(platform)
+    mine = client().process_index() if process_index is None else process_index
+    if not 0 <= mine < process_count():
+        raise ValueError(f"There is no process {mine}; the processes are 0 to {process_count() - 1}.")
+    return [d for d in _devices if d.process_index == mine]
+
+
+def device_count(platform: str | None = None) -> int:
+    """Number of devices of all processes."""
+    _check_platform(platform)
+    client()
+    return len(_devices)
+
+
+def local_device_count(platform: str | None = None) -> int:
+    """Number of devices of this process."""
+    return len(local_devices(platform=platform))
+
+
+def default_backend() -> str:
+    """The platform computations run on by default."""
+    return PLATFORM
+
+
+def process_index(platform: str | None = None) -> int:
+    """This process's number among those working together."""
+    _check_platform(platform)
+    return client().process_index()
+
+
+def process_count(platform: str | None = None) -> int:
+    """How many processes work together."""
+    _check_platform(platform)
+    client()
+    return max(d.process_index for d in _devices) + 1
+
+
+def process_indices(platform: str | None = None) -> list[int]:
+    """The numbers of all processes."""
+    return list(range(process_count(platform)))
+
+
+def default_device() -> Device:
+    """Where data goes that nothing else places: `config.default_device`, else the first local device."""
+    chosen = config.default_device
+    if chosen is None:
+        if _client is None:
+            client()
+        return _devices[0] if _devices[0].process_index == _client.process_index() else local_devices()[0]
+    if isinstance(chosen, Device):
+        return chosen
+    if isinstance(chosen, str):
+        return local_devices(platform=chosen)[0]
+    found: Sequence[Device] = getattr(chosen, "_device_assignment", ())
+    if len(found) == 1:
+        return found[0]
+    raise TypeError(f"config.default_device must be a device or a platform name; got {chosen!r}.")
+
+
+def platform_version() -> str:
+    """The client's own description of its version."""
+    return client().platform_version
+
+
+def memory_kinds(device: Device) -> tuple[str, ...]:
+    """Kinds of memory the device can address, the default one first."""
+    default = device.default_memory().kind
+    return (default, *(m.kind for m in device.addressable_memories() if m.kind != default))
+
+
+def default_memory_kind(device: Device) -> str:
+    """The kind of memory data goes to when none is named."""
+    return device.default_memory().kind
+
+
+def live_arrays() -> list[Any]:
+    """Every array alive on this client."""
+    return client().live_arrays()
+
+
+def _refuse_late_change(value: Any) -> None:
+    if _client is not None and value is not None and value != _started_with:
+        raise RuntimeError(
+            f"num_cpu_devices cannot become {value}: the devices are already in use ({_started_with} of them). "
+            "Set it before the first array or devices() call, with config.update('num_cpu_devices', n) or the "
+            "environment variable XLAB_NUM_CPU_DEVICES, and restart the kernel."
+        )
+    if value is not None and value < 1:
+        raise ValueError(f"num_cpu_devices must be at least 1; got {value}.")
+
+
+config.add_validator("num_cpu_devices", _refuse_late_change)

@@ -1,0 +1,174 @@
+"""Program text in, loaded executable out; and what an executable says of itself.
+
+Example:
+    >>> from xlab.backend import client
+    >>> text = "module @m { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> } }"
+    >>> exe = compile_text(text, client.devices()[:1])
+    >>> "ENTRY" in hlo_text(exe)
+    True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xlab.backend import client as _clients
+from xlab.backend import ir as _ir
+from xlab.backend.native import _hlo, _jax
+
+Executable = _jax.LoadedExecutable
+HloSharding = _hlo.HloSharding
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """Bytes an executable needs on each device."""
+
+    argument_bytes: int
+    output_bytes: int
+    alias_bytes: int
+    temp_bytes: int
+    peak_bytes: int
+    generated_code_bytes: int
+
+
+def compile_options(devices: Sequence[Any], partitions: int = 1, *, propagate_inputs: Sequence[bool] = (),
+                    propagate_outputs: Sequence[bool] = (), options: Mapping[str, Any] | None = None) -> Any:  # fmt: skip
+    """Options for one program over `partitions` devices, or replicated when there are more devices."""
+    count = len(devices)
+    replicas, rest = divmod(count, partitions)
+    if rest or replicas < 1 or (replicas > 1 and partitions > 1):
+        raise ValueError(
+            f"A program of {partitions} partitions cannot run on {count} devices: give as many devices as "
+            "partitions, or one partition to run a copy on each device."
+        )
+    ids = np.array([d.id for d in devices], np.int32).reshape(replicas, partitions)
+    made = _jax.CompileOptions()
+    build = made.executable_build_options
+    assignment = _jax.DeviceAssignment.create(ids)
+    made.num_replicas = build.num_replicas = replicas
+    made.num_partitions = build.num_partitions = partitions
+    made.device_assignment = build.device_assignment = assignment
+    if partitions > 1:
+        build.use_spmd_partitioning = build.use_shardy_partitioner = True
+        if len(propagate_inputs):
+            build.allow_spmd_sharding_propagation_to_parameters = list(propagate_inputs)
+        if len(propagate_outputs):
+            build.allow_spmd_sharding_propagation_to_output = list(propagate_outputs)
+    if options:
+        made.env_option_overrides = list(options.items())
+    return made
+
+
+def compile_text(text: str | bytes | Any, devices: Sequence[Any], *, partitions: int = 1,
+                 allow_propagation_to_outputs: Sequence[bool] = (), allow_propagation_to_inputs: Sequence[bool] = (),
+                 options: Mapping[str, Any] | None = None, host_callbacks: Sequence[Callable] = ()) -> Executable:  # fmt: skip
+    """Compiles a StableHLO module for `devices` and loads it.
+
+    Args:
+        text: the module as text or bytecode.
+        devices: where it runs, in the order of the program's device assignment.
+        partitions: devices that share one program; the compiler partitions it by its shardings.
+        allow_propagation_to_outputs: per output, whether the compiler chooses the sharding.
+        options: `xla_*` flags for this compilation alone.
+        host_callbacks: Python functions that the module's callback calls refer to by number.
+    """
+    made = compile_options(devices, partitions, propagate_inputs=allow_propagation_to_inputs,
+                           propagate_outputs=allow_propagation_to_outputs, options=options)  # fmt: skip
+    where = _jax.DeviceList(tuple(devices))
+    backend = _clients.client()
+    if host_callbacks:
+        # Only a parsed module may be given together with callbacks.
+        module = _ir.parse(text) if isinstance(text, (str, bytes)) else text
+        return backend.compile_and_load(module, where, made, list(host_callbacks))
+    return backend.compile_and_load(text, where, made)
+
+
+def hlo_text(exe: Executable) -> str:
+    """The optimized program."""
+    return "\n\n".join(module.to_string() for module in exe.hlo_modules())
+
+
+def hlo_modules(exe: Executable) -> list[Any]:
+    """The optimized modules; one on every platform here."""
+    return exe.hlo_modules()
+
+
+def hlo_dot(exe: Executable) -> str:
+    """The optimized program as a graph in Graphviz's language."""
+    return _hlo.hlo_module_to_dot_graph(exe.hlo_modules()[0])
+
+
+def cost_analysis(exe: Executable) -> dict[str, float]:
+    """The compiler's estimate: flops, transcendentals, bytes accessed."""
+    found = exe.cost_analysis()
+    return dict(found[0] if isinstance(found, (list, tuple)) else found or {})
+
+
+def memory_stats(exe: Executable) -> MemoryStats:
+    """Bytes needed on each device."""
+    raw = exe.get_compiled_memory_stats()
+    return MemoryStats(
+        argument_bytes=raw.argument_size_in_bytes,
+        output_bytes=raw.output_size_in_bytes,
+        alias_bytes=raw.alias_size_in_bytes,
+        temp_bytes=raw.temp_size_in_bytes,
+        peak_bytes=getattr(raw, "peak_memory_in_bytes", 0),
+        generated_code_bytes=raw.generated_code_size_in_bytes,
+    )
+
+
+def buffer_assignment(exe: Executable) -> bytes:
+    """The serialized buffer assignment: which value lives where in memory, and when."""
+    return bytes(exe.get_compiled_memory_stats().serialized_buffer_assignment_proto)
+
+
+def output_shardings(exe: Executable) -> list[Any] | None:
+    """The outputs' tilings, or None for a program of one partition."""
+    return _hlo_shardings(exe.get_output_shardings())
+
+
+def parameter_shardings(exe: Executable) -> list[Any] | None:
+    """The parameters' tilings, or None for a program of one partition."""
+    return _hlo_shardings(exe.get_parameter_shardings())
+
+
+def _hlo_shardings(found: Any) -> list[Any] | None:
+    if found is None:
+        return None
+    return [HloSharding.from_proto(one) for one in found]
+
+
+def parameter_layouts(exe: Executable) -> list[Any]:
+    """The parameters' memory layouts."""
+    return list(exe.get_parameter_layouts())
+
+
+def output_layouts(exe: Executable) -> list[Any]:
+    """The outputs' memory layouts."""
+    return list(exe.get_output_layouts())
+
+
+def output_memory_kinds(exe: Executable) -> list[str]:
+    """The kind of memory each output is in."""
+    kinds = exe.get_output_memory_kinds()
+    return list(kinds[0]) if kinds and isinstance(kinds[0], (list, tuple)) else list(kinds)
+
+
+def fingerprint(exe: Executable) -> bytes | None:
+    """Equal for equal programs."""
+    return exe.fingerprint
+
+
+def serialize(exe: Executable) -> bytes:
+    """The executable as bytes for `deserialize`."""
+    return exe.serialize()
+
+
+def deserialize(data: bytes, devices: Sequence[Any], options: Any = None) -> Executable:
+    """Loads what `serialize` gave. The bytes are machine code: take them from nobody you do not trust."""
+    return _clients.client().deserialize_executable(data, _jax.DeviceList(tuple(devices)), options)

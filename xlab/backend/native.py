@@ -1,0 +1,79 @@
+"""The extension modules, imported once and in the order they need; sets the native state that is still unset.
+
+Everything else in this room takes `_jax` and `_hlo` from here. Importing this module creates no client.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from xlab.backend import guard, version
+
+version.check()
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+guard.install()
+
+# Before `_jax`: some of its caches use a class of this module without importing it, and crash.
+from jaxlib import weakref_lru_cache  # noqa: E402
+from jaxlib import _jax  # noqa: E402
+from jaxlib import _hlo  # noqa: E402
+
+from xlab.config import config  # noqa: E402
+
+__all__ = ["UNSET", "X64", "_hlo", "_jax", "neighbour_present", "owns_state", "weakref_lru_cache"]
+
+UNSET = _jax.config.unset
+XlaRuntimeError = _jax.JaxRuntimeError
+
+
+def neighbour_present() -> bool:
+    """Whether the user has imported the reference into this process."""
+    return "jax" in sys.modules
+
+
+_state_is_ours = not neighbour_present()
+
+
+def owns_state() -> bool:
+    """Whether the native x64 and disable_jit switches follow our options (and not the reference's)."""
+    return _state_is_ours
+
+
+def give_up_state() -> None:
+    """Called once the reference has put its own switches in place."""
+    global _state_is_ours
+    _state_is_ours = False
+
+
+# Two mirrors of the trace context take part in the native signature: the shared part and this thread's own.
+# With one, a global change would be invisible in threads that have values of their own.
+_shared = _jax.config.Config("xlab_context", (), include_in_jit_key=True)
+_own = _jax.config.Config("xlab_local_context", (), include_in_jit_key=True)
+X64 = _jax.config.Config("xlab_enable_x64", False)
+_DISABLE_JIT = _jax.config.Config("xlab_disable_jit", False)
+POST_HOOK = _jax.config.Config("xlab_post_hook", None)
+
+if _state_is_ours:
+    _jax.jax_jit.set_enable_x64_state(X64)
+    _jax.jax_jit.set_disable_jit_state(_DISABLE_JIT)
+    _jax.jax_jit.set_post_hook_state(POST_HOOK)
+
+
+def _mirror() -> None:
+    shared = config.global_context()
+    if shared != _shared.get_global():
+        _shared.set_global(shared)
+        X64.set_global(type(config).enable_x64)
+    local = config.local_context()
+    if local:
+        _own.set_local(local)
+        X64.set_local(config.enable_x64)
+    else:
+        _own.set_local(UNSET)
+        X64.set_local(UNSET)
+
+
+_shared.set_global(config.global_context())
+X64.set_global(type(config).enable_x64)
+config.subscribe(_mirror)
