@@ -43,6 +43,7 @@ class Sample:
         tol: relative and absolute tolerance of floats, one number or a pair; None takes the dtype's.
         error: name of the error class both sides must raise, for bad input.
         x64: run with 64-bit types enabled.
+        lawful: whether `laws.py` applies (some functions promise a derivative that is not theirs).
     """
     name: str
     fun: Callable = field(repr=False)
@@ -51,6 +52,7 @@ class Sample:
     tol: float | tuple | None = None
     error: str | None = None
     x64: bool = False
+    lawful: bool = True
 
 
 @dataclass(frozen=True)
