@@ -1,0 +1,77 @@
+"""Joins the ES modules and styles of the views into the one module a browser is given.
+
+Modules use `import { a } from "../kit/x.js";` on one line and `export function` or `export const`; joining strips these,
+drops comments on lines of their own and indentation, and puts files in dependency order. All top-level names are unique.
+
+>>> module().rstrip().endswith("export default { render };")
+True
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent / "js"
+ENTRY = "views/report.js"
+
+_IMPORT = re.compile(r'^import \{[^}]*\} from "([^"]+)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?function|const)", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*(?://[^\n]*\n|/\*\*?(?:[^*]|\*(?!/))*\*/\s*\n)", re.MULTILINE)
+
+
+@functools.cache
+def body(entry: str = ENTRY) -> str:
+    """The joined source of one entry file and all it imports, without imports and exports."""
+    order: list[Path] = []
+    _visit((ROOT / entry).resolve(), order, ())
+    return "\n".join(_strip(path.read_text(encoding="utf-8")) for path in order)
+
+
+def _visit(path: Path, order: list[Path], above: tuple[Path, ...]) -> None:
+    if path in above:
+        raise ValueError(f"{path.name} imports itself through {' > '.join(p.name for p in above)}")
+    if path not in order:
+        for name in _IMPORT.findall(path.read_text(encoding="utf-8")):
+            _visit((path.parent / name).resolve(), order, (*above, path))
+        order.append(path)
+
+
+def _strip(source: str) -> str:
+    source = _COMMENT.sub("", _EXPORT.sub("", _IMPORT.sub("", source)))
+    return "\n".join(line.strip() for line in source.splitlines() if line.strip())
+
+
+@functools.cache
+def styles() -> str:
+    """All styles: the kit's, then each view's."""
+    files = [ROOT / "kit/theme.css", *sorted((ROOT / "views").glob("*.css"))]
+    text = "\n".join(p.read_text(encoding="utf-8") for p in files)
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    return "\n".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+@functools.cache
+def module() -> str:
+    """The ES module of all views, with the default export a widget host asks for."""
+    return body() + "\nexport default { render };\n"
+
+
+@functools.cache
+def script() -> str:
+    """The same as a plain script for a saved page: it finds its data in the page and starts."""
+    return "(()=>{\n" + body() + "\nstart();\n})();"
+
+
+@functools.cache
+def loader() -> str:
+    """The small module each live widget carries: it fetches the joined one from the kernel once per page."""
+    return (ROOT / "loader.js").read_text(encoding="utf-8").replace("XLAB_DIGEST", digest())
+
+
+@functools.cache
+def digest() -> str:
+    """A name for this version of module and styles."""
+    return hashlib.sha256((module() + styles()).encode()).hexdigest()[:16]

@@ -1,0 +1,154 @@
+import { build, followTheme, h, listen } from "../kit/dom.js";
+import { lightElements, makeBus } from "../kit/bus.js";
+import { describe, mountProgram, readProgram } from "./program.js";
+import { linkDevices } from "./mesh.js";
+import { mountDataflow } from "./dataflow.js";
+import { mountStepper } from "./stepper.js";
+
+/** A report comes alive: panels become tabs, one selection joins them, keys work. The picture is already there. */
+
+const hatch = ["svg", { width: 0, height: 0, class: "xl-defs" }, ["defs", {}, ["pattern", { id: "xl-hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+  ["rect", { width: 5, height: 5, class: "xl-hatch-back" }], ["rect", { width: 1.5, height: 5, class: "xl-hatch-line" }]]]];
+
+/** Draw a view into a widget's element; returns what cleans it up. */
+export function render({ model, el }) {
+  const payload = model.get("payload");
+  const root = build(payload.tree);
+  el.append(build(hatch), root);
+  return enliven(root, payload.data, model);
+}
+
+/** A saved page: the picture stands in the page, its data is packed beside it. */
+export async function start() {
+  const root = document.querySelector(".xl-report");
+  const packed = Uint8Array.from(atob(document.getElementById("xl-data").textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const { data } = JSON.parse(await new Response(stream).text());
+  enliven(root, data, null);
+}
+
+/** @param {HTMLElement} root the picture @param {any} data @param {any} model the widget, or null in a saved page */
+export function enliven(root, data, model) {
+  const bin = [];
+  const bus = makeBus();
+  const panels = [...root.querySelectorAll(".xl-panel")];
+  const programs = (data.programs || []).map(readProgram);
+  const started = new Set();
+  root.classList.add("xl-live");
+  followTheme(root, bin);
+  lightElements(root, bus);
+
+  const status = h("div", { class: "xl-status", role: "status", "aria-live": "polite" });
+  const words = () => {
+    const program = programs.find((p) => bus.keys[0]?.startsWith(`${p.index}:`));
+    const id = program ? program.id(bus.keys[0]) : -1;
+    const more = bus.keys.length > 1 ? `   and ${bus.keys.length - 1} more` : "";
+    return program ? describe(program, id) + more : "Choose a line, a block, a collective or a bar.   ← → ↓ ↑ step   / find   Esc clears";
+  };
+  const say = (text) => {
+    status.textContent = text || words();
+  };
+  bus.on(() => say(""));
+  root.append(status);
+  say("");
+
+  let current = "";
+  const tabs = new Map();
+  const parts = new Map();
+
+  function failing(section, run) {
+    try {
+      return run();
+    } catch (error) {
+      section.append(h("p", { class: "xl-error" }, `✕ this view failed: ${error.message}`));
+      return null;
+    }
+  }
+  function begin(section) {
+    const name = section.dataset.tab;
+    if (started.has(name)) return;
+    started.add(name);
+    if (name === "program") {
+      parts.set(name, [...section.querySelectorAll(".xl-program-static")].map((host, i) => programs[i] && failing(section, () => {
+        const part = mountProgram(host, programs[i], bus, bin);
+        part.start();
+        return part;
+      })).filter(Boolean));
+    }
+    if (name === "collectives") failing(section, () => mountDataflow(section, data.transfers || [], bus, bin));
+    if (name === "steps" && data.steps) {
+      parts.set(name, failing(section, () => {
+        const part = mountStepper(section.querySelector(".xl-steps-static"), data.steps, model, bin, programs.length ? bus : null);
+        part.start();
+        return part;
+      }));
+    }
+  }
+  function open(name) {
+    const section = panels.find((p) => p.dataset.tab === name);
+    if (!section) return;
+    current = name;
+    for (const p of panels) p.hidden = p !== section;
+    for (const [n, tab] of tabs) {
+      tab.setAttribute("aria-selected", String(n === name));
+      tab.tabIndex = n === name ? 0 : -1;
+    }
+    begin(section);
+  }
+  if (panels.length > 1) {
+    const list = h("div", { class: "xl-tabs", role: "tablist" });
+    panels.forEach((p, i) => {
+      const name = p.dataset.tab;
+      p.setAttribute("role", "tabpanel");
+      const tab = h("button", { type: "button", role: "tab", title: `${i + 1}`, click: () => open(name) }, p.getAttribute("aria-label"));
+      tabs.set(name, tab);
+      list.append(tab);
+    });
+    if (!model && data.title) list.append(h("span", { class: "xl-dim xl-right" }, "saved report"));
+    panels[0].before(list);
+  }
+  if (panels.length) open(panels[0].dataset.tab);
+
+  linkDevices(root, say, bin);
+  listen(bin, root, "click", (event) => {
+    const link = event.target.closest("[data-go]");
+    if (link) {
+      event.preventDefault();
+      open(link.dataset.go);
+      if (link.dataset.key) bus.select([link.dataset.key], root);
+      return;
+    }
+    const found = event.target.closest("[data-eq]");
+    if (found && !event.target.closest(".xl-rows") && !event.target.closest("tr[data-row]")) bus.select(found.dataset.eq.split(" "), root);
+  });
+  const ways = { ArrowRight: "next", ArrowLeft: "back", ArrowDown: "into", ArrowUp: "out" };
+  listen(bin, root, "keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = /^(input|select|textarea)$/i.test(event.target.tagName);
+    if (event.key === "Escape") {
+      bus.select([], root);
+      if (typing) event.target.blur();
+    } else if (typing) return;
+    else if (event.key === "/") {
+      open("program");
+      parts.get("program")?.[0]?.search.focus();
+    } else if (/^[1-9]$/.test(event.key) && panels[event.key - 1]) open(panels[event.key - 1].dataset.tab);
+    else if (event.target.getAttribute?.("role") === "tab" && /Left|Right/.test(event.key)) {
+      const names = [...tabs.keys()];
+      const name = names[(names.indexOf(current) + (event.key === "ArrowRight" ? 1 : names.length - 1)) % names.length];
+      open(name);
+      tabs.get(name).focus();
+    } else if (current === "steps" && parts.get("steps")?.key(event.key)) event.preventDefault();
+    else if (current === "program" && ways[event.key] && parts.get("program")?.length) {
+      const which = programs.findIndex((p) => bus.keys[0]?.startsWith(`${p.index}:`));
+      parts.get("program")[Math.max(0, which)].move(ways[event.key]);
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  root.tabIndex = -1;
+  return () => {
+    for (const run of bin) run();
+    root.remove();
+  };
+}

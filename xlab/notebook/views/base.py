@@ -1,0 +1,119 @@
+"""What a view is, and what its page may ask the kernel.
+
+A view turns one kind of record into a tree (`draw.py`) and the data its page needs. The page is the same with and without a
+kernel; with one, it may send the requests its view lists and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xlab.notebook.views import page
+from xlab.notebook.views.draw import Node
+from xlab.observe.records import Record
+
+Json = Any
+
+
+@dataclass(frozen=True)
+class Field:
+    """One argument of a request: its type, and the values or range it may take."""
+
+    type: type
+    choices: tuple[Any, ...] = ()
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """A question the page may ask: its arguments, the record it answers with, and what it means."""
+
+    name: str
+    fields: Mapping[str, Field]
+    answer: type[Record]
+    meaning: str
+
+
+class View:
+    """Base of views. A subclass names its record and its JavaScript, and draws.
+
+    Attributes:
+        name: word shared by the Python file, the JavaScript file and the test.
+        record_type: the record it draws.
+        requests: what its page may ask the kernel.
+    """
+
+    name: ClassVar[str]
+    record_type: ClassVar[type[Record]]
+    requests: ClassVar[tuple[Request, ...]] = ()
+
+    def title(self, record: Any) -> str:
+        """One line that names the record."""
+        return str(getattr(record, "title", "") or getattr(record, "name", "") or self.name)
+
+    def tree(self, record: Any) -> Node:
+        """The picture: complete and readable with no script."""
+        raise TypeError(f"{type(self).__name__} draws nothing: define tree(record)")
+
+    def data(self, record: Any) -> Json:
+        """What the page needs beyond the tree, as JSON."""
+        return {}
+
+    def payload(self, record: Any) -> dict[str, Json]:
+        """Everything a live page is given."""
+        return {"view": self.name, "tree": self.tree(record), "data": self.data(record)}
+
+    def static_html(self, record: Any) -> str:
+        """A self-contained page, inside an `srcdoc` frame."""
+        return page.frame(self, record)
+
+
+Handler = Callable[..., Record]
+
+
+def check_request(view: type[View] | View, message: Any) -> tuple[Request, dict[str, Any]]:
+    """Return the request a message from the page makes, with its arguments; nothing unlisted passes.
+
+    Raises:
+        ValueError: the message is not a listed request with arguments of the listed types.
+    """
+    if not isinstance(message, dict) or not isinstance(message.get("ask"), str):
+        raise ValueError("a message from the page is {'id': int, 'ask': name, 'arguments': {…}}")
+    known = {r.name: r for r in view.requests}
+    request = known.get(message["ask"])
+    if request is None:
+        raise ValueError(f"this view answers {sorted(known) or 'no requests'}; asked {message['ask'][:40]!r}")
+    given = message.get("arguments", {})
+    if not isinstance(given, dict) or set(given) - set(request.fields):
+        raise ValueError(f"{request.name} takes {sorted(request.fields)}")
+    arguments = {}
+    for name, field in request.fields.items():
+        if name not in given:
+            raise ValueError(f"{request.name} needs {name}")
+        value = given[name]
+        fits = type(value) is field.type and (not field.choices or value in field.choices)
+        if fits and field.type in (int, float):
+            fits = (field.low is None or value >= field.low) and (field.high is None or value <= field.high)
+        if not fits:
+            raise ValueError(f"{request.name}: {name} must be {field.type.__name__}"
+                             + (f", one of {field.choices}" if field.choices else "") + f"; given {str(value)[:40]!r}")
+        arguments[name] = value
+    return request, arguments
+
+
+def answer(view: View, handlers: Mapping[str, Handler], message: Any) -> dict[str, Json]:
+    """Answer one message: `{'id', 'answer': record}` or `{'id', 'error': text}`; never raises."""
+    number = message.get("id") if isinstance(message, dict) and type(message.get("id")) is int else -1
+    try:
+        request, arguments = check_request(view, message)
+        if request.name not in handlers:
+            raise ValueError(f"{request.name} needs a running kernel session; this output has none")
+        record = handlers[request.name](**arguments)
+        if not isinstance(record, request.answer):
+            raise TypeError(f"{request.name} must answer with {request.answer.__name__}, not {type(record).__name__}")
+        return {"id": number, "answer": record.to_json()}
+    except Exception as error:  # noqa: BLE001 - the page shows it in its own place; the cell must not break
+        return {"id": number, "error": f"{type(error).__name__}: {error}"[:2000]}

@@ -1,0 +1,109 @@
+"""Pictures as plain trees: written once in Python, printed as HTML for a saved page, built as nodes in a live one.
+
+A node is `[tag, attributes, *children]`; a child is a node or a str. Text never becomes markup: `html` escapes it, the
+page's `build` puts it in with `textContent`.
+
+>>> html(h("p", {"class": "a"}, "1 < 2", h("b", None, "!")))
+'<p class="a">1 &lt; 2<b>!</b></p>'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+Node = list[Any]
+
+LONGEST = 2000
+"""Characters of one piece of text that a picture shows; the rest is counted, and kept whole in the records."""
+
+HUES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""One hue per mesh axis, in an order that stays apart under colour-blindness (Okabe and Ito)."""
+
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udfff]")
+_VOID = frozenset(("br", "hr", "img", "input", "meta", "link", "col"))
+_ESCAPE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
+
+
+def clean(text: str, longest: int = LONGEST) -> str:
+    """Make text safe to look at: controls and bidirectional marks become visible, long text is cut and says so.
+
+    >>> clean("a\\u202eb"), clean("x" * 12, 4)
+    ('a⟨U+202E⟩b', 'xxxx … 8 more characters')
+    """
+    if len(text) > longest:
+        text = f"{text[:longest]} … {len(text) - longest:,} more characters"
+    return _UNSEEN.sub(lambda m: f"⟨U+{ord(m[0]):04X}⟩", text) if not text.isascii() or not text.isprintable() else text
+
+
+def h(tag: str, attributes: dict[str, Any] | None = None, *children: Any) -> Node:
+    """Return a node. Attributes that are None are left out; children may be nodes, text, numbers, None or lists of them."""
+    kept = {k: clean(v) if isinstance(v, str) else str(v) for k, v in (attributes or {}).items() if v is not None}
+    node: Node = [tag, kept]
+    _extend(node, children)
+    return node
+
+
+def _extend(node: Node, children: Iterable[Any]) -> None:
+    for child in children:
+        if child is None:
+            continue
+        if isinstance(child, list):
+            if child and isinstance(child[0], str):
+                node.append(child)
+            else:
+                _extend(node, child)
+        else:
+            node.append(clean(str(child)))
+
+
+def escape(text: str) -> str:
+    """Escape text for HTML content and quoted attributes."""
+    return text.translate(_ESCAPE)
+
+
+def html(node: Node | str) -> str:
+    """Print a tree as HTML."""
+    out: list[str] = []
+    _print(node, out.append)
+    return "".join(out)
+
+
+def _print(node: Node | str, put: Any) -> None:
+    if isinstance(node, str):
+        put(escape(node))
+        return
+    tag, attributes, *children = node
+    put(f"<{tag}")
+    for name, value in attributes.items():
+        put(f' {name}="{escape(value)}"')
+    put(">")
+    if tag in _VOID:
+        return
+    for child in children:
+        _print(child, put)
+    put(f"</{tag}>")
+
+
+def key(program: int, equation: int) -> str | None:
+    """The selection key of an equation, `program:equation`; None when there is no equation."""
+    return f"{program}:{equation}" if equation >= 0 else None
+
+
+def warning(*text: Any) -> Node:
+    """A warning: sign, word, text."""
+    return h("p", {"class": "xl-warn"}, h("b", None, "⚠ warning "), *text)
+
+
+def panel(name: str, title: str, *children: Any) -> Node:
+    """One tab's content; without a script all panels stand one under the other."""
+    return h("section", {"class": f"xl-panel xl-{name}", "data-tab": name, "aria-label": title},
+             h("h2", {"class": "xl-panel-title"}, title), *children)
+
+
+def table(head: Iterable[tuple[str, str]], rows: Iterable[Node], name: str = "") -> Node:
+    """A table; `head` is `(title, class)` per column, class `n` for numbers."""
+    return h("table", {"class": f"xl-table {name}".strip()},
+             h("thead", None, h("tr", None, *(h("th", {"class": c or None, "scope": "col"}, t) for t, c in head))),
+             h("tbody", None, *rows))

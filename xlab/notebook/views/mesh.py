@@ -1,0 +1,228 @@
+"""The sharding view: the array as blocks, for any rank, beside the mesh, for any number of axes.
+
+Each mesh axis has one hue and each index along it one lightness; a band per axis names the device's place, and an axis
+along which the array is replicated is hatched. Device ids are always written, so colour is never the only carrier.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from xlab.notebook.views.base import View
+from xlab.notebook.views.draw import HUES, Node, h, key, panel, warning
+from xlab.observe.records import Layout, MeshInfo
+from xlab.observe.text import layout_line, places, plural, size_text
+
+CELL = (62, 34)
+MOST_CELLS = 1024
+MOST_FACETS = 16
+
+
+def coordinates(mesh: MeshInfo) -> dict[int, tuple[int, ...]]:
+    """Return each device's place in the mesh.
+
+    >>> coordinates(MeshInfo(("a", "b"), (2, 2), (0, 1, 2, 3)))[2]
+    (1, 0)
+    """
+    ids = mesh.device_ids or tuple(range(mesh.size))
+    return dict(zip(ids, itertools.product(*map(range, mesh.axis_sizes)), strict=True))
+
+
+def shade(axis: int, index: int, size: int) -> str:
+    """The colour of one index along one axis: the axis' hue, lighter with the index."""
+    part = 100 - round(62 * index / max(1, size - 1)) if size > 1 else 100
+    return f"color-mix(in srgb, {HUES[axis % 6]} {part}%, var(--xl-mix))"
+
+
+def _used_axes(layout: Layout) -> set[str]:
+    return {a for axes in layout.type.spec or () for a in axes}
+
+
+def _cell(x: float, y: float, w: float, hgt: float, devices: list[int], layout_axes: set[str] | None, mesh: MeshInfo | None,
+          tip: str, label: str) -> Node:
+    """A rectangle with its devices written in it and one band per mesh axis along its foot."""
+    parts = [h("rect", {"x": x, "y": y, "width": w, "height": hgt, "class": "xl-cell"})]
+    if mesh and devices:
+        place = coordinates(mesh).get(devices[0])
+        band = 5
+        for k, (name, size) in enumerate(zip(mesh.axis_names, mesh.axis_sizes, strict=True)):
+            if place is None or size == 1:
+                continue
+            split = layout_axes is None or name in layout_axes
+            left = x + 2 + (w - 4) * k / len(mesh.axis_names)
+            parts.append(h("rect", {"x": f"{left:.1f}", "y": y + hgt - band - 2, "width": f"{(w - 4) / len(mesh.axis_names) - 1:.1f}", "height": band,
+                                    "style": f"fill:{shade(k, place[k], size)}" if split else None,
+                                    "class": "xl-band" if split else "xl-band xl-hatch"}))
+        first = next((k for k, n in enumerate(mesh.axis_names) if layout_axes is not None and n in layout_axes), None)
+        if place is not None and (layout_axes is None or first is not None):
+            k = first or 0
+            parts.insert(1, h("rect", {"x": x, "y": y, "width": w, "height": hgt, "class": "xl-tint",
+                                       "style": f"fill:{shade(k, place[k], mesh.axis_sizes[k])}"}))
+    parts.append(h("text", {"x": x + w / 2, "y": y + hgt / 2 + 1, "class": "xl-cell-label"}, label))
+    return h("g", {"class": "xl-block", "data-dev": " ".join(map(str, devices)) or None, "data-tip": tip, "tabindex": "-1"}, h("title", None, tip), *parts)
+
+
+def _label(devices: list[int], width: float) -> str:
+    whole = ",".join(map(str, devices))
+    fits = max(1, int(width / 7))
+    return whole if len(whole) <= fits else f"{devices[0]} +{len(devices) - 1}"
+
+
+def blocks_svg(layout: Layout) -> Node:
+    """The array as blocks: the last two dimensions as a grid, leading ones as facets."""
+    cuts, cells = places(layout)
+    if not cells:
+        return h("p", {"class": "xl-dim"}, "no block known")
+    if len(cells) > MOST_CELLS:
+        return h("p", {"class": "xl-dim"}, f"{len(cells):,} different blocks: too many to draw (limit {MOST_CELLS})")
+    rank = len(cuts)
+    used = _used_axes(layout)
+    spec = layout.type.spec or ((),) * rank
+    rows = cuts[-2] if rank > 1 else [(0, 1)]
+    cols = cuts[-1] if rank else [(0, 1)]
+    facets = sorted({k[:-2] for k in cells}) if rank > 2 else [()]
+    shown = facets[:MOST_FACETS]
+    longest = max(len(_label(d, 400)) for d in cells.values())
+    w = max(CELL[0], min(longest, 24) * 7 + 12) if len(cols) <= 12 else 44
+    hgt = CELL[1] if len(rows) <= 12 else 24
+    left, top = 64, 34
+    across = len(shown) if len(shown) < 4 else 4
+    fw, fh = left + w * len(cols) + 18, top + hgt * len(rows) + 14
+    parts: list[Any] = []
+    for n, facet in enumerate(shown):
+        ox, oy = (n % across) * fw, (n // across) * fh
+        if facet:
+            spans = ", ".join("{}:{}".format(*cuts[d][i]) for d, i in enumerate(facet))
+            parts.append(h("text", {"x": ox + left, "y": oy + 10, "class": "xl-facet"}, f"[{spans}, …]"))
+        if rank:
+            axes = spec[-1] if len(spec) == rank else ()
+            parts.append(h("text", {"x": ox + left, "y": oy + top - 8, "class": "xl-axis"}, f"dim {rank - 1}" + (f" @{'+'.join(axes)} →" if axes else " →")))
+        if rank > 1:
+            axes = spec[-2] if len(spec) == rank else ()
+            parts.append(h("text", {"x": ox + left - 8, "y": oy + top + 12, "class": "xl-axis xl-end"}, f"dim {rank - 2}"))
+            if axes:
+                parts.append(h("text", {"x": ox + left - 8, "y": oy + top + 26, "class": "xl-axis xl-end"}, f"@{'+'.join(axes)} ↓"))
+        for i, row in enumerate(rows):
+            for j, col in enumerate(cols):
+                devices = cells.get((*facet, i, j) if rank > 1 else (j,) if rank else ())
+                if devices is None:
+                    continue
+                spans = [cuts[d][f] for d, f in enumerate(facet)] + ([row] if rank > 1 else []) + ([col] if rank else [])
+                where = f"{layout.name or 'x'}[{', '.join(f'{a}:{b}' for a, b in spans)}]"
+                tip = f"{plural(len(devices), 'device')} {','.join(map(str, devices[:16]))}{'…' if len(devices) > 16 else ''}   {where}   {size_text(layout.bytes_per_device)}"
+                parts.append(_cell(ox + left + j * w, oy + top + i * hgt, w, hgt, devices, used, layout.mesh, tip, _label(devices, w)))
+    width, height = across * fw, -(-len(shown) // across) * fh
+    more = len(facets) - len(shown)
+    return h("div", None, _svg(width, height, f"{layout.name} as blocks", parts),
+             h("p", {"class": "xl-dim"}, f"{plural(more, 'more facet')} not drawn") if more else None)
+
+
+def _svg(width: float, height: float, label: str, parts: list[Any]) -> Node:
+    return h("svg", {"viewBox": f"0 0 {width} {height}", "width": width, "height": height, "role": "img", "aria-label": label}, *parts)
+
+
+def mesh_places(mesh: MeshInfo, w: float = 46, hgt: float = 34, gap: float = 0) -> tuple[dict[int, tuple[float, float]], list[Any], float, float]:
+    """Return device centres, axis labels, width and height: last axis across, the one before down, others as small multiples."""
+    sizes = (1, 1, *mesh.axis_sizes)
+    names = ("", "", *mesh.axis_names)
+    rows, cols = sizes[-2], sizes[-1]
+    outer = list(itertools.product(*map(range, sizes[2:-2]))) if len(sizes) > 4 else [()]
+    outer_names = names[2:-2] if len(sizes) > 4 else ()
+    left, top = (66.0 if names[-2] else 8.0), (34.0 if outer_names else 22.0)
+    across = min(len(outer), sizes[-3] if outer_names else 1, 4)
+    fw, fh = left + cols * (w + gap) + 12, top + rows * (hgt + gap) + 8
+    centres: dict[int, tuple[float, float]] = {}
+    labels: list[Any] = []
+    hue = {n: HUES[i % 6] for i, n in enumerate(mesh.axis_names)}
+    for n, lead in enumerate(outer):
+        ox, oy = (n % across) * fw, (n // across) * fh
+        if lead:
+            labels.append(h("text", {"x": ox + left, "y": oy + 11, "class": "xl-facet"}, "  ".join(f"{a} {i}" for a, i in zip(outer_names, lead, strict=True))))
+        if names[-1]:
+            labels.append(h("text", {"x": ox + left - 6, "y": oy + top - 7, "class": "xl-axis xl-end", "style": f"--hue:{hue[names[-1]]}"}, names[-1] + " →"))
+            labels += [h("text", {"x": ox + left + (j + 0.5) * (w + gap) - gap / 2, "y": oy + top - 7, "class": "xl-axis xl-mid"}, j) for j in range(cols)]
+        for i in range(rows):
+            if names[-2]:
+                labels.append(h("text", {"x": ox + left - 6, "y": oy + top + (i + 0.5) * (hgt + gap) - gap / 2 + 4, "class": "xl-axis xl-end",
+                                         "style": f"--hue:{hue[names[-2]]}"}, f"{names[-2]} {i}" if i == 0 else i))
+            for j in range(cols):
+                at = (n * rows + i) * cols + j
+                device = mesh.device_ids[at] if mesh.device_ids else at
+                centres[device] = (ox + left + j * (w + gap) + w / 2, oy + top + i * (hgt + gap) + hgt / 2)
+    return centres, labels, across * fw, -(-len(outer) // across) * fh
+
+
+def mesh_svg(mesh: MeshInfo, layout: Layout | None = None) -> Node:
+    """The mesh in mesh coordinates, coloured by axis; hosts are outlined when there is more than one."""
+    w, hgt = 46.0, 34.0
+    centres, labels, width, height = mesh_places(mesh, w, hgt)
+    held = {b.device: b for b in layout.blocks} if layout else {}
+    used = _used_axes(layout) if layout else None
+    hosts = dict(zip(mesh.device_ids, mesh.hosts, strict=False)) if len(set(mesh.hosts)) > 1 else {}
+    parts: list[Any] = list(labels)
+    place = coordinates(mesh)
+    for device, (x, y) in centres.items():
+        where = " ".join(f"{n}={i}" for n, i in zip(mesh.axis_names, place[device], strict=True))
+        tip = f"device {device}   {where}" + (f"   host {hosts[device]}" if hosts else "")
+        if device in held and layout:
+            tip += f"   {layout.name or 'x'}[{', '.join(f'{a}:{b}' for a, b in held[device].slices)}]   {size_text(layout.bytes_per_device)}"
+        cell = _cell(x - w / 2, y - hgt / 2, w, hgt, [device], used, mesh, tip, str(device))
+        parts.append(cell)
+        if hosts:
+            parts.append(h("rect", {"x": x - w / 2 + 1.5, "y": y - hgt / 2 + 1.5, "width": w - 3, "height": hgt - 3, "class": f"xl-host xl-host{hosts[device] % 3}"}))
+    return _svg(width, height, f"mesh {mesh.text}", parts)
+
+
+def layout_node(layout: Layout, opened: bool = True) -> Node:
+    """One array: its sentence, its blocks beside the mesh, why it lies so, what is wrong with it."""
+    body: list[Any] = []
+    mesh = layout.mesh
+    if mesh and mesh.size > 1 and layout.blocks:
+        body.append(h("div", {"class": "xl-pair"}, h("figure", None, h("figcaption", None, "array"), blocks_svg(layout)),
+                      h("figure", None, h("figcaption", None, "mesh"), mesh_svg(mesh, layout))))
+    if layout.why:
+        body.append(h("p", {"class": "xl-why"}, h("b", None, "why "), " → ".join(layout.why)))
+    body += [warning(w) for w in layout.warnings]
+    facts = [layout.role, "committed" if layout.committed else "uncommitted", layout.memory_kind]
+    body.append(h("p", {"class": "xl-dim"}, " · ".join(f for f in facts if f)))
+    return h("details", {"open": "" if opened else None, "class": "xl-layout", "data-eq": key(layout.program, layout.equation)},
+             h("summary", None, h("code", None, layout_line(layout)), h("b", {"class": "xl-sign"}, " ⚠") if layout.warnings else None), *body)
+
+
+def layouts_panel(layouts: tuple[Layout, ...], mesh: MeshInfo | None) -> Node:
+    """The Shardings tab: warnings first, then arguments, outputs and the rest; the first ones open."""
+    if not layouts:
+        return panel("shardings", "Shardings", mesh_svg(mesh) if mesh else None, h("p", {"class": "xl-dim"}, "Every array is on one device."))
+    order = {"argument": 0, "output": 1, "": 2, "intermediate": 3}
+    titles = {"argument": "Arguments", "output": "Outputs", "": "Arrays", "intermediate": "Intermediates"}
+    children: list[Any] = [axis_legend(mesh)] if mesh else []
+    for role, group in itertools.groupby(sorted(layouts, key=lambda x: order.get(x.role, 2)), key=lambda x: x.role):
+        found = list(group)
+        children.append(h("h3", None, titles.get(role, role), h("small", None, f" {len(found)}")))
+        children += [layout_node(x, opened=bool(x.warnings) or (i < 3 and role != "intermediate")) for i, x in enumerate(found)]
+    return panel("shardings", "Shardings", *children)
+
+
+def axis_legend(mesh: MeshInfo) -> Node:
+    """One swatch per axis and index, and the hatch that means replicated."""
+    items = [h("span", {"class": "xl-legend-item"}, *(h("i", {"style": f"background:{shade(k, i, size)}"}) for i in range(min(size, 8))), f"{name} = {size}")
+             for k, (name, size) in enumerate(zip(mesh.axis_names, mesh.axis_sizes, strict=True))]
+    return h("p", {"class": "xl-legend"}, *items, h("span", {"class": "xl-legend-item"}, h("i", {"class": "xl-hatch-css"}), "replicated along the axis"))
+
+
+class MeshView(View):
+    """One array on its devices.
+
+    >>> from xlab.observe.records import Type
+    >>> MeshView().title(Layout("x", Type("f32", (8,))))
+    'x'
+    """
+
+    name = "mesh"
+    record_type = Layout
+
+    def tree(self, record: Layout) -> Node:
+        """Blocks beside the mesh."""
+        body = [axis_legend(record.mesh)] if record.mesh else []
+        return h("article", {"class": "xl xl-report"}, panel("shardings", "Sharding", *body, layout_node(record)))

@@ -1,0 +1,87 @@
+"""The stepper: a program run equation by equation, scrubbed forwards and backwards.
+
+A recorded `Trace` is scrubbed in the page alone. With a kernel, the page asks `move` for steps that were not recorded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlab.notebook.views.base import Field, Request, View
+from xlab.notebook.views.draw import Node, clean, h, panel, table
+from xlab.notebook.views.program import columns, program_node
+from xlab.observe.records import Step, Trace, Value
+from xlab.observe.text import plural, significant
+
+SHOWN = 100
+
+MOVES = ("goto", "next", "back", "into", "out", "first", "last", "nan", "cursor")
+
+MOVE = Request("move", {"how": Field(str, MOVES), "index": Field(int, low=0, high=1 << 40), "equation": Field(int, low=-1, high=1 << 40)}, Step,
+               "go to another step: from step `index`, by one, into or out of a nested program, to the first NaN/Inf after it, "
+               "or to the next time `equation` runs")
+
+
+def value_range(v: Value) -> str:
+    """`-0.98…0.99  mean 0.01  2 NaN`."""
+    parts = []
+    if v.min is not None and v.max is not None:
+        parts.append(f"{significant(v.min)}…{significant(v.max)}".replace("-", "−"))
+    parts += [f"{n} {word}" for n, word in ((v.nans, "NaN"), (v.infs, "Inf")) if n]
+    return "  ".join(parts)
+
+
+def steps_data(trace: Trace) -> dict[str, Any]:
+    """The steps as the page scrubs them."""
+    return {"program": columns(trace.program), "total": max(trace.total, len(trace.steps)),
+            "inputs": [v.to_json() for v in trace.inputs], "steps": [step_data(s) for s in trace.steps]}
+
+
+def step_data(step: Step) -> dict[str, Any]:
+    """One step, without the text the program already has."""
+    return {"index": step.index, "equation": step.equation, "path": [clean(p) for p in step.path], "dead": list(step.dead),
+            "outputs": [v.to_json() for v in step.outputs]}
+
+
+def step_row(s: Step) -> Node:
+    """One line of the static table; NaN and Inf carry a sign and the word."""
+    bad = any(v.nans or v.infs for v in s.outputs)
+    return h("tr", {"data-step": s.index, "class": "xl-bad" if bad else None}, h("td", {"class": "n"}, s.index), h("td", None, " ▸ ".join(s.path)),
+             h("td", None, h("code", None, s.text or f"equation {s.equation}")), h("td", None, "  ".join(f"{v.name} {value_range(v)}" for v in s.outputs) + (" ⚠" if bad else "")))
+
+
+def steps_panel(trace: Trace) -> Node:
+    """The Steps tab: the recorded run as a table; the page turns it into the scrubber."""
+    head = (("step", "n"), ("in", ""), ("equation", ""), ("result", ""))
+    more = len(trace.steps) - SHOWN
+    cut = trace.total - len(trace.steps)
+    return panel("steps", "Steps", h("div", {"class": "xl-steps-static"}, table(head, [step_row(s) for s in trace.steps[:SHOWN]]),
+                 h("p", {"class": "xl-dim"}, f"{plural(more, 'more recorded step')}: with scripts on, all can be scrubbed") if more > 0 else None,
+                 h("p", {"class": "xl-dim"}, f"{plural(cut, 'step')} ran without being recorded") if cut > 0 else None))
+
+
+class StepperView(View):
+    """A recorded run, for scrubbing; with a kernel also beyond what was recorded.
+
+    >>> from xlab.observe.records import Program
+    >>> StepperView().title(Trace(Program("f")))
+    'f, step by step'
+    """
+
+    name = "stepper"
+    record_type = Trace
+    requests = (MOVE,)
+
+    def title(self, record: Trace) -> str:
+        """The program's name."""
+        return f"{record.program.name}, step by step"
+
+    def tree(self, record: Trace) -> Node:
+        """The steps as a table, the program under it."""
+        data = columns(record.program)
+        return h("article", {"class": "xl xl-report"}, steps_panel(record),
+                 panel("program", "Program", program_node(record.program, 0, data)))
+
+    def data(self, record: Trace) -> dict[str, Any]:
+        """The steps."""
+        return {"title": self.title(record), "programs": [], "steps": steps_data(record)}

@@ -1,0 +1,40 @@
+"""The live widget: one anywidget class for every view, imported only when a live output is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anywidget
+import traitlets
+
+from xlab.notebook import assets
+from xlab.notebook.views.base import Handler, View, answer
+from xlab.observe.records import Record
+
+
+class ReportWidget(anywidget.AnyWidget):
+    """A record drawn live. The page may ask only what the view lists; `handlers` answer, by request name.
+
+    Each widget carries a small loader; the module of all views is sent once per page.
+    """
+
+    _esm = assets.loader()
+    payload = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, view: View, record: Record, handlers: Mapping[str, Handler] | None = None) -> None:
+        super().__init__(payload=view.payload(record))
+        self._view = view
+        self._handlers = dict(handlers or {})
+        self.on_msg(self._hear)
+
+    def _hear(self, _widget: Any, message: Any, _buffers: Any) -> None:
+        if isinstance(message, dict) and message.get("ask") == "module":
+            self.send({"module": assets.module(), "css": assets.styles()})
+        else:
+            self.send(answer(self._view, self._handlers, message))
+
+    def close(self) -> None:
+        """Stop answering and let the record's session go."""
+        self._handlers.clear()
+        super().close()
