@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tests.reference.compare import value_differences
-from tests.reference.run import TRANSFORMS, Outcome, cotangent, flat, inexact, run, stacked, tangent, tree_map
+from tests.reference.run import TRANSFORMS, Outcome, cotangent, flat, inexact, placed, run, stacked, tangent, tree_map
 from tests.reference.sample import Case, Namespaces, Sample
 
 
@@ -49,7 +49,7 @@ def vmap_is_a_loop(sample: Sample, n: Namespaces) -> list[str]:
 
 def vjp_is_the_transpose(sample: Sample, n: Namespaces) -> list[str]:
     """⟨ct, J t⟩ = ⟨Jᵀ ct, t⟩, in 64-bit sums of what the two transformations return."""
-    fun, args = (lambda *args: sample.fun(n, *args)), tuple(sample.args)
+    fun, args = (lambda *args: sample.fun(n, *args)), placed(n, sample.args)
     pulled, _ = TRANSFORMS["grad"](n, fun, args)
     pushed, _ = TRANSFORMS["jvp"](n, fun, args)
     out, forward = pushed(*args)

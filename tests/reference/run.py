@@ -56,7 +56,12 @@ def transformed(case: Case, n: Namespaces) -> Outcome:
             jaxpr = n.jax.make_jaxpr(fun)(*args)
             return Outcome(text=str(jaxpr) if name == "text" else "\n".join(primitives(jaxpr.jaxpr)))
         fun, args = TRANSFORMS[name](n, fun, args)
-    return Outcome(leaves=tuple(leaves(n, fun(*args), "result")))
+    return Outcome(leaves=tuple(leaves(n, fun(*placed(n, args)), "result")))
+
+
+def placed(n: Namespaces, args) -> tuple:
+    """The arguments as arrays of the side that runs, so that operators on them are its own."""
+    return tree_map(lambda x: n.jnp.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else x, tuple(args))
 
 
 # -- transformations: (namespaces, function, arguments) to (function, arguments) ---------------------------
@@ -172,7 +177,7 @@ def inexact(x) -> bool:
 def tree_map(fun, x):
     """Applies `fun` to the leaves of lists, tuples (named ones too) and dicts."""
     if isinstance(x, dict):
-        return {key: tree_map(fun, value) for key, value in x.items()}
+        return {key: tree_map(fun, x[key]) for key in sorted(x)}    # the order both sides return
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return type(x)(*(tree_map(fun, value) for value in x))
     if isinstance(x, (list, tuple)):

@@ -1,0 +1,13 @@
+"""`numpy` and `nn` against the reference, and against their laws."""
+
+from tests.reference.harness import cases, check, check_law, law_cases
+
+
+@law_cases("tests.numpy.samples")
+def test_laws(case):
+    check_law(case)
+
+
+@cases("tests.numpy.samples")
+def test_reference(case, oracle):
+    check(case, oracle)

@@ -1,0 +1,13 @@
+"""`random` against the reference, and against its laws."""
+
+from tests.reference.harness import cases, check, check_law, law_cases
+
+
+@law_cases("tests.random.samples")
+def test_laws(case):
+    check_law(case)
+
+
+@cases("tests.random.samples")
+def test_reference(case, oracle):
+    check(case, oracle)
