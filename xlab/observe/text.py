@@ -446,12 +446,14 @@ def report_header(report: r.Report, *, times: bool = True) -> tuple[str, tuple[s
     words.append(plural(sum(n for p in report.programs for _, n in p.counts), "equation"))
     numbers = []
     if times:
-        numbers += [_timing(t, _Options(True, None)).split(": ", 1)[1] for t in report.timings[-1:]]
+        best = [t for t in report.timings if t.function == report.title] or sorted(report.timings, key=lambda t: -(t.cold_us or 0))
+        numbers += [_timing(t, _Options(True, None)).removeprefix(f"{t.function}: ") for t in best[:1]]
     added = sum(t.origin == "partitioner" for t in report.transfers)
     moved = sum(t.bytes_in * (t.times if t.times is not None else 1) for t in report.transfers)
     collectives = plural(len(report.transfers), "collective")
     if report.transfers:
-        collectives += f" · {size_text(moved)} per device" + (f" · {added} added by the partitioner (!)" if added else "")
+        least = "≥ " if any(t.times is None for t in report.transfers) else ""
+        collectives += f" · {least}{size_text(moved)} per device" + (f" · {added} added by the partitioner (!)" if added else "")
     numbers.append(collectives)
     if report.memory:
         numbers.append(f"peak {size_text(max(m.peak for m in report.memory))} per device")

@@ -85,7 +85,7 @@ def totals(transfers: tuple[Transfer, ...]) -> Node:
 
 def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
     """The mesh with one round of a collective on it: one arrow per message, as thick as its bytes."""
-    centres, labels, width, height = mesh_places(mesh, 44, 34, 46)
+    centres, labels, width, height = mesh_places(mesh, 44, 34, (74, 40))
     rounds, what = rounds_of(t)
     largest = max((m[2] for messages in rounds for m in messages), default=1) or 1
     hue = HUES[mesh.axis_names.index(t.axes[0]) % 6] if t.axes and t.axes[0] in mesh.axis_names else HUES[0]
@@ -96,14 +96,15 @@ def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
     return h("div", {"class": "xl-frame"},
              h("svg", {"viewBox": f"0 -16 {width} {height + 24}", "width": width, "height": height + 24, "role": "img",
                        "aria-label": f"{transfer_name(t)} on the mesh, round 1", "style": f"--hue:{hue}"}, *labels, h("g", {"class": "xl-arrows"}, *arrows), *nodes),
-             h("p", {"class": "xl-dim"}, f"{transfer_name(t)} over {transfer_over(t)} · {what}" + (f" · t = {t.formula}" if t.formula else "")))
+             h("div", {"class": "xl-about"}, h("h3", None, f"{transfer_name(t)} over {transfer_over(t)}"),
+               h("p", {"class": "xl-dim"}, what + (f"\nt = {t.formula}" if t.formula else ""))))
 
 
 def arrow(a: tuple[float, float], b: tuple[float, float], size: int, largest: int) -> Node:
     """One message: a curve from device to device; the page draws the same curve for the other rounds."""
     (x1, y1), (x2, y2) = a, b
     d = math.hypot(x2 - x1, y2 - y1) or 1
-    bend = 10 if d < 100 else min(60.0, d / 4)
+    bend = 14 if d < 130 else min(60.0, d / 4)
     nx, ny = (y1 - y2) / d, (x2 - x1) / d
     cx, cy = (x1 + x2) / 2 + nx * bend, (y1 + y2) / 2 + ny * bend
     sx, sy = _edge(x1, y1, cx, cy)

@@ -50,7 +50,7 @@ def _extend(node: Node, children: Iterable[Any]) -> None:
         if child is None:
             continue
         if isinstance(child, list):
-            if child and isinstance(child[0], str):
+            if len(child) > 1 and isinstance(child[1], dict):
                 node.append(child)
             else:
                 _extend(node, child)

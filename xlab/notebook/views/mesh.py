@@ -31,7 +31,7 @@ def coordinates(mesh: MeshInfo) -> dict[int, tuple[int, ...]]:
 
 def shade(axis: int, index: int, size: int) -> str:
     """The colour of one index along one axis: the axis' hue, lighter with the index."""
-    part = 100 - round(62 * index / max(1, size - 1)) if size > 1 else 100
+    part = 100 - round(52 * index / max(1, size - 1)) if size > 1 else 100
     return f"color-mix(in srgb, {HUES[axis % 6]} {part}%, var(--xl-mix))"
 
 
@@ -122,7 +122,7 @@ def _svg(width: float, height: float, label: str, parts: list[Any]) -> Node:
     return h("svg", {"viewBox": f"0 0 {width} {height}", "width": width, "height": height, "role": "img", "aria-label": label}, *parts)
 
 
-def mesh_places(mesh: MeshInfo, w: float = 46, hgt: float = 34, gap: float = 0) -> tuple[dict[int, tuple[float, float]], list[Any], float, float]:
+def mesh_places(mesh: MeshInfo, w: float = 46, hgt: float = 34, gaps: tuple[float, float] = (0, 0)) -> tuple[dict[int, tuple[float, float]], list[Any], float, float]:
     """Return device centres, axis labels, width and height: last axis across, the one before down, others as small multiples."""
     sizes = (1, 1, *mesh.axis_sizes)
     names = ("", "", *mesh.axis_names)
@@ -131,7 +131,8 @@ def mesh_places(mesh: MeshInfo, w: float = 46, hgt: float = 34, gap: float = 0) 
     outer_names = names[2:-2] if len(sizes) > 4 else ()
     left, top = (66.0 if names[-2] else 8.0), (34.0 if outer_names else 22.0)
     across = min(len(outer), sizes[-3] if outer_names else 1, 4)
-    fw, fh = left + cols * (w + gap) + 12, top + rows * (hgt + gap) + 8
+    gap, down = gaps
+    fw, fh = left + cols * (w + gap) + 12, top + rows * (hgt + down) + 8
     centres: dict[int, tuple[float, float]] = {}
     labels: list[Any] = []
     hue = {n: HUES[i % 6] for i, n in enumerate(mesh.axis_names)}
@@ -141,15 +142,15 @@ def mesh_places(mesh: MeshInfo, w: float = 46, hgt: float = 34, gap: float = 0) 
             labels.append(h("text", {"x": ox + left, "y": oy + 11, "class": "xl-facet"}, "  ".join(f"{a} {i}" for a, i in zip(outer_names, lead, strict=True))))
         if names[-1]:
             labels.append(h("text", {"x": ox + left - 6, "y": oy + top - 7, "class": "xl-axis xl-end", "style": f"--hue:{hue[names[-1]]}"}, names[-1] + " →"))
-            labels += [h("text", {"x": ox + left + (j + 0.5) * (w + gap) - gap / 2, "y": oy + top - 7, "class": "xl-axis xl-mid"}, j) for j in range(cols)]
+            labels += [h("text", {"x": ox + left + j * (w + gap) + w / 2, "y": oy + top - 7, "class": "xl-axis xl-mid"}, j) for j in range(cols)]
         for i in range(rows):
             if names[-2]:
-                labels.append(h("text", {"x": ox + left - 6, "y": oy + top + (i + 0.5) * (hgt + gap) - gap / 2 + 4, "class": "xl-axis xl-end",
+                labels.append(h("text", {"x": ox + left - 6, "y": oy + top + i * (hgt + down) + hgt / 2 + 4, "class": "xl-axis xl-end",
                                          "style": f"--hue:{hue[names[-2]]}"}, f"{names[-2]} {i}" if i == 0 else i))
             for j in range(cols):
                 at = (n * rows + i) * cols + j
                 device = mesh.device_ids[at] if mesh.device_ids else at
-                centres[device] = (ox + left + j * (w + gap) + w / 2, oy + top + i * (hgt + gap) + hgt / 2)
+                centres[device] = (ox + left + j * (w + gap) + w / 2, oy + top + i * (hgt + down) + hgt / 2)
     return centres, labels, across * fw, -(-len(outer) // across) * fh
 
 
@@ -200,7 +201,7 @@ def layouts_panel(layouts: tuple[Layout, ...], mesh: MeshInfo | None) -> Node:
     for role, group in itertools.groupby(sorted(layouts, key=lambda x: order.get(x.role, 2)), key=lambda x: x.role):
         found = list(group)
         children.append(h("h3", None, titles.get(role, role), h("small", None, f" {len(found)}")))
-        children += [layout_node(x, opened=bool(x.warnings) or (i < 3 and role != "intermediate")) for i, x in enumerate(found)]
+        children.append(h("div", {"class": "xl-layouts"}, [layout_node(x, bool(x.warnings) or (i < 4 and role != "intermediate")) for i, x in enumerate(found)]))
     return panel("shardings", "Shardings", *children)
 
 

@@ -136,7 +136,7 @@ def _line(text: str, found: str | None) -> Node | str:
 
 
 def _pre(lines: list[Any]) -> Node:
-    return h("pre", {"class": "xl-code"}, lines) if lines and not isinstance(lines[0], str) else h("pre", {"class": "xl-code"}, *lines)
+    return h("pre", {"class": "xl-code"}, lines)
 
 
 def _rest(lines: list[Any]) -> list[Node]:

@@ -36,8 +36,8 @@ def header(report: Report) -> Node:
     sentence, numbers = report_header(report)
     rest = sentence[len(report.title):]
     return h("header", {"class": "xl-head"},
-             h("p", {"class": "xl-sentence"}, h("strong", None, report.title), rest),
-             h("p", {"class": "xl-numbers"}, *(h("span", {"class": "xl-caution" if "(!)" in n else None}, n.replace("(!)", "⚠")) for n in numbers)),
+             h("div", {"class": "xl-top"}, h("p", {"class": "xl-sentence"}, h("strong", None, report.title), rest),
+               h("p", {"class": "xl-numbers"}, *(h("span", {"class": "xl-caution" if "(!)" in n else None}, n.replace("(!)", "⚠")) for n in numbers))),
              failure_node(report.error) if report.error else None, *(notice_node(n) for n in report.notices))
 
 

@@ -64,7 +64,7 @@ def waterfall(phases: tuple[Phase, ...], timings: tuple[Timing, ...]) -> Node:
             seen.add(first.function)
         out.append(h("div", {"class": "xl-lane"}, h("span", {"class": "xl-lane-name", "style": f"padding-left:{first.depth * 12}px"}, ("└ " if first.depth else "") + first.function),
                      h("span", {"class": "xl-track"}, *bars), h("span", {"class": "xl-lane-end"}, steady)))
-    scale = [h("span", {"style": f"left:{100 * t / total:.2f}%"}, "0" if t == 0 else time_text(t).replace(".00 ", " ").replace(".0 ", " ")) for t in ticks(total)]
+    scale = [h("span", {"style": f"left:{100 * t / total:.2f}%"}, "0" if t == 0 else time_text(t).replace(".00 ", " ").replace(".0 ", " ")) for t in ticks(total) if t < 0.96 * total or not t]
     more = len(rows) - len(shown)
     return h("div", {"class": "xl-waterfall"}, h("div", {"class": "xl-lane xl-scale"}, h("span", {"class": "xl-lane-name"}, ""), h("span", {"class": "xl-track"}, *scale), h("span", {"class": "xl-lane-end"}, "")),
              *out, h("p", {"class": "xl-dim"}, f"{plural(more, 'more row')} not drawn") if more else None)

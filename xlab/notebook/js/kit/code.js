@@ -4,7 +4,7 @@ const token = new RegExp(
   [
     "(#.*$|//.*$)",
     "(\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*')",
-    "((?:f|bf|i|u|s|c|pred|bool|key|float|int)\\w*(?:<\\w+>)?\\[[^\\]]*\\](?:\\{[^}]*\\})?|tensor<[^>]*>)",
+    "((?<![\\w.%@])(?:(?:b?f|i|u|s|c)\\d\\w*|pred|bool|key<\\w+>|float0)\\[[^\\]]*\\](?:\\{[^}]*\\})?|tensor<[^>]*>)",
     "(\\b(?:def|return|for|in|if|else|elif|while|with|import|from|as|lambda|not|and|or|True|False|None|class|assert|let)\\b)",
     "([%@][\\w.$-]+)",
     "((?<![\\w.])[-+]?\\d+(?:\\.\\d+)?(?:e[-+]?\\d+)?(?![\\w.]))",

@@ -44,6 +44,16 @@ export function listen(bin, target, name, run, options) {
   bin.push(() => target.removeEventListener(name, run, options));
 }
 
+const icons = {
+  first: "M2 2h2v10H2zM12 2v10L5 7z", back: "M10 2v10L3 7z", play: "M4 2v10l7-5z", pause: "M3 2h3v10H3zM8 2h3v10H8z", last: "M10 2h2v10h-2zM2 2v10l7-5z",
+  into: "M6 1h2v6h3L7 12 3 7h3z", out: "M6 13h2V7h3L7 2 3 7h3z", cursor: "M6 1h2v5h3L7 10 3 6h3zM2 11h10v2H2z", nan: "M3 1h2v12H3zM5 2h7L10 5l2 3H5z",
+};
+
+/** A small drawn sign; fonts differ too much in which transport signs they have. */
+export function icon(name) {
+  return h("svg", { class: "xl-icon", width: 14, height: 14, viewBox: "0 0 14 14", "aria-hidden": "true" }, h("path", { d: icons[name] }));
+}
+
 /** True when the person asked for no motion. */
 export function still() {
   return typeof matchMedia === "function" && matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -1,4 +1,4 @@
-import { h, still } from "./dom.js";
+import { h, icon, still } from "./dom.js";
 
 /**
  * Buttons and a slider over `length` frames: back, forwards, play. `show(i)` draws a frame.
@@ -9,8 +9,8 @@ export function makePlayer({ length, label, show, bin, pace = 700 }) {
   let timer = 0;
   const text = h("output", { class: "xl-dim" });
   const slider = h("input", { type: "range", min: 0, max: Math.max(0, length - 1), value: 0, "aria-label": label, input: () => go(+slider.value, false) });
-  const button = (sign, title, run) => h("button", { type: "button", title, "aria-label": title, click: run }, sign);
-  const play = button("▶", "play", () => (timer ? stop() : start()));
+  const button = (sign, title, run) => h("button", { type: "button", title, "aria-label": title, click: run }, icon(sign));
+  const play = button("play", "play", () => (timer ? stop() : start()));
   const go = (i, moving) => {
     at = Math.max(0, Math.min(length - 1, i));
     slider.value = String(at);
@@ -20,10 +20,10 @@ export function makePlayer({ length, label, show, bin, pace = 700 }) {
   function stop() {
     clearInterval(timer);
     timer = 0;
-    play.textContent = "▶";
+    play.replaceChildren(icon("play"));
   }
   function start() {
-    play.textContent = "⏸";
+    play.replaceChildren(icon("pause"));
     go(at >= length - 1 ? 0 : at, true);
     timer = setInterval(() => {
       if (at >= length - 1 && length > 1) stop();
@@ -32,7 +32,7 @@ export function makePlayer({ length, label, show, bin, pace = 700 }) {
   }
   bin.push(stop);
   const el = h("div", { class: "xl-player", role: "group", "aria-label": label },
-    button("⏮", "back one", () => (stop(), go(at - 1, false))), play, button("⏭", "forwards one", () => (stop(), go(at + 1, true))), length > 1 ? slider : null, text);
+    button("back", "back one", () => (stop(), go(at - 1, false))), play, button("last", "forwards one", () => (stop(), go(at + 1, true))), length > 1 ? slider : null, text);
   go(0, false);
   return { el, go, stop };
 }

@@ -9,7 +9,7 @@ const hues = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
 /** The curve of one message between two device centres; Python draws the same for the first round. */
 export function curve([x1, y1], [x2, y2]) {
   const d = Math.hypot(x2 - x1, y2 - y1) || 1;
-  const bend = d < 100 ? 10 : Math.min(60, d / 4);
+  const bend = d < 130 ? 14 : Math.min(60, d / 4);
   const n = [(y1 - y2) / d, (x2 - x1) / d];
   const c = [(x1 + x2) / 2 + n[0] * bend, (y1 + y2) / 2 + n[1] * bend];
   const edge = (x, y) => {
@@ -74,7 +74,7 @@ export function mountDataflow(section, transfers, bus, bin) {
 function mountStage(stage, section, transfers, bus, bin) {
   const svg = stage.querySelector("svg");
   const arrows = svg.querySelector(".xl-arrows");
-  const words = stage.querySelector(".xl-frame p");
+  const words = stage.querySelector(".xl-about p");
   const places = new Map([...svg.querySelectorAll(".xl-dev")].map((g) => [+g.dataset.dev, [+g.dataset.x, +g.dataset.y]]));
   let local = [];
   let moving = 0;
@@ -115,11 +115,12 @@ function mountStage(stage, section, transfers, bus, bin) {
     tidy();
     const transfer = transfers[i];
     svg.style.setProperty("--hue", hues[transfer.hue % 6]);
-    words.textContent = `${transfer.name} over ${transfer.over} · ${transfer.what}${transfer.formula ? ` · t = ${transfer.formula}` : ""}`;
-    svg.setAttribute("aria-label", words.textContent);
+    stage.querySelector("h3").textContent = `${transfer.name} over ${transfer.over}`;
+    words.textContent = transfer.what + (transfer.formula ? `\nt = ${transfer.formula}` : "");
+    svg.setAttribute("aria-label", `${transfer.name} on the mesh, ${transfer.what}`);
     const player = makePlayer({ length: Math.max(1, transfer.rounds.length), label: "round", bin: local, show: (r, animate) => draw(transfer, r, animate) });
     stage.querySelector(".xl-player")?.remove();
-    stage.append(player.el);
+    stage.querySelector(".xl-about").append(player.el);
     for (const row of section.querySelectorAll("tr[data-row]")) row.classList.toggle("xl-chosen", +row.dataset.row === i);
   }
   listen(bin, section, "click", (event) => {

@@ -1,4 +1,4 @@
-import { h, listen } from "../kit/dom.js";
+import { h, icon } from "../kit/dom.js";
 import { makeBus } from "../kit/bus.js";
 import { real, significant } from "../kit/format.js";
 import { jaxprColumn, pythonColumn, readProgram } from "./program.js";
@@ -28,7 +28,7 @@ function asker(model, bin) {
 
 function heatGrid(grid, low, high) {
   const width = Math.max(...grid.map((r) => r.length));
-  const size = Math.max(3, Math.min(9, Math.floor(64 / Math.max(width, grid.length))));
+  const size = Math.max(3, Math.min(9, Math.floor(52 / Math.max(width, grid.length))));
   const cells = grid.flatMap((row, y) => row.map((v, x) => {
     const value = real(v);
     const share = high > low ? (value - low) / (high - low) : 0.5;
@@ -173,10 +173,10 @@ export function mountStepper(host, data, model, bin, outer) {
     return h("svg", { class: "xl-bands", viewBox: "0 0 1000 22", preserveAspectRatio: "none", "aria-hidden": "true" }, bands);
   }
 
-  const button = (sign, title, how) => h("button", { type: "button", title, "aria-label": title, click: () => move(how) }, sign);
+  const button = (word, title, how) => h("button", { type: "button", title, "aria-label": title, click: () => move(how) }, icon(how === "next" ? "play" : how), word);
   const bar = h("div", { class: "xl-transport", role: "toolbar", "aria-label": "stepper" },
-    button("⏮", "first step", "first"), button("◀", "one step back (left)", "back"), button("▶", "one step (right)", "next"), button("⏭", "last step", "last"),
-    button("↧ into", "into the nested program (down)", "into"), button("↥ out", "out of the nested program (up)", "out"), button("⤓ to cursor", "run to the chosen equation", "cursor"), button("⚑ first NaN", "run to the first NaN or Inf", "nan"), place, where);
+    button("", "first step", "first"), button("", "one step back (left)", "back"), button("", "one step (right)", "next"), button("", "last step", "last"),
+    button("into", "into the nested program (down)", "into"), button("out", "out of the nested program (up)", "out"), button("to cursor", "run to the chosen equation", "cursor"), button("first NaN", "run to the first NaN or Inf", "nan"), place, where);
   host.replaceChildren(bar, h("div", { class: "xl-scrubber" }, drawBands(), slider), note,
     h("div", { class: "xl-columns xl-stepping" }, columns.map((c) => c.el), h("div", { class: "xl-column" }, h("div", { class: "xl-column-title" }, "variables"), values)));
   bus.on((keys, from) => {
