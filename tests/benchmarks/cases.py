@@ -1,0 +1,221 @@
+"""What is measured: each benchmark sets up on one side and gives seconds for one unit of work.
+
+A benchmark is a function `(n, quick) -> seconds`, registered with its goal for xlab ÷ reference; `fresh` ones are
+scripts that a process runs from its start.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tests.benchmarks import programs
+from tests.reference.sample import Namespaces
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One row of the table: `goal` bounds the ratio, `per` is the unit of its seconds."""
+    name: str
+    goal: float
+    per: str
+    run: Callable | str
+
+
+BENCHMARKS: dict[str, Benchmark] = {}
+
+
+def benchmark(name: str, goal: float, per: str):
+    """Registers a benchmark under a name."""
+    def register(run):
+        BENCHMARKS[name] = Benchmark(name, goal, per, run)
+        return run
+    return register
+
+
+def timed(run: Callable[[], object], calls: int = 1, *, repeats: int = 7, least: float = 0.02) -> float:
+    """Median seconds of `run()` divided by `calls`, over batches of at least `least` seconds."""
+    run()
+    number = 1
+    while True:
+        start = time.perf_counter()
+        for _ in range(number):
+            run()
+        spent = time.perf_counter() - start
+        if spent >= least or number >= 1 << 20:
+            break
+        number *= max(2, min(10, int(least / max(spent, 1e-9))))
+    batches = []
+    for _ in range(repeats):
+        gc.collect()
+        start = time.perf_counter()
+        for _ in range(number):
+            run()
+        batches.append((time.perf_counter() - start) / number / calls)
+    return statistics.median(batches)
+
+
+# -- from process start ------------------------------------------------------------------------------------
+
+BENCHMARKS["import"] = Benchmark("import", 0.4, "process", "import {name}")
+BENCHMARKS["first jit"] = Benchmark(
+    "first jit", 0.5, "process",
+    "import {name}; {name}.block_until_ready({name}.jit(lambda x: x + 1)(1.0))")
+
+
+# -- warm calls ----------------------------------------------------------------------------------------------
+
+
+def sharding(n: Namespaces):
+    mesh = n.jax.make_mesh((8,), ("d",))
+    return n.jax.sharding.NamedSharding(mesh, n.jax.sharding.PartitionSpec("d"))
+
+
+def arguments(n: Namespaces, count: int, where=None):
+    arrays = [np.arange(16, dtype=np.float32) + i for i in range(count)]
+    return n.jax.block_until_ready([n.jax.device_put(x, where) if where is not None else n.jnp.asarray(x)
+                                    for x in arrays])
+
+
+def warm_call(n: Namespaces, count: int, where=None) -> float:
+    args = arguments(n, count, where)
+    call = n.jax.jit(lambda *xs: [x + 1 for x in xs])
+    return timed(repeated(n, lambda: call(*args), 50), 50)
+
+
+def repeated(n: Namespaces, call, times: int):
+    """`call` in a loop that waits only once, at its end."""
+    def run():
+        out = None
+        for _ in range(times):
+            out = call()
+        n.jax.block_until_ready(out)
+    return run
+
+
+for _count in (1, 10, 100):
+    benchmark(f"warm jit, {_count} args", 1.0, "call")(
+        lambda n, quick, count=_count: warm_call(n, count))
+    benchmark(f"warm jit, {_count} args, 8 devices", 1.0, "call")(
+        lambda n, quick, count=_count: warm_call(n, count, sharding(n)))
+
+
+@benchmark("shard_map warm, 8 devices", 1.0, "call")
+def shard_map_call(n, quick):
+    where = sharding(n)
+    args = arguments(n, 1 if quick else 100, where)
+    call = n.jax.jit(n.jax.shard_map(lambda *xs: [x + 1 for x in xs], mesh=where.mesh, in_specs=where.spec,
+                                     out_specs=where.spec))
+    return timed(repeated(n, lambda: call(*args), 10), 10)
+
+
+@benchmark("shard_map psum warm, 8 devices", 1.0, "call")
+def psum_call(n, quick):
+    where = sharding(n)
+    args = arguments(n, 1, where)
+    call = n.jax.jit(n.jax.shard_map(lambda x: n.lax.psum(x, "d"), mesh=where.mesh, in_specs=where.spec,
+                                     out_specs=n.jax.sharding.PartitionSpec()))
+    return timed(repeated(n, lambda: n.jax.block_until_ready(call(*args)), 10), 10)
+
+
+@benchmark("pmap warm, 8 devices", 1.0, "call")
+def pmap_call(n, quick):
+    call = n.jax.pmap(lambda *xs: [x + 1 for x in xs])
+    args = [np.zeros((8, 2), np.float32) for _ in range(1 if quick else 100)]
+    args = call(*args)
+    return timed(repeated(n, lambda: call(*args), 10), 10)
+
+
+@benchmark("device_put, 100 arrays, 8 devices", 1.0, "call")
+def put_call(n, quick):
+    where = sharding(n)
+    arrays = [np.arange(16, dtype=np.float32) + i for i in range(100)]
+    return timed(lambda: n.jax.block_until_ready(n.jax.device_put(arrays, where)))
+
+
+# -- eager -----------------------------------------------------------------------------------------------------
+
+
+def eager(name: str, call):
+    @benchmark(f"eager {name}", 0.9, "call")
+    def run(n, quick):
+        x = n.jax.block_until_ready(n.jnp.arange(16.0))
+        return timed(repeated(n, lambda: call(n, x), 50), 50)
+
+
+eager("x + 1", lambda n, x: x + 1)
+eager("sin(x)", lambda n, x: n.jnp.sin(x))
+eager("x[i]", lambda n, x: x[3])
+
+
+# -- tracing and lowering ----------------------------------------------------------------------------------
+
+SIZES = (1_000, 10_000, 100_000)
+CHAINS = {"lax": programs.lax_chain, "numpy": programs.numpy_chain}
+START = np.float32(0.5)
+
+
+def trace_chain(n, make, size):
+    run = lambda: n.jax.jit(make(n, size)).trace(START)
+    return timed(run, size, repeats=5 if size <= 10_000 else 1, least=0.0)
+
+
+def lower_chain(n, make, size):
+    spent = []
+    for _ in range(4 if size <= 10_000 else 2):
+        traced = n.jax.jit(make(n, size)).trace(START)
+        gc.collect()
+        start = time.perf_counter()
+        traced.lower()
+        spent.append((time.perf_counter() - start) / size)
+    return statistics.median(spent[1:])
+
+
+for _size in SIZES:
+    for _kind, _make in CHAINS.items():
+        benchmark(f"trace {_kind}, {_size}", 0.3, "operation")(
+            lambda n, quick, make=_make, size=_size: trace_chain(n, make, size))
+        benchmark(f"lower {_kind}, {_size}", 0.25, "operation")(
+            lambda n, quick, make=_make, size=_size: lower_chain(n, make, size))
+LONG = {f"{what} {kind}, {SIZES[-1]}" for what in ("trace", "lower") for kind in CHAINS}   # not with --quick
+
+
+@benchmark("grad trace, 1000", 0.35, "program")
+def grad_trace(n, quick):
+    return timed(lambda: n.jax.jit(n.jax.grad(programs.lax_chain(n, 1000))).trace(START), repeats=5, least=0.0)
+
+
+@benchmark("vmap trace, 1000", 0.35, "program")
+def vmap_trace(n, quick):
+    batch = np.arange(4, dtype=np.float32)
+    return timed(lambda: n.jax.jit(n.jax.vmap(programs.lax_chain(n, 1000))).trace(batch), repeats=5, least=0.0)
+
+
+@benchmark("transformer step, trace", 0.3, "program")
+def transformer_trace(n, quick):
+    args = programs.train_arguments()
+    return timed(lambda: n.jax.jit(programs.train_step(n)).trace(*args), repeats=3, least=0.0)
+
+
+@benchmark("transformer step, trace + lower", 0.3, "program")
+def transformer_lower(n, quick):
+    args = programs.train_arguments()
+    return timed(lambda: n.jax.jit(programs.train_step(n)).lower(*args), repeats=3, least=0.0)
+
+
+# -- compiled programs ---------------------------------------------------------------------------------------
+
+
+@benchmark("transformer step, run", 1.05, "call")
+def transformer_run(n, quick):
+    args = n.jax.device_put(programs.train_arguments())
+    call = n.jax.jit(programs.train_step(n))
+    return timed(lambda: n.jax.block_until_ready(call(*args)), repeats=5)
+
+
+LONG.add("transformer step, run")
