@@ -1,0 +1,43 @@
+"""Sharding is data: a mesh, a spec, and a function from a device to the slice it holds.
+
+Reading order: `mesh`, `spec`, `indices` (pure arithmetic), `named` (the sharding classes), `hlo` (to and from the
+compiler's forms), `current` (the current mesh), `placement` (layouts and memories). May import `tree`, `backend` and the
+ground floor. Promises that equal meshes and shardings are equal, hashable and cheap to compare.
+
+Example:
+    >>> from xlab.sharding import AbstractMesh, NamedSharding, PartitionSpec as P
+    >>> NamedSharding(AbstractMesh((4, 2), ("data", "model")), P("data", "model")).shard_shape((8, 8))
+    (2, 4)
+"""
+
+from xlab.backend import arrays as _arrays
+from xlab.sharding.current import (
+    EMPTY_ABSTRACT_MESH,
+    EMPTY_MESH,
+    get_abstract_mesh,
+    get_mesh,
+    set_mesh,
+    use_abstract_mesh,
+    use_mesh,
+)
+from xlab.sharding.hlo import to_spec as from_hlo_sharding
+from xlab.sharding.mesh import AbstractDevice, AbstractMesh, AxisType, Mesh, make_mesh
+from xlab.sharding.named import (
+    GSPMDSharding,
+    NamedSharding,
+    Sharding,
+    SingleDeviceSharding,
+    from_native,
+    make_single_device_sharding,
+)
+from xlab.sharding.placement import AUTO, Format, Layout
+from xlab.sharding.spec import UNCONSTRAINED, DuplicateSpecError, P, PartitionSpec
+
+_arrays.set_shard_makers(single=SingleDeviceSharding)
+
+__all__ = [
+    "AUTO", "AbstractDevice", "AbstractMesh", "AxisType", "DuplicateSpecError", "EMPTY_ABSTRACT_MESH", "EMPTY_MESH",
+    "Format", "GSPMDSharding", "Layout", "Mesh", "NamedSharding", "P", "PartitionSpec", "Sharding",
+    "SingleDeviceSharding", "UNCONSTRAINED", "from_hlo_sharding", "from_native", "get_abstract_mesh", "get_mesh",
+    "make_mesh", "make_single_device_sharding", "set_mesh", "use_abstract_mesh", "use_mesh",
+]  # fmt: skip
