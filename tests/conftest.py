@@ -52,18 +52,18 @@ def clock(monkeypatch):
 
 
 class FakeClock:
-    """Counts milliseconds instead of measuring them; returns seconds, as `time.perf_counter` does."""
+    """Counts milliseconds instead of measuring them; returns nanoseconds, as `events.clock` does."""
 
-    def __init__(self, tick: float = 0.001):
-        self.now, self.tick = 0.0, tick
+    def __init__(self, tick_ns: int = 1_000_000):
+        self.now, self.tick = 0, tick_ns
 
-    def __call__(self) -> float:
-        self.now = round(self.now + self.tick, 9)
+    def __call__(self) -> int:
+        self.now += self.tick
         return self.now
 
     def advance(self, seconds: float):
         """Lets `seconds` pass before the next reading."""
-        self.now = round(self.now + seconds, 9)
+        self.now += round(seconds * 1e9)
 
 
 @pytest.fixture

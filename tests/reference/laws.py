@@ -7,7 +7,18 @@ from dataclasses import replace
 import numpy as np
 
 from tests.reference.compare import value_differences
-from tests.reference.run import TRANSFORMS, Outcome, cotangent, flat, inexact, placed, run, stacked, tangent, tree_map
+from tests.reference.run import (
+    TRANSFORMS,
+    Outcome,
+    cotangent,
+    flat,
+    inexact,
+    placed,
+    run,
+    stacked,
+    tangent,
+    tree_map,
+)
 from tests.reference.sample import Case, Namespaces, Sample
 
 

@@ -20,6 +20,7 @@ from tests.reference.sample import Case
 REFERENCE = ("jax", "0.10.2")
 ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = Path(__file__).resolve().parent
+CODE = ("run.py", "sample.py", "data.py")       # what an answer depends on, beside its table
 
 
 def unavailable() -> str | None:
@@ -92,7 +93,7 @@ class Oracle:
 
     def _path(self, case: Case) -> Path:
         if case.table not in self._digests:
-            files = [Path(find_spec(case.table).origin), HERE / "run.py", HERE / "sample.py"]
+            files = [Path(find_spec(case.table).origin), *(HERE / name for name in CODE)]
             text = b"".join(file.read_bytes() for file in files) + repr((self.namespace, REFERENCE)).encode()
             self._digests[case.table] = hashlib.sha256(text).hexdigest()[:20]
         return self.cache / self._digests[case.table] / f"{case.id}.pickle".replace("/", "_")
