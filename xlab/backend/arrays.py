@@ -154,7 +154,9 @@ def copy_to_devices(arr: ArrayImpl, aval: Any, sharding: Any, devices: Sequence[
 
 def rewrap(arr: ArrayImpl, aval: Any, sharding: Any, committed: bool = True) -> ArrayImpl:
     """The same buffers under another type, sharding or commitment."""
-    return ArrayImpl(aval, sharding.native, [arr], committed, _skip_checks=True)
+    if arr._committed == committed:
+        return arr._rewrap_with_aval_and_sharding(aval, sharding.native)
+    return ArrayImpl(aval, sharding.native, arr._arrays, committed, _skip_checks=True)
 
 
 def result_handler(aval: Any, sharding: Any, committed: bool = True) -> ResultHandler:
