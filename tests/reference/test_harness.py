@@ -76,7 +76,7 @@ def test_trees_keep_their_order():
 def test_names_are_unique_in_every_table():
     for table in ("tests.lax.samples", "tests.lax.samples_data", "tests.lax.samples_control",
                   "tests.transforms.samples", "tests.numpy.samples", "tests.random.samples",
-                  "tests.core.samples_jaxprs"):
+                  "tests.core.samples_jaxprs", "tests.parallel.samples"):
         assert load(table)
 
 

@@ -1,0 +1,110 @@
+"""Samples on eight devices: sharded `jit`, `shard_map` and its collectives."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.reference.data import BF16, floats, ints
+from tests.reference.sample import Sample
+
+WAYS = ("eager", "jit", "grad", "jvp")
+X, Y, SQUARE = floats(8, 4), floats(16, 2), floats(64)
+
+
+def mesh(n, shape=(8,), names=("d",)):
+    auto = n.jax.sharding.AxisType.Auto
+    return n.jax.make_mesh(shape, names, axis_types=(auto,) * len(names))
+
+
+def spec(n, *names):
+    return n.jax.sharding.PartitionSpec(*names)
+
+
+def along(fun, out=("d",), ins=("d",), **options):
+    """`fun(n, block)` over eight devices, one mesh axis `d`."""
+    return lambda n, *args: n.jax.shard_map(
+        lambda *blocks: fun(n, *blocks), mesh=mesh(n), in_specs=spec(n, *ins), out_specs=spec(n, *out), **options)(*args)
+
+
+def grid(fun, ins, out, **options):
+    """`fun(n, *blocks)` over a 4 by 2 mesh, axes `data` and `model`."""
+    return lambda n, *args: n.jax.shard_map(
+        lambda *blocks: fun(n, *blocks), mesh=mesh(n, (4, 2), ("data", "model")),
+        in_specs=tuple(spec(n, *names) for names in ins), out_specs=spec(n, *out), **options)(*args)
+
+
+COLLECTIVES = [
+    Sample("elementwise", along(lambda n, x: n.jnp.sin(x)), [X], WAYS),
+    Sample("psum", along(lambda n, x: n.lax.psum(x, "d"), out=()), [X], WAYS),
+    Sample("psum_int", along(lambda n, x: n.lax.psum(x, "d"), out=()), [ints(8)], ("eager", "jit")),
+    Sample("psum_bfloat16", along(lambda n, x: n.lax.psum(x, "d"), out=()), [floats(8, 2, dtype=BF16)],
+           ("eager", "jit")),
+    Sample("psum_one", along(lambda n, x: x / n.lax.psum(1, "d")), [X], WAYS),
+    Sample("psum_tree", along(lambda n, x: n.lax.psum({"a": x, "b": 2 * x}, "d")["b"], out=()), [X], WAYS),
+    Sample("pmean", along(lambda n, x: x - n.lax.pmean(x, "d")), [X], WAYS),
+    Sample("pmax", along(lambda n, x: n.lax.pmax(x, "d"), out=()), [X], ("eager", "jit")),
+    Sample("pmin", along(lambda n, x: n.lax.pmin(x, "d"), out=()), [X], ("eager", "jit")),
+    Sample("all_gather", along(lambda n, x: n.lax.all_gather(x, "d").sum(0)), [X], WAYS),
+    Sample("all_gather_tiled", along(lambda n, x: n.lax.all_gather(x, "d", tiled=True) * 2), [X], WAYS),
+    Sample("psum_scatter", along(lambda n, x: n.lax.psum_scatter(x, "d", tiled=True)), [SQUARE], WAYS),
+    Sample("psum_scatter_untiled", along(lambda n, x: n.lax.psum_scatter(x, "d")[None]), [SQUARE], WAYS),
+    Sample("all_to_all", along(lambda n, x: n.lax.all_to_all(x, "d", 0, 0, tiled=True)), [SQUARE], WAYS),
+    Sample("ppermute", along(lambda n, x: n.lax.ppermute(x, "d", [(i, (i + 1) % 8) for i in range(8)])), [X], WAYS),
+    Sample("ppermute_partial", along(lambda n, x: n.lax.ppermute(x, "d", [(0, 3), (5, 1)])), [X], WAYS),
+    Sample("axis_index", along(lambda n, x: x + n.lax.axis_index("d")), [X], WAYS),
+    Sample("axis_size", along(lambda n, x: x * n.lax.axis_size("d")), [X], WAYS),
+    Sample("two_axes", grid(lambda n, x: n.lax.psum(x, ("data", "model")), [("data", "model")], ()), [X], WAYS),
+    Sample("one_of_two", grid(lambda n, x: n.lax.psum(x, "model"), [("data", "model")], ("data",)), [X], WAYS),
+    Sample("matmul", grid(lambda n, x, w: n.lax.psum(x @ w, "model"), [("data", "model"), ("model",)], ("data",)),
+           [X, floats(4, 3)], (*WAYS, "primitives", "jit.grad")),
+    Sample("replicated_operand", along(lambda n, x: x + 1, ins=(), out=()), [X], WAYS),
+    Sample("scan_inside", along(lambda n, x: n.lax.scan(
+        lambda c, _: (n.lax.ppermute(c, "d", [(i, (i + 1) % 8) for i in range(8)]) * 0.5, None), x, None, length=3)[0]),
+        [X], WAYS),
+    Sample("unchecked", along(lambda n, x: n.lax.psum(x, "d"), out=(), check_vma=False), [X], ("eager", "jit")),
+]
+
+
+def constrained(n, x):
+    where = n.jax.sharding.NamedSharding(mesh(n, (4, 2), ("data", "model")), spec(n, "data", "model"))
+    return n.jax.lax.with_sharding_constraint(n.jnp.sin(x), where) * 2
+
+
+def placed(n, x, w):
+    grid = mesh(n, (4, 2), ("data", "model"))
+    x = n.jax.device_put(x, n.jax.sharding.NamedSharding(grid, spec(n, "data", "model")))
+    w = n.jax.device_put(w, n.jax.sharding.NamedSharding(grid, spec(n, "model")))
+    return n.jax.jit(lambda x, w: n.jnp.tanh(x @ w).sum(0))(x, w)
+
+
+def declared(n, x):
+    where = n.jax.sharding.NamedSharding(mesh(n), spec(n, "d"))
+    return n.jax.jit(lambda x: x * 2, in_shardings=where, out_shardings=where)(x)
+
+
+SHARDED = [
+    Sample("constraint", constrained, [X], ("jit", "jit.grad", "jit.jvp")),
+    Sample("placed", placed, [X, floats(4, 3)], ("eager",)),
+    Sample("declared", declared, [X], ("eager", "grad")),
+    Sample("transposed", lambda n, x: n.jax.device_put(
+        x, n.jax.sharding.NamedSharding(mesh(n), spec(n, "d"))).T + 1, [X], ("eager",)),
+    Sample("vmapped_shard_map", along(lambda n, x: x - n.lax.pmean(x, "d")), [X], ("vmap", "jit.vmap", "vmap.grad")),
+]
+
+ERRORS = [
+    Sample("uneven", along(lambda n, x: x), [floats(6)], error="ValueError"),
+    Sample("unknown_axis", along(lambda n, x: n.lax.psum(x, "nope")), [X], ("jit",), error="NameError"),
+    Sample("unknown_spec", lambda n, x: n.jax.shard_map(
+        lambda x: x, mesh=mesh(n), in_specs=spec(n, "nope"), out_specs=spec(n))(x), [X], error="ValueError"),
+    Sample("rank_of_spec", along(lambda n, x: x.sum()), [X], error="ValueError"),
+    Sample("claims_replication", along(lambda n, x: x, out=()), [X], error="ValueError"),
+    Sample("mesh_too_large", lambda n, x: mesh(n, (64,)), [X], error="ValueError"),
+    Sample("uneven_put", lambda n, x: n.jax.device_put(x, n.jax.sharding.NamedSharding(mesh(n), spec(n, "d"))),
+           [floats(6)], error="ValueError"),
+    Sample("spec_too_long", lambda n, x: n.jax.device_put(x, n.jax.sharding.NamedSharding(
+        mesh(n), spec(n, None, None, "d"))), [X], error="ValueError"),
+    Sample("axis_twice", lambda n, x: n.jax.sharding.NamedSharding(mesh(n), spec(n, "d", "d")), [X],
+           error="DuplicateSpecError"),
+]
+
+SAMPLES = [*COLLECTIVES, *SHARDED, *(Sample(f"error_{s.name}", s.fun, s.args, s.transforms, error=s.error) for s in ERRORS)]
