@@ -218,7 +218,7 @@ class Config(threading.local):
         box = self._box
         extras = self._extras
         values = [getattr(self, name) for name in _TRACED]
-        values += [extras.get(name) for name in _extra_names]
+        values += [(name, extras[name]) for name in _extra_names if name in extras]
         box.context = context = tuple(values)
         return context
 
@@ -243,8 +243,6 @@ class Config(threading.local):
             with _lock:
                 if name not in _extra_names:
                     _extra_names.append(name)
-                    for box in tuple(_boxes):
-                        box.context = None
         own = self.__dict__.get("_extras")
         if own is None:
             own = self.__dict__["_extras"] = {}

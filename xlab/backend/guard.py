@@ -40,6 +40,8 @@ def requested_by_python(frame: FrameType | None) -> bool:
         frame = frame.f_back
     if frame is None:
         return True
+    if frame.f_globals.get("__name__", "").partition(".")[0] == "importlib":
+        return True
     code = frame.f_code
     lasti = frame.f_lasti
     if lasti >= 0 and code.co_code[lasti] in _IMPORT_OPS:

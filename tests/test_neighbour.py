@@ -1,0 +1,134 @@
+"""Both packages in one process, in either import order; and the reference never let in by native code."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+needs_reference = pytest.mark.skipif(
+    importlib.util.find_spec("jax") is None, reason="the reference is not installed in this environment")
+
+OURS = '''
+import numpy as np
+from tests.backend import toys
+from xlab.backend import arrays
+from xlab.sharding import from_native, NamedSharding
+def ours():
+    """Sharded and plain arrays, a jit on the fast path, shards read one by one."""
+    x = np.arange(16, dtype=np.float32)
+    for sharding in (toys.single(), toys.along("x")):
+        fn, misses = toys.toy_jit(sharding)
+        a = toys.put(x, sharding)
+        out = fn(fn(fn(a)))
+        assert len(misses) == 1, len(misses)
+        assert np.array_equal(toys.gather(out), x * 8)
+        assert from_native(out._sharding) is sharding
+'''
+THEIRS = '''
+def theirs():
+    import jax, jax.numpy as jnp, numpy as np
+    f = jax.jit(lambda x: jnp.sin(x) + 1)
+    x = jnp.arange(8.0)
+    assert np.allclose(f(x), np.sin(np.arange(8)) + 1) and np.allclose(f(x + x), np.sin(2 * np.arange(8)) + 1)
+    assert "Array([" in repr(x) and float(x[2]) == 2.0 and x.shape == (8,)
+    mesh = jax.make_mesh((8,), ("x",))
+    s = jax.sharding.NamedSharding(mesh, jax.P("x"))
+    y = jax.device_put(np.arange(8.0), s)
+    assert y.sharding == s and len(y.addressable_shards) == 8 and "NamedSharding" in repr(y.sharding)
+    assert np.allclose(jax.jit(lambda v: v.sum())(y), 28)
+    try:
+        jax.sharding.NamedSharding(mesh, jax.P("nowhere"))
+    except ValueError as error:
+        assert "nowhere" in str(error)
+    else:
+        raise AssertionError("the reference's own check is gone")
+    assert jax.tree.map(lambda v: v + 1, {"a": 1}) == {"a": 2}
+    with jax.enable_x64(True):
+        assert jnp.arange(3.0).dtype == np.float64
+'''
+PUBLIC = '''
+def public():
+    import xlab, xlab.numpy as np_ours
+    x = np_ours.arange(4.0)
+    assert "Array([" in repr(x + 1) and float((x + x)[3]) == 6.0
+    assert float(xlab.jit(lambda v: (v * v).sum())(x)) == 14.0
+    assert float(xlab.grad(lambda v: (v * v).sum())(x)[1]) == 2.0
+'''
+
+
+def run(*lines: str) -> None:
+    code = "\n".join([OURS, THEIRS, PUBLIC, *lines])
+    env = dict(os.environ, XLAB_NUM_CPU_DEVICES="8", XLA_FLAGS="--xla_force_host_platform_device_count=8",
+               JAX_PLATFORMS="cpu")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_native_code_does_not_bring_the_reference():
+    run("ours()", "import sys", "assert not [n for n in sys.modules if n == 'jax' or n.startswith('jax.')]")
+
+
+def test_whole_session_leaves_the_reference_out():
+    pytest.importorskip("xlab.numpy")
+    run("ours(); public()", "import sys", "assert 'jax' not in sys.modules")
+
+
+def test_absence_is_reported_as_absence():
+    run("import sys, importlib.util",
+        "found = importlib.util.find_spec('jax')",
+        "try:",
+        "    import jax.numpy as jnp",
+        "except ModuleNotFoundError:",
+        "    assert found is None",
+        "else:",
+        "    assert found is not None and int(jnp.arange(3).sum()) == 3")
+
+
+@needs_reference
+@pytest.mark.reference
+@pytest.mark.parametrize("order", [
+    "ours(); theirs(); ours(); theirs()",
+    "theirs(); ours(); theirs(); ours()",
+    "import jax; ours(); theirs(); ours()",
+    "import importlib; importlib.import_module('jax'); ours(); theirs()",
+    "ours(); __import__('jax'); theirs(); ours()",
+    "ours(); import jax._src.core; theirs(); ours()",
+])
+def test_both_work_in_one_process(order):
+    run(order)
+
+
+@needs_reference
+@pytest.mark.reference
+def test_import_by_unpickling_is_let_in():
+    run("import pickle, subprocess, sys",
+        "data = subprocess.run([sys.executable, '-c', 'import jax, pickle, sys; "
+        "sys.stdout.buffer.write(pickle.dumps(jax.P(1)))'], capture_output=True).stdout",
+        "ours()",
+        "spec = pickle.loads(data)",
+        "import jax",
+        "assert spec == jax.P(1)",
+        "ours(); theirs()")
+
+
+@needs_reference
+@pytest.mark.reference
+@pytest.mark.parametrize("order", ["public(); theirs(); public(); theirs()", "theirs(); public(); theirs(); public()"])
+def test_public_api_beside_the_reference(order):
+    pytest.importorskip("xlab.numpy")
+    run(order)
+
+
+@needs_reference
+@pytest.mark.reference
+def test_x64_of_one_does_not_change_the_other():
+    run("from xlab.config import config, enable_x64", "import jax.numpy as jnp", "ours()",
+        "with enable_x64(True):",
+        "    assert jnp.arange(3.0).dtype == 'float32'",
+        "    a = toys.put(np.arange(3.0), toys.single())",
+        "    assert arrays.to_numpy(a).dtype == np.float64",
+        "theirs()")
