@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tests.reference.data import BF16, floats, ints
 from tests.reference.sample import Sample
 
@@ -93,7 +91,7 @@ SHARDED = [
 
 ERRORS = [
     Sample("uneven", along(lambda n, x: x), [floats(6)], error="ValueError"),
-    Sample("unknown_axis", along(lambda n, x: n.lax.psum(x, "nope")), [X], ("jit",), error="NameError"),
+    Sample("unknown_axis", lambda n, x: n.lax.psum(x, "nope"), [X], ("eager", "jit"), error="NameError"),
     Sample("unknown_spec", lambda n, x: n.jax.shard_map(
         lambda x: x, mesh=mesh(n), in_specs=spec(n, "nope"), out_specs=spec(n))(x), [X], error="ValueError"),
     Sample("rank_of_spec", along(lambda n, x: x.sum()), [X], error="ValueError"),
