@@ -189,8 +189,8 @@ def _program_rows(p: r.Program, depth: int) -> Any:
         for label, inner in zip(e.nested_labels or ("",) * len(e.nested), e.nested, strict=False):
             names = " ".join(f"{v.name}:{v.type.text}" for v in inner.inputs)
             yield "", "  " * (depth + 1) + f"{label or inner.name}: {names}".rstrip(), ""
-            yield from _program_rows(inner, depth + 1)
-            yield "", "  " * (depth + 1) + "→ " + " ".join(inner.outputs), ""
+            yield from _program_rows(inner, depth + 2)
+            yield "", "  " * (depth + 2) + "→ " + " ".join(inner.outputs), ""
 
 
 def _variable(v: r.Variable, o: _Options) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xlab.notebook.views import page
-from xlab.notebook.views.draw import Node
+from xlab.notebook.views.draw import Node, clean_json
 from xlab.observe.records import Record
 
 Json = Any
@@ -114,6 +114,6 @@ def answer(view: View, handlers: Mapping[str, Handler], message: Any) -> dict[st
         record = handlers[request.name](**arguments)
         if not isinstance(record, request.answer):
             raise TypeError(f"{request.name} must answer with {request.answer.__name__}, not {type(record).__name__}")
-        return {"id": number, "answer": record.to_json()}
+        return {"id": number, "answer": clean_json(record.to_json())}
     except Exception as error:  # noqa: BLE001 - the page shows it in its own place; the cell must not break
         return {"id": number, "error": f"{type(error).__name__}: {error}"[:2000]}

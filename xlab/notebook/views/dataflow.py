@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import HUES, Node, h, key, panel, table
+from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, table
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe.records import MeshInfo, Transfer
 from xlab.observe.text import plural, size_text, time_text, transfer_name, transfer_over
@@ -144,7 +144,7 @@ def transfers_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> li
     out = []
     for t in transfers:
         rounds, what = rounds_of(t)
-        out.append({"name": transfer_name(t), "over": transfer_over(t), "what": what, "rounds": rounds, "formula": t.formula,
+        out.append({"name": clean(transfer_name(t)), "over": clean(transfer_over(t)), "what": what, "rounds": rounds, "formula": clean(t.formula),
                     "key": key(t.program, t.equation), "hue": names.index(t.axes[0]) if t.axes and t.axes[0] in names else 0})
     return out
 

@@ -4,7 +4,7 @@ A node is `[tag, attributes, *children]`; a child is a node or a str. Text never
 page's `build` puts it in with `textContent`.
 
 >>> html(h("p", {"class": "a"}, "1 < 2", h("b", None, "!")))
-'<p class="a">1 &lt; 2<b>!</b></p>'
+"<p class='a'>1 &lt; 2<b>!</b></p>"
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ HUES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """One hue per mesh axis, in an order that stays apart under colour-blindness (Okabe and Ito)."""
 
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udfff]")
+_EMPTY = frozenset(("rect", "path", "circle", "line"))
 _VOID = frozenset(("br", "hr", "img", "input", "meta", "link", "col"))
-_ESCAPE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
+_ESCAPE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;"})
 
 
 def clean(text: str, longest: int = LONGEST) -> str:
@@ -34,7 +35,20 @@ def clean(text: str, longest: int = LONGEST) -> str:
     """
     if len(text) > longest:
         text = f"{text[:longest]} … {len(text) - longest:,} more characters"
-    return _UNSEEN.sub(lambda m: f"⟨U+{ord(m[0]):04X}⟩", text) if not text.isascii() or not text.isprintable() else text
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNSEEN.sub(lambda m: f"⟨U+{ord(m[0]):04X}⟩", text)
+
+
+def clean_json(value: Any) -> Any:
+    """Clean every str inside lists and dicts that go to the page as data."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {k: clean_json(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean_json(v) for v in value]
+    return value
 
 
 def h(tag: str, attributes: dict[str, Any] | None = None, *children: Any) -> Node:
@@ -64,7 +78,7 @@ def escape(text: str) -> str:
 
 
 def html(node: Node | str) -> str:
-    """Print a tree as HTML."""
+    """Print a tree as HTML; attributes stand in single quotes, so that a page inside `srcdoc` stays short."""
     out: list[str] = []
     _print(node, out.append)
     return "".join(out)
@@ -77,7 +91,10 @@ def _print(node: Node | str, put: Any) -> None:
     tag, attributes, *children = node
     put(f"<{tag}")
     for name, value in attributes.items():
-        put(f' {name}="{escape(value)}"')
+        put(f" {name}='{escape(value)}'")
+    if tag in _EMPTY and not children:
+        put("/>")
+        return
     put(">")
     if tag in _VOID:
         return

@@ -30,9 +30,9 @@ def coordinates(mesh: MeshInfo) -> dict[int, tuple[int, ...]]:
 
 
 def shade(axis: int, index: int, size: int) -> str:
-    """The colour of one index along one axis: the axis' hue, lighter with the index."""
+    """The style of one index along one axis: the axis' hue, lighter with the index."""
     part = 100 - round(52 * index / max(1, size - 1)) if size > 1 else 100
-    return f"color-mix(in srgb, {HUES[axis % 6]} {part}%, var(--xl-mix))"
+    return f"--h:{HUES[axis % 6]};--p:{part}%"
 
 
 def _used_axes(layout: Layout) -> set[str]:
@@ -52,15 +52,14 @@ def _cell(x: float, y: float, w: float, hgt: float, devices: list[int], layout_a
             split = layout_axes is None or name in layout_axes
             left = x + 2 + (w - 4) * k / len(mesh.axis_names)
             parts.append(h("rect", {"x": f"{left:.1f}", "y": y + hgt - band - 2, "width": f"{(w - 4) / len(mesh.axis_names) - 1:.1f}", "height": band,
-                                    "style": f"fill:{shade(k, place[k], size)}" if split else None,
+                                    "style": shade(k, place[k], size) if split else None,
                                     "class": "xl-band" if split else "xl-band xl-hatch"}))
         first = next((k for k, n in enumerate(mesh.axis_names) if layout_axes is not None and n in layout_axes), None)
         if place is not None and (layout_axes is None or first is not None):
             k = first or 0
-            parts.insert(1, h("rect", {"x": x, "y": y, "width": w, "height": hgt, "class": "xl-tint",
-                                       "style": f"fill:{shade(k, place[k], mesh.axis_sizes[k])}"}))
+            parts[0] = h("rect", {"x": x, "y": y, "width": w, "height": hgt, "class": "xl-cell xl-tint", "style": shade(k, place[k], mesh.axis_sizes[k])})
     parts.append(h("text", {"x": x + w / 2, "y": y + hgt / 2 + 1, "class": "xl-cell-label"}, label))
-    return h("g", {"class": "xl-block", "data-dev": " ".join(map(str, devices)) or None, "data-tip": tip, "tabindex": "-1"}, h("title", None, tip), *parts)
+    return h("g", {"class": "xl-block", "data-dev": " ".join(map(str, devices)) or None}, h("title", None, tip), *parts)
 
 
 def _label(devices: list[int], width: float) -> str:
@@ -207,7 +206,7 @@ def layouts_panel(layouts: tuple[Layout, ...], mesh: MeshInfo | None) -> Node:
 
 def axis_legend(mesh: MeshInfo) -> Node:
     """One swatch per axis and index, and the hatch that means replicated."""
-    items = [h("span", {"class": "xl-legend-item"}, *(h("i", {"style": f"background:{shade(k, i, size)}"}) for i in range(min(size, 8))), f"{name} = {size}")
+    items = [h("span", {"class": "xl-legend-item"}, *(h("i", {"class": "xl-swatch", "style": shade(k, i, size)}) for i in range(min(size, 8))), f"{name} = {size}")
              for k, (name, size) in enumerate(zip(mesh.axis_names, mesh.axis_sizes, strict=True))]
     return h("p", {"class": "xl-legend"}, *items, h("span", {"class": "xl-legend-item"}, h("i", {"class": "xl-hatch-css"}), "replicated along the axis"))
 

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from xlab.notebook import assets
-from xlab.notebook.views.draw import escape, h, html
+from xlab.notebook.views.draw import clean, escape, h, html
 
 HATCH = h("svg", {"width": 0, "height": 0, "class": "xl-defs", "aria-hidden": "true"},
           h("defs", None, h("pattern", {"id": "xl-hatch", "width": 5, "height": 5, "patternUnits": "userSpaceOnUse", "patternTransform": "rotate(45)"},
@@ -37,7 +37,7 @@ def pack(value: Any) -> str:
 def document(view: Any, record: Any) -> str:
     """Return a whole HTML document for one record."""
     payload = view.payload(record)
-    title = view.title(record)
+    title = clean(view.title(record))
     packed = pack({"view": payload["view"], "data": payload["data"]})
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     script = ""
@@ -56,5 +56,5 @@ def document(view: Any, record: Any) -> str:
 def frame(view: Any, record: Any, height: int = 640) -> str:
     """Return the document inside an `srcdoc` frame, so that two outputs never share globals or styles."""
     inside = document(view, record)
-    return (f'<iframe title="{escape(view.title(record))}" srcdoc="{inside.replace("&", "&amp;").replace(chr(34), "&quot;")}" '
+    return (f'<iframe title="{escape(clean(view.title(record)))}" srcdoc="{inside.replace("&", "&amp;").replace(chr(34), "&quot;")}" '
             f'style="width:100%;height:{height}px;border:0;resize:vertical;overflow:auto" loading="lazy"></iframe>')

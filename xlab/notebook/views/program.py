@@ -8,12 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, clean, h, key, panel
+from xlab.notebook.views.draw import Node, clean, h, panel
 from xlab.observe.records import Equation, Program, Variable
 from xlab.observe.text import equation_text, plural
 
 SHOWN = 200
-"""Lines of each text that the page shows without a script; the rest of the jaxpr is folded under them."""
+"""Lines of each text that the page shows without a script."""
+
+FOLDED = 2000
+"""Lines of Python and jaxpr that are there without a script, those beyond `SHOWN` folded."""
 
 LEVEL_TITLES = {"stablehlo": "StableHLO", "propagated": "shardings propagated", "partitioned": "partitioned", "optimized": "compiled HLO"}
 
@@ -103,46 +106,38 @@ def _python_lines(program: Program) -> tuple[dict[str, list[Any]], dict[tuple[st
 
 
 def program_node(program: Program, index: int, data: dict[str, Any]) -> Node:
-    """The columns as plain text, complete for the jaxpr, cut (and saying so) for the compiled levels."""
+    """The columns as plain text: the jaxpr and Python folded after some lines, the last compiled level cut, all cuts counted."""
     rows = data["rows"]
     python = data["python"]
-    keys = _keys_by_line(data, index)
     width = max((len(str(n)) for n in python["number"]), default=1)
-    listing = [_line(f"{n or '':>{width}}  {t}", keys.get(i)) for i, (n, t) in enumerate(zip(python["number"], python["text"], strict=True))]
-    body = [_line("  " * d + t, key(index, i)) for t, i, d in zip(rows["text"], rows["id"], rows["depth"], strict=True)]
-    parts = [h("h3", None, program.name, h("small", None, " " + plural(sum(n for _, n in program.counts), "equation")))]
+    listing = [f"{n or '':>{width}}  {t}" for n, t in zip(python["number"], python["text"], strict=True)]
+    body = ["  " * d + t for t, d in zip(rows["text"], rows["depth"], strict=True)]
+    parts = [h("h3", None, program.name, h("small", None, " " + plural(len(data["eqs"]["id"]), "equation")))]
     if listing:
-        parts.append(h("details", {"open": ""}, h("summary", None, "Python"), _pre(listing[:SHOWN]), *_rest(listing)))
-    parts.append(h("details", {"open": ""}, h("summary", None, "jaxpr"), _pre(body[:SHOWN]), *_rest(body)))
-    for level in data["levels"]:
+        parts.append(h("details", {"open": ""}, h("summary", None, "Python"), *_listing(listing)))
+    parts.append(h("details", {"open": ""}, h("summary", None, "jaxpr"), *_listing(body)))
+    for level in data["levels"][-1:]:
         lines = level["lines"]
-        more = len(lines) - SHOWN
-        parts.append(h("details", None, h("summary", None, f"{level['name']} · {plural(len(lines), 'line')}"),
-                       _pre([line + "\n" for line in lines[:SHOWN]]),
-                       h("p", {"class": "xl-dim"}, f"{plural(more, 'more line')}: with scripts on, all of it is here") if more > 0 else None))
+        parts.append(h("details", None, h("summary", None, f"{level['name']} · {plural(len(lines), 'line')}"), _pre(lines[:SHOWN]), _more(len(lines) - SHOWN)))
+    if len(data["levels"]) > 1:
+        parts.append(h("p", {"class": "xl-dim"}, "with scripts on, also: " + ", ".join(lv["name"] for lv in data["levels"][:-1])))
     return h("div", {"class": "xl-program-static", "data-program": index}, *parts)
 
 
-def _keys_by_line(data: dict[str, Any], index: int) -> dict[int, str]:
-    found: dict[int, list[str]] = {}
-    for equation, line in zip(data["eqs"]["id"], data["eqs"]["src"], strict=True):
-        if line >= 0:
-            found.setdefault(line, []).append(f"{index}:{equation}")
-    return {line: " ".join(keys[:50]) for line, keys in found.items()}
+def _pre(lines: list[str]) -> Node:
+    node = h("pre", {"class": "xl-code"})
+    node.append("\n".join(lines))
+    return node
 
 
-def _line(text: str, found: str | None) -> Node | str:
-    return text + "\n" if found is None else h("span", {"data-eq": found}, text + "\n")
+def _more(count: int) -> Node | None:
+    return h("p", {"class": "xl-dim"}, f"{plural(count, 'more line')}: with scripts on, all of it is here") if count > 0 else None
 
 
-def _pre(lines: list[Any]) -> Node:
-    return h("pre", {"class": "xl-code"}, lines)
-
-
-def _rest(lines: list[Any]) -> list[Node]:
-    if len(lines) <= SHOWN:
-        return []
-    return [h("details", None, h("summary", None, plural(len(lines) - SHOWN, "more line")), _pre(lines[SHOWN:]))]
+def _listing(lines: list[str]) -> list[Node | None]:
+    rest = lines[SHOWN:FOLDED]
+    folded = h("details", None, h("summary", None, plural(len(lines) - SHOWN, "more line")), _pre(rest), _more(len(lines) - FOLDED)) if rest else None
+    return [_pre(lines[:SHOWN]), folded]
 
 
 def programs_panel(programs: tuple[Program, ...], data: list[dict[str, Any]]) -> Node:

@@ -6,7 +6,7 @@ from typing import Any
 
 from xlab.notebook.views.base import View
 from xlab.notebook.views.dataflow import transfers_data, transfers_panel
-from xlab.notebook.views.draw import Node, h, key, panel
+from xlab.notebook.views.draw import Node, clean, h, key, panel
 from xlab.notebook.views.memory import memory_panel, passes_panel
 from xlab.notebook.views.mesh import layouts_panel
 from xlab.notebook.views.program import columns, programs_panel
@@ -97,5 +97,5 @@ class ReportView(View):
 
     def _data(self, r: Report, programs: list[dict[str, Any]]) -> dict[str, Any]:
         mesh = mesh_of(r)
-        return {"title": r.title, "programs": programs, "transfers": transfers_data(r.transfers, mesh),
+        return {"title": clean(r.title), "programs": programs, "transfers": transfers_data(r.transfers, mesh),
                 "steps": steps_data(r.trace) if r.trace else None}

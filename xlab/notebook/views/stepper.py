@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.notebook.views.base import Field, Request, View
-from xlab.notebook.views.draw import Node, clean, h, panel, table
+from xlab.notebook.views.draw import Node, clean_json, h, panel, table
 from xlab.notebook.views.program import columns, program_node
 from xlab.observe.records import Step, Trace, Value
 from xlab.observe.text import plural, significant
@@ -34,13 +34,13 @@ def value_range(v: Value) -> str:
 def steps_data(trace: Trace) -> dict[str, Any]:
     """The steps as the page scrubs them."""
     return {"program": columns(trace.program), "total": max(trace.total, len(trace.steps)),
-            "inputs": [v.to_json() for v in trace.inputs], "steps": [step_data(s) for s in trace.steps]}
+            "inputs": clean_json([v.to_json() for v in trace.inputs]), "steps": [step_data(s) for s in trace.steps]}
 
 
 def step_data(step: Step) -> dict[str, Any]:
     """One step, without the text the program already has."""
-    return {"index": step.index, "equation": step.equation, "path": [clean(p) for p in step.path], "dead": list(step.dead),
-            "outputs": [v.to_json() for v in step.outputs]}
+    return clean_json({"index": step.index, "equation": step.equation, "path": step.path, "dead": step.dead,
+                       "outputs": [v.to_json() for v in step.outputs]})
 
 
 def step_row(s: Step) -> Node:
@@ -84,4 +84,4 @@ class StepperView(View):
 
     def data(self, record: Trace) -> dict[str, Any]:
         """The steps."""
-        return {"title": self.title(record), "programs": [], "steps": steps_data(record)}
+        return {"title": clean_json(self.title(record)), "programs": [], "steps": steps_data(record)}

@@ -24,7 +24,7 @@ def ticks(total: float) -> list[float]:
         return [0.0]
     raw = total / 7
     base = 10 ** math.floor(math.log10(raw))
-    step = next(m * base for m in (1, 2, 5, 10) if m * base >= raw)
+    step = float(next(m * base for m in (1, 2, 5, 10) if m * base >= raw))
     return [i * step for i in range(int(total / step + 1e-9) + 1)]
 
 

@@ -10,8 +10,8 @@ export function linkDevices(root, say, bin) {
   const point = (event) => {
     clear();
     const tip = event.target.closest?.("[data-tip]");
-    say(tip ? tip.dataset.tip : "");
     const block = event.target.closest?.("[data-dev]");
+    say(tip ? tip.dataset.tip : block?.querySelector("title")?.textContent || "");
     if (!block) return;
     const scope = block.closest(".xl-layout, .xl-stage") || root;
     for (const device of block.dataset.dev.split(" ").slice(0, 64)) {

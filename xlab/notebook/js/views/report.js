@@ -87,6 +87,7 @@ export function enliven(root, data, model) {
   function open(name) {
     const section = panels.find((p) => p.dataset.tab === name);
     if (!section) return;
+    const held = panels.some((p) => p !== section && p.contains(document.activeElement));
     current = name;
     for (const p of panels) p.hidden = p !== section;
     for (const [n, tab] of tabs) {
@@ -94,6 +95,7 @@ export function enliven(root, data, model) {
       tab.tabIndex = n === name ? 0 : -1;
     }
     begin(section);
+    if (held) root.focus({ preventScroll: true });
   }
   if (panels.length > 1) {
     const list = h("div", { class: "xl-tabs", role: "tablist" });

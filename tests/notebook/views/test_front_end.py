@@ -1,0 +1,79 @@
+"""The joined module runs under Node over saved payloads; where there is no Node, the reason is said."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.notebook.views import sample
+from xlab.notebook import assets
+from xlab.notebook.views import VIEWS, view_for
+from xlab.observe import records as r
+
+HERE = Path(__file__).parent
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed; the front end is tested where it is")
+
+
+def run_node(*arguments):
+    """Run a script under Node; return what it printed, fail with what it complained about."""
+    done = subprocess.run([NODE, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory):
+    path = tmp_path_factory.mktemp("js") / "views.mjs"
+    path.write_text(assets.module(), encoding="utf-8")
+    return path
+
+
+@needs_node
+def test_report_in_a_small_document(module, tmp_path):
+    payload = tmp_path / "payload.json"
+    payload.write_text(json.dumps(view_for(sample.report()).payload(sample.report()), allow_nan=False))
+    assert run_node(HERE / "report.test.mjs", module, payload).strip() == "ok"
+
+
+@needs_node
+@pytest.mark.parametrize("view", VIEWS, ids=lambda v: v.name)
+def test_every_view_starts_and_ends(view, module, tmp_path):
+    report = sample.report()
+    found = {r.Report: report, r.Program: report.programs[0], r.Trace: report.trace, r.Layout: report.layouts[1],
+             r.Transfer: report.transfers[0], r.Ledger: report.ledger, r.Memory: report.memory[0]}
+    payload = tmp_path / "payload.json"
+    payload.write_text(json.dumps(view.payload(found[view.record_type]), allow_nan=False))
+    script = tmp_path / "start.mjs"
+    script.write_text(f"""
+import {{ Element }} from {json.dumps((HERE / 'dom.mjs').as_uri())};
+import {{ readFileSync }} from "node:fs";
+const view = (await import({json.dumps(module.as_uri())})).default;
+const el = new Element("div");
+const payload = JSON.parse(readFileSync({json.dumps(str(payload))}, "utf8"));
+const end = view.render({{ model: {{ get: () => payload, on() {{}}, off() {{}}, send() {{}} }}, el }});
+if (/failed/.test(el.textContent.replace(/failed: /g, "") ) && el.querySelectorAll(".xl-error").length) throw new Error(el.querySelector(".xl-error").textContent);
+end();
+console.log(el.querySelectorAll(".xl-report").length);
+""")
+    assert run_node(script).strip() == "0"
+
+
+def test_module_is_small_and_asks_nothing_of_a_network():
+    source = assets.module()
+    assert len(source.encode()) < 41_000
+    assert not re.search(r"\bfetch\(|XMLHttpRequest|WebSocket|https?://(?!www\.w3\.org/2000/svg)|innerHTML|\beval\(|document\.write", source)
+    assert "url(http" not in assets.styles() and "@import" not in assets.styles()
+
+
+def test_joining_strips_imports_and_keeps_names_unique():
+    source = assets.module()
+    assert not re.search(r"^import ", source, re.MULTILINE)
+    assert source.count("export ") == 1
+    names = re.findall(r"^(?:async )?(?:function|const|let|class) (\w+)", assets.body(), re.MULTILINE)
+    top = [n for path in sorted(assets.ROOT.glob("*/*.js")) for n in re.findall(r"^(?:export )?(?:async )?(?:function|const|let) (\w+)", path.read_text(), re.MULTILINE)]
+    assert len(top) == len(set(top)), "top-level names are unique across files"
+    assert set(top) <= set(names)

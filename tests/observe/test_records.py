@@ -1,0 +1,72 @@
+"""Records survive JSON, refuse what is not data, and say so in words."""
+
+import json
+import math
+
+import pytest
+
+from tests.notebook.views import sample
+from xlab.observe import records as r
+from xlab.observe.records import Record
+
+REPORT = sample.report()
+
+
+def test_report_round_trips_through_json_text():
+    assert Record.from_json(json.loads(json.dumps(REPORT.to_json(), allow_nan=False))) == REPORT
+
+
+def test_schema_is_written_once_and_a_newer_one_is_refused():
+    data = r.Type("f32").to_json()
+    assert data == {"record": "Type", "dtype": "f32", "schema": 1}
+    with pytest.raises(ValueError, match="upgrade xlab"):
+        Record.from_json({**data, "schema": 99})
+
+
+def test_unknown_fields_of_the_same_schema_are_ignored():
+    assert Record.from_json({"record": "Type", "dtype": "f32", "later": 1}) == r.Type("f32")
+
+
+@pytest.mark.parametrize("data", [None, 3, [], {}, {"record": "os.system"}])
+def test_what_is_not_a_record_is_refused(data):
+    with pytest.raises(ValueError, match="Record.to_json"):
+        Record.from_json(data)
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf])
+def test_infinities_survive(number):
+    assert Record.from_json(r.Value("x", "f32[]", max=number).to_json()).max == number
+
+
+def test_nan_survives_and_zero_is_not_absent():
+    back = Record.from_json(r.Value("x", "f32[]", min=0.0, mean=math.nan).to_json())
+    assert back.min == 0.0 and math.isnan(back.mean)
+
+
+def test_a_live_object_is_refused_with_advice():
+    with pytest.raises(TypeError, match="where the record is made"):
+        r.Value("x", "f32[]", preview=([1],)).to_json()
+
+
+def test_records_are_frozen():
+    with pytest.raises(AttributeError):
+        r.Type("f32").dtype = "f64"
+
+
+@pytest.mark.parametrize(("made", "text"), [
+    (r.Type("f32", (8, 4), (("data",), ("model",))), "f32[8@data,4@model]"),
+    (r.Type("bf16", (8,), (("a", "b"),), varying=("a",), unreduced=("b",)), "bf16[8@a+b]{V:a U:b}"),
+    (r.Type("f32"), "f32[]"),
+    (r.Type("token", label="token[]"), "token[]"),
+])
+def test_type_text(made, text):
+    assert made.text == text
+    assert repr(made) in (text, text)
+
+
+def test_walk_visits_nested_programs_in_reading_order():
+    p = REPORT.programs[0]
+    ids = [e.id for e, _ in p.walk()]
+    assert ids == sorted(ids) and len(set(ids)) == len(ids)
+    assert sum(n for _, n in p.counts) == len(ids)
+    assert max(d for _, d in p.walk()) == 1
