@@ -117,6 +117,10 @@ _NARROW = {
     np.dtype(np.float64): np.dtype(np.float32),
     np.dtype(np.complex128): np.dtype(np.complex64),
 }
+_DEFAULT_WIDTH = {
+    "b": np.dtype(bool), "i": np.dtype(np.int64), "u": np.dtype(np.uint64), "f": np.dtype(np.float64),
+    "c": np.dtype(np.complex128),
+}  # fmt: skip
 _dtypes: dict[Any, Any] = {}
 _WIDE: dict[Any, Any] = {}
 _CANONICAL: dict[Any, Any] = {}
@@ -350,13 +354,15 @@ def result_of(kinds: tuple[tuple[Any, bool], ...]) -> tuple[Any, bool]:
 
 
 def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
-    """The dtype of an operation on the given arrays, numbers and dtypes.
+    """The dtype of an operation on the given arrays, numbers and dtypes; weak results have the default width.
 
     Example:
         >>> result_type(bfloat16, 2.0, np.int8)
         dtype(bfloat16)
     """
     dtype, weak = lattice_result_type(*args)
+    if weak:
+        dtype = canonicalize_dtype(_DEFAULT_WIDTH["f" if dtype.kind == "V" else dtype.kind])
     return (dtype, weak) if return_weak_type_flag else dtype
 
 

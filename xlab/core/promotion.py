@@ -43,7 +43,7 @@ _C64, _C128 = np.dtype("complex64"), np.dtype("complex128")
 STANDARD: dict[Any, tuple[Any, ...]] = {
     _B: (int,),
     int: (*_SMALL_INTS, _U[8], _I[8]),
-    **{small: () for small in _SMALL_INTS},
+    **dict.fromkeys(_SMALL_INTS, ()),
     _U[8]: (_I[16], _U[16]),
     _U[16]: (_I[32], _U[32]),
     _U[32]: (_I[64], _U[64]),
@@ -53,7 +53,7 @@ STANDARD: dict[Any, tuple[Any, ...]] = {
     _I[32]: (_I[64],),
     _I[64]: (float,),
     float: (complex, _BF16, _F[16], *_SMALL_FLOATS),
-    **{small: () for small in _SMALL_FLOATS},
+    **dict.fromkeys(_SMALL_FLOATS, ()),
     _BF16: (_F[32],),
     _F[16]: (_F[32],),
     _F[32]: (_F[64], _C64),
@@ -63,7 +63,7 @@ STANDARD: dict[Any, tuple[Any, ...]] = {
     _C128: (),
 }
 
-STRICT: dict[Any, tuple[Any, ...]] = {node: () for node in STANDARD} | {
+STRICT: dict[Any, tuple[Any, ...]] = dict.fromkeys(STANDARD, ()) | {
     int: (float, *_SMALL_INTS, *_U.values(), *_I.values()),
     float: (complex, _BF16, *_F.values(), *_SMALL_FLOATS),
     complex: (_C64, _C128),
@@ -95,7 +95,7 @@ def _node(dtype: Any, weak: bool) -> Any:
 def join(kinds: tuple[tuple[Any, bool], ...], strict: bool = False) -> tuple[Any, bool]:
     """The least upper bound of (dtype, weak) pairs; weak when no strong type took part in it."""
     distinct = set(kinds)
-    if len(distinct) == 1:
+    if len(kinds) == 1 or (len(distinct) == 1 and not (strict and kinds[0][1])):
         return kinds[0]
     if not strict and all(weak for _, weak in distinct):
         # Bound of the strong counterparts, so that a weak type of unusual width keeps it.

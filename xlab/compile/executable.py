@@ -1,0 +1,291 @@
+"""Lower, compile, call.
+
+An `Executable` is one compiled program with everything needed to call it safely: types, shardings, which arguments it
+kept. `call` checks and places every argument; afterwards the native fast path repeats the call without Python.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xlab import events
+from xlab.backend import arrays as _arrays
+from xlab.backend import compiling as _compiling
+from xlab.backend import dispatch as _native
+from xlab.compile.devices import Claim, intermediate_shardings, resolve
+from xlab.compile.placement import default_sharding, place
+from xlab.config import config
+from xlab.core import dtypes
+from xlab.core.array import KeyArray, is_native_array
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.jaxpr import ClosedJaxpr, Var
+from xlab.interpreters.mlir import LoweredModule, lower_module
+from xlab.interpreters.mlir.values import physical_aval
+from xlab.sharding import GSPMDSharding, NamedSharding, PartitionSpec, SingleDeviceSharding, from_native
+from xlab.sharding import from_hlo_sharding
+
+
+@dataclass(eq=False)
+class Lowered:
+    """A program lowered for particular devices and shardings, ready to be compiled."""
+
+    closed: ClosedJaxpr
+    module: LoweredModule
+    name: str
+    devices: tuple
+    committed: bool
+    kept: tuple[int, ...]
+    in_shardings: tuple            # per kept argument
+    out_shardings: tuple           # per result, None where the compiler decides
+    donated: tuple[int, ...]
+    mesh: Any
+    compiler_options: dict = field(default_factory=dict)
+
+
+def arg_sharding(x):
+    """The sharding of a committed array; None for values that go where the program goes."""
+    if isinstance(x, KeyArray):
+        x = x.base
+    if is_native_array(x) and x._committed:
+        return from_native(x._sharding)
+    return None
+
+
+def physical_sharding(sharding, aval):
+    """A sharding of keys as a sharding of the array they are made of."""
+    if isinstance(sharding, NamedSharding) and isinstance(aval, ShapedArray) and dtypes.is_extended(aval.dtype):
+        spec = tuple(sharding.spec) + (None,) * (aval.ndim - len(sharding.spec))
+        return NamedSharding(sharding.mesh, PartitionSpec(*spec, *(None,) * len(aval.dtype.base_shape)),
+                             memory_kind=sharding.memory_kind)
+    return sharding
+
+
+def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardings: Sequence | None = None,
+          out_shardings: Sequence | None = None, donated: Sequence[int] = (), keep_unused: bool = False,
+          arg_names: Sequence[str] = (), context_mesh=None, compiler_options=None,
+          mesh_override: tuple | None = None) -> Lowered:
+    """Decides devices and shardings, drops unused arguments and emits StableHLO.
+
+    `arg_shardings` are those of committed arguments (None otherwise); `in_shardings` and `out_shardings` what the user
+    asked for (None per value where unspecified).
+    """
+    jaxpr = closed.jaxpr
+    n = len(jaxpr.invars)
+    in_shardings = list(in_shardings) if in_shardings is not None else [None] * n
+    out_shardings = list(out_shardings) if out_shardings is not None else [None] * len(jaxpr.outvars)
+    names = list(arg_names) if len(arg_names) == n else [f"argument {i}" for i in range(n)]
+
+    used = {v for e in jaxpr.eqns for v in e.invars if type(v) is Var}
+    used.update(v for v in jaxpr.outvars if type(v) is Var)
+    kept = tuple(i for i, v in enumerate(jaxpr.invars) if keep_unused or v in used)
+
+    claims = []
+    for i in range(n):
+        s = arg_shardings[i]
+        if s is not None:
+            claims.append(Claim(s.devices_in_order,
+                                f"argument `{names[i]}` of {name} with type {jaxpr.invars[i].aval}"))
+    for i in range(n):
+        if in_shardings[i] is not None:
+            claims.append(Claim(in_shardings[i].devices_in_order, f"the in_shardings entry of `{names[i]}`"))
+    for s in out_shardings:
+        if s is not None:
+            claims.append(Claim(s.devices_in_order, "an explicit output sharding"))
+    mesh = next((s.mesh for s in (*arg_shardings, *in_shardings, *out_shardings)
+                 if isinstance(s, NamedSharding)), None)
+    for c in closed.consts:
+        s = arg_sharding(c)
+        if s is not None:
+            claims.append(Claim(s.devices_in_order, f"a closed-over constant of type {aval_of(c)}"))
+    for s, eqn in intermediate_shardings(jaxpr):
+        concrete = getattr(s, "devices_in_order", None)
+        if concrete:
+            claims.append(Claim(concrete, f"{eqn.primitive.name} inside {name} at {eqn.source}"))
+            if mesh is None and isinstance(s, NamedSharding):
+                mesh = s.mesh
+    if context_mesh is not None and not context_mesh.empty:
+        claims.append(Claim(tuple(context_mesh.devices.flat), "the current mesh"))
+        mesh = mesh or context_mesh
+    devices, committed = resolve(claims, f"jit({name})")
+    committed = committed or config.default_device is not None and False
+
+    several = len(devices) > 1
+    donate = _usable_donations(closed, donated, kept)
+    final_in = []
+    for i in kept:
+        s = in_shardings[i] if in_shardings[i] is not None else arg_shardings[i]
+        aval = jaxpr.invars[i].aval
+        if s is None:
+            s = _everywhere(mesh, devices) if several else SingleDeviceSharding(devices[0])
+        if isinstance(aval, ShapedArray):
+            s.shard_shape(aval.shape)  # raises where a dimension does not divide
+        final_in.append(physical_sharding(s, aval))
+    for i, s in enumerate(out_shardings):
+        if s is not None and isinstance(jaxpr.outvars[i].aval, ShapedArray):
+            s.shard_shape(jaxpr.outvars[i].aval.shape)
+
+    kept_jaxpr = jaxpr if len(kept) == n else jaxpr.replace(invars=[jaxpr.invars[i] for i in kept])
+    kept_closed = closed if kept_jaxpr is jaxpr else ClosedJaxpr(kept_jaxpr, closed.consts)
+
+    def arg_attributes(meshes):
+        out = []
+        for i, s in zip(kept, final_in):
+            parts = []
+            if several:
+                parts.append(f"sdy.sharding = {_sdy(s, physical_aval(jaxpr.invars[i].aval).ndim, meshes)}")
+            if i in donate:
+                parts.append("jax.buffer_donor = true" if several or donate[i] is None
+                             else f"tf.aliasing_output = {donate[i]} : i32")
+            if s.memory_kind not in (None, "device"):
+                parts.append(f'mhlo.memory_kind = "{s.memory_kind}"')
+            out.append(f" {{{', '.join(parts)}}}" if parts else "")
+        return out
+
+    def result_attributes(meshes):
+        out = []
+        for v, s in zip(jaxpr.outvars, out_shardings):
+            parts = []
+            if several and s is not None:
+                aval = physical_aval(v.aval)
+                parts.append(f"sdy.sharding = {_sdy(physical_sharding(s, v.aval), aval.ndim, meshes)}")
+            if s is not None and s.memory_kind not in (None, "device"):
+                parts.append(f'mhlo.memory_kind = "{s.memory_kind}"')
+            out.append(f" {{{', '.join(parts)}}}" if parts else "")
+        return out
+
+    with events.span("lower", name=name) as attrs:
+        module = lower_module(kept_closed, name, platform=devices[0].platform, devices=len(devices),
+                              arg_attributes=arg_attributes, result_attributes=result_attributes)
+        attrs["bytes"] = len(module.text)
+    return Lowered(closed, module, name, devices, committed, kept, tuple(final_in), tuple(out_shardings),
+                   tuple(sorted(donate)), mesh, dict(compiler_options or {}))
+
+
+def _sdy(sharding, ndim, meshes) -> str:
+    if isinstance(sharding, NamedSharding):
+        return sharding.sdy(ndim, meshes.symbol(sharding.mesh))
+    if isinstance(sharding, SingleDeviceSharding) or sharding.is_fully_replicated:
+        raise ValueError(f"{sharding} cannot be used in a program on several devices")
+    raise ValueError(
+        f"{sharding} has no mesh axes to name: give this argument a NamedSharding (xlab.device_put) first")
+
+
+def _everywhere(mesh, devices):
+    from xlab.sharding import Mesh
+    import numpy as np
+    if mesh is None or not hasattr(mesh, "devices"):
+        mesh = Mesh(np.array(devices, dtype=object), ("device",))
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def _usable_donations(closed, donated, kept) -> dict[int, int | None]:
+    """For each donated argument the result that can take its buffer; warns about those with none."""
+    if not donated or config.debug_nans or config.debug_infs:
+        return {}
+    free = {i: v.aval for i, v in enumerate(closed.jaxpr.outvars)}
+    out: dict[int, int | None] = {}
+    unusable = []
+    for i in donated:
+        if i not in kept:
+            continue
+        aval = closed.jaxpr.invars[i].aval
+        match = next((o for o, a in free.items()
+                      if isinstance(a, ShapedArray) and a.shape == aval.shape and a.dtype == aval.dtype), None)
+        if match is None:
+            unusable.append(aval)
+            continue
+        del free[match]
+        out[i] = match
+    if unusable:
+        warnings.warn(f"Some donated buffers were not usable: {', '.join(map(str, unusable))}. A buffer can be reused "
+                      f"only for a result of the same shape and dtype; donate fewer arguments.", stacklevel=2)
+    return out
+
+
+class Executable:
+    """A compiled program."""
+
+    def __init__(self, lowered: Lowered):
+        self.lowered = lowered
+        closed = lowered.closed
+        self.name = lowered.name
+        self.in_avals = tuple(closed.in_avals)
+        self.out_avals = tuple(closed.out_avals)
+        self.physical_in = [physical_aval(a) for a in closed.in_avals]
+        self.physical_out = [physical_aval(a) for a in closed.out_avals]
+        self.kept = lowered.kept
+        self.devices = lowered.devices
+        several = len(self.devices) > 1
+        with events.span("compile", name=self.name, devices=len(self.devices)):
+            self.native = _compiling.compile_text(
+                lowered.module.text, self.devices, partitions=len(self.devices),
+                allow_propagation_to_outputs=[s is None for s in lowered.out_shardings],
+                options=lowered.compiler_options or None, host_callbacks=lowered.module.callbacks)
+        self.in_shardings = lowered.in_shardings
+        if several:
+            given = _compiling.output_shardings(self.native)
+            self.out_shardings = tuple(
+                physical_sharding(s, a) if s is not None else self._result_sharding(g, p)
+                for s, a, g, p in zip(lowered.out_shardings, self.out_avals, given, self.physical_out))
+        else:
+            one = SingleDeviceSharding(self.devices[0])
+            self.out_shardings = tuple(s if s is not None else one for s in lowered.out_shardings)
+        self.committed = lowered.committed or several
+        self.handlers = [_arrays.result_handler(a, s, self.committed)
+                         for a, s in zip(self.physical_out, self.out_shardings)]
+        self.consts = [place(c, aval_of(c), _everywhere(lowered.mesh, self.devices) if several
+                             else SingleDeviceSharding(self.devices[0]))
+                       for c in lowered.module.hoisted]
+
+    def _result_sharding(self, hlo_sharding, aval):
+        mesh = self.lowered.mesh
+        if mesh is None:
+            mesh = _everywhere(None, self.devices).mesh
+        spec = from_hlo_sharding(hlo_sharding, mesh, aval.ndim)
+        return NamedSharding(mesh, spec) if spec is not None else GSPMDSharding(self.devices, hlo_sharding)
+
+    def place_args(self, flat) -> list:
+        out = []
+        for i, s in zip(self.kept, self.in_shardings):
+            x = flat[i]
+            if isinstance(x, KeyArray):
+                x = x.base
+            out.append(place(x, self.physical_in[i], s, committed=None))
+        return out
+
+    def call(self, flat: Sequence) -> list:
+        """Runs on values that fit `in_avals`; returns the flat results."""
+        if config.no_execution:
+            raise RuntimeError(f"execution of {self.name} was asked for while config.no_execution is set")
+        args = self.place_args(flat)
+        with events.span("execute", name=self.name, devices=len(self.devices)):
+            outs = _arrays.execute(self.native, [*args, *self.consts], self.handlers)
+        return [self._logical(o, a) for o, a in zip(outs, self.out_avals)]
+
+    def _logical(self, out, aval):
+        if isinstance(aval, ShapedArray) and isinstance(aval.dtype, dtypes.ExtendedDType):
+            return KeyArray(out, aval.dtype)
+        if isinstance(aval, ShapedArray) and aval.dtype == dtypes.float0:
+            import numpy as np
+            return np.zeros(aval.shape, dtypes.float0)
+        return out
+
+    def fast_path(self, out_tree):
+        """What the native dispatcher needs to repeat this call; None where Python must look at every call."""
+        if self.lowered.module.callbacks or self.lowered.closed.effects:
+            return None
+        for a in (*self.in_avals, *self.out_avals):
+            if not isinstance(a, ShapedArray) or isinstance(a.dtype, dtypes.ExtendedDType) or a.dtype == dtypes.float0:
+                return None
+        kept = set(self.kept)
+        return _native.FastPath(
+            self.native, out_tree, [s.native for s in self.in_shardings], [s.native for s in self.out_shardings],
+            list(self.out_avals), [self.committed] * len(self.out_avals),
+            [i in kept for i in range(len(self.in_avals))], [None] * len(self.kept), self.consts)
+
+
+def default_in_sharding():
+    return default_sharding()

@@ -1,0 +1,541 @@
+"""`jit`, and its primitive: a function as one compiled program.
+
+A jitted function is jaxlib's native callable. The first call with new types comes to `_Jit.miss`, which traces, lowers and
+compiles; from then on the native fast path answers without Python. Under another transformation the call becomes one
+`jit` equation with the traced program inside.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xlab import events
+from xlab import tree as _tree
+from xlab.backend import dispatch as _native
+from xlab.compile import executable as _executable
+from xlab.compile.devices import sharding_sources
+from xlab.compile.executable import Executable, arg_sharding
+from xlab.compile.placement import default_sharding, place
+from xlab.compile.tracing import Program, function_name, trace_program
+from xlab.config import config
+from xlab.core.array import KeyArray
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr, jaxpr_as_fun
+from xlab.core.primitive import Primitive
+from xlab.core.trace import EVAL, Tracer, state
+from xlab.errors import InvalidInputException, UnexpectedTracerError
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import partial_eval as pe
+from xlab.sharding import PartitionSpec, Sharding, get_mesh, NamedSharding
+
+
+class _Jit:
+    """What belongs to one jitted function."""
+
+    def __init__(self, fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums,
+                 donate_argnames, keep_unused, inline, name, compiler_options):
+        self.fun = fun
+        self.name = name or function_name(fun)
+        self.in_shardings, self.out_shardings = in_shardings, out_shardings
+        self.static_argnums, self.static_argnames = _static_positions(fun, static_argnums, static_argnames)
+        self.donate_argnums, self.donate_argnames = _static_positions(fun, donate_argnums, donate_argnames)
+        self.keep_unused, self.inline = keep_unused, inline
+        self.compiler_options = dict(compiler_options or {})
+        self.executables: dict[tuple, Executable] = {}
+
+    # -- from a call to a program ----------------------------------------------------------------------
+
+    def flatten(self, args, kwargs):
+        """Dynamic leaves, their structure, and the static values as a hashable key."""
+        nums, names = self.static_argnums, self.static_argnames
+        if not nums and not names:
+            flat, in_tree = _tree.flatten((args, kwargs))
+            return flat, in_tree, ()
+        n = len(args)
+        fixed = {i % n if n else i for i in nums if -n <= i < n}
+        static = (tuple((i, _Static(args[i], self.name)) for i in sorted(fixed)),
+                  tuple((k, _Static(kwargs[k], self.name)) for k in sorted(kwargs) if k in names))
+        dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
+        dynamic_kw = {k: v for k, v in kwargs.items() if k not in names}
+        flat, in_tree = _tree.flatten((dynamic, dynamic_kw))
+        return flat, in_tree, static
+
+    def program(self, flat, in_tree, static) -> Program:
+        avals = []
+        for i, x in enumerate(flat):
+            try:
+                avals.append(aval_of(x))
+            except InvalidInputException as e:
+                path = self.names(in_tree, len(flat), static)[i]
+                raise InvalidInputException(
+                    f"cannot call jit({self.name}): argument `{path}` is {x!r} of type {type(x).__name__}, which is not "
+                    f"an array value. Convert it, or mark it static: "
+                    f"jit({self.name}, static_argnames={path.split('[')[0].split('.')[0]!r})") from e
+        if static:
+            return trace_program(self.fun, in_tree, avals, static=static,
+                                 rebuild=functools.partial(_put_back, static),
+                                 names=lambda: self.names(in_tree, len(flat), static))
+        return trace_program(self.fun, in_tree, avals)
+
+    def names(self, in_tree, n, static):
+        from xlab.compile.tracing import argument_names
+        if not static or not static[0]:
+            return argument_names(self.fun, in_tree, n)
+        try:
+            parameters = [p for p in inspect.signature(self.fun).parameters]
+        except (TypeError, ValueError):
+            return tuple(f"args[{i}]" for i in range(n))
+        fixed = {i for i, _ in static[0]}
+        left = [p for i, p in enumerate(parameters) if i not in fixed]
+        args, kwargs = _tree.unflatten(in_tree, list(range(n)))
+        out = []
+        for i, a in enumerate(args):
+            root = left[i] if i < len(left) else f"args[{i}]"
+            out.extend(root + _tree.keystr(path) for path, _ in _tree.flatten_with_path(a)[0])
+        for k in sorted(kwargs):
+            out.extend(k + _tree.keystr(path) for path, _ in _tree.flatten_with_path(kwargs[k])[0])
+        return tuple(out)
+
+    # -- the call --------------------------------------------------------------------------------------
+
+    def miss(self, *args, **kwargs):
+        """Called by the native dispatcher when it has no executable for the arguments."""
+        if config.disable_jit:
+            return self.fun(*args, **kwargs), None
+        flat, in_tree, static = self.flatten(args, kwargs)
+        if state.trace is not EVAL:
+            return self.staged(flat, in_tree, static), None
+        for x in flat:
+            if isinstance(x, Tracer):
+                raise _leaked(x, self.name)
+        program = self.program(flat, in_tree, static)
+        compiled = self.executable(program, flat, in_tree)
+        outs = compiled.call(flat)
+        return _tree.unflatten(program.out_tree, outs), self.fast_path(compiled, program, flat)
+
+    def fast_path(self, compiled, program, flat):
+        if config.debug_nans or config.debug_infs or any(isinstance(x, KeyArray) for x in flat):
+            return None
+        return compiled.fast_path(program.out_tree)
+
+    def staged(self, flat, in_tree, static):
+        """The call as an equation of whatever is being traced."""
+        program = self.program(flat, in_tree, static)
+        if self.inline:
+            outs = eval_jaxpr(program.closed.jaxpr, program.closed.consts, *flat, keep_source=False)
+        else:
+            moved, closed = hoisted(program.closed)
+            n = len(moved)
+            ins = self.shardings_for(self.in_shardings, in_tree, program, len(flat))
+            outs = jit_p.bind(*moved, *flat, jaxpr=closed, in_shardings=(None,) * n + ins,
+                              out_shardings=self.out_shardings_for(program),
+                              donated_invars=(False,) * n + self.donations(in_tree, len(flat)),
+                              name=self.name, keep_unused=self.keep_unused, inline=False,
+                              compiler_options_kvs=tuple(sorted(self.compiler_options.items())))
+        return _tree.unflatten(program.out_tree, outs)
+
+    def executable(self, program, flat, in_tree) -> Executable:
+        """The compiled program for these argument placements."""
+        placements = tuple(map(arg_sharding, flat))
+        key = (id(program.closed), placements, _context_devices())
+        found = self.executables.get(key)
+        if found is not None and found.lowered.closed is program.closed:
+            events.emit("cache_hit", name=self.name, cache="memory")
+            return found
+        compiled = Executable(self.lower(program, placements, flat, in_tree))
+        if len(self.executables) > 4096:
+            self.executables.clear()
+        self.executables[key] = compiled
+        return compiled
+
+    def lower(self, program, placements, flat, in_tree):
+        names = program.closed.jaxpr.debug_info.arg_names
+        ins = self.shardings_for(self.in_shardings, in_tree, program, len(flat))
+        for i, (asked, given) in enumerate(zip(ins, placements)):
+            aval = program.closed.in_avals[i]
+            if asked is not None and given is not None and not given.is_equivalent_to(asked, aval.ndim):
+                path = names[i] if i < len(names) else f"argument {i}"
+                raise ValueError(
+                    f"jit({self.name}) got argument `{path}` of type {aval} with sharding {given}, but in_shardings asks "
+                    f"for {asked}. Move it first with xlab.device_put(x, {asked}), or leave this entry of in_shardings "
+                    f"out to follow the argument.")
+        donated = [i for i, d in enumerate(self.donations(in_tree, len(flat))) if d]
+        return _executable.lower(
+            program.closed, self.name, placements, in_shardings=ins,
+            out_shardings=self.out_shardings_for(program), donated=donated, keep_unused=self.keep_unused,
+            arg_names=names, context_mesh=get_mesh(), compiler_options=self.compiler_options)
+
+    # -- shardings and donation ------------------------------------------------------------------------
+
+    def shardings_for(self, shardings, in_tree, program, n) -> tuple:
+        if shardings is None:
+            return (None,) * n
+        args, kwargs = _tree.unflatten(in_tree, list(range(n)))
+        shardings = shardings if isinstance(shardings, tuple) and not isinstance(shardings, PartitionSpec) \
+            else (shardings,) * len(args)
+        flat = _tree.broadcast_prefix((shardings, dict.fromkeys(kwargs)) if kwargs else (shardings, {}),
+                                      (args, kwargs), is_leaf=_is_sharding_leaf)
+        return tuple(map(as_sharding, flat))
+
+    def out_shardings_for(self, program) -> tuple:
+        n = len(program.closed.out_avals)
+        if self.out_shardings is None:
+            return (None,) * n
+        like = _tree.unflatten(program.out_tree, list(range(n)))
+        return tuple(map(as_sharding, _tree.broadcast_prefix(self.out_shardings, like, is_leaf=_is_sharding_leaf)))
+
+    def donations(self, in_tree, n) -> tuple[bool, ...]:
+        if not self.donate_argnums and not self.donate_argnames:
+            return (False,) * n
+        args, kwargs = _tree.unflatten(in_tree, list(range(n)))
+        static = len(self.static_argnums)
+        out = [False] * n
+        positions = {i - sum(s < i for s in self.static_argnums) if static else i for i in self.donate_argnums}
+        for i, a in enumerate(args):
+            if i in positions or i - len(args) in positions:
+                for leaf in _tree.leaves(a):
+                    out[leaf] = True
+        for k, v in kwargs.items():
+            if k in self.donate_argnames:
+                for leaf in _tree.leaves(v):
+                    out[leaf] = True
+        return tuple(out)
+
+
+class _Static:
+    """A static argument as part of a key: by value, with an error that explains when it has no hash."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value, name):
+        try:
+            hash(value)
+        except TypeError:
+            raise ValueError(
+                f"a static argument of jit({name}) is {value!r} of type {type(value).__name__}, which has no hash, so it "
+                f"cannot select a compiled program: use a hashable value (a tuple instead of a list), or do not mark it "
+                f"static if it is an array") from None
+        self.value = value
+
+    def __eq__(self, other):
+        return type(other) is _Static and type(self.value) is type(other.value) and self.value == other.value
+
+    def __hash__(self):
+        return hash(self.value)
+
+    def __repr__(self):
+        return repr(self.value)
+
+
+def _put_back(static, args, kwargs):
+    args = list(args)
+    for i, s in static[0]:
+        args.insert(i, s.value)
+    return tuple(args), {**kwargs, **{k: s.value for k, s in static[1]}}
+
+
+def _static_positions(fun, nums, names) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Completes argument numbers from names and names from numbers, by the function's signature."""
+    nums = () if nums is None else (nums,) if isinstance(nums, int) else tuple(nums)
+    names = () if names is None else (names,) if isinstance(names, str) else tuple(names)
+    if not nums and not names:
+        return (), ()
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):
+        return nums, names
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    variadic = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    known = {p.name for p in parameters}
+    for n in names:
+        if n not in known and not variadic:
+            raise ValueError(f"jitted function {function_name(fun)} has no argument named {n!r}; its arguments are "
+                             f"{sorted(known)}")
+    star = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    for i in nums:
+        if not star and not -len(positional) <= i < len(positional):
+            raise ValueError(f"argument number {i} is out of range: {function_name(fun)} takes {len(positional)} "
+                             f"positional arguments")
+    by_name = tuple(i for i, p in enumerate(positional) if p in names)
+    all_nums = tuple(dict.fromkeys((*(i + len(positional) if i < 0 and not star else i for i in nums), *by_name)))
+    all_names = tuple(dict.fromkeys((*names, *(positional[i] for i in nums if 0 <= i < len(positional)))))
+    return all_nums, all_names
+
+
+def _is_sharding_leaf(x) -> bool:
+    return x is None or isinstance(x, (Sharding, PartitionSpec))
+
+
+def as_sharding(x):
+    """A sharding from what users may write: a sharding, a spec for the current mesh, or None."""
+    if x is None or isinstance(x, Sharding):
+        return x
+    if isinstance(x, PartitionSpec):
+        mesh = get_mesh()
+        if mesh is None or mesh.empty:
+            raise ValueError(f"{x} needs a mesh: use NamedSharding(mesh, {x}), or set one with xlab.set_mesh(mesh)")
+        return NamedSharding(mesh, x)
+    raise TypeError(f"expected a sharding, a PartitionSpec or None, got {x!r} of type {type(x).__name__}")
+
+
+def _context_devices():
+    mesh = get_mesh()
+    return None if mesh is None or mesh.empty else mesh
+
+
+def _leaked(tracer, name):
+    from xlab.core.avals import escaped_tracer
+    if tracer._trace.alive:
+        return UnexpectedTracerError(
+            f"jit({name}) was called outside of any tracing with a traced value of type {tracer.aval}, made at "
+            f"{tracer.origin()}. Traced values exist only while their function is being traced.")
+    return escaped_tracer(tracer, f"as an argument of jit({name})")
+
+
+def hoisted(closed: ClosedJaxpr) -> tuple[list, ClosedJaxpr]:
+    """A program for use inside another: traced values and large arrays it closes over become leading operands."""
+    limit = mlir.module.INLINE_CONSTANT_LIMIT
+
+    def moves(c):
+        return isinstance(c, (Tracer, KeyArray)) or getattr(aval_of(c), "size", 0) > limit
+    if not any(map(moves, closed.consts)):
+        return [], closed
+    if not any(isinstance(c, Tracer) for c in closed.consts):
+        return closed.memo("hoisted", lambda: _hoist(closed, moves))
+    return _hoist(closed, moves)
+
+
+def _hoist(closed, moves):
+    pairs = list(zip(closed.jaxpr.constvars, closed.consts))
+    moved = [(v, c) for v, c in pairs if moves(c)]
+    kept = [(v, c) for v, c in pairs if not moves(c)]
+    jaxpr = closed.jaxpr.replace(constvars=[v for v, _ in kept], invars=[*(v for v, _ in moved), *closed.jaxpr.invars])
+    return [c for _, c in moved], ClosedJaxpr(jaxpr, [c for _, c in kept])
+
+
+def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
+        static_argnums: int | Sequence[int] | None = None, static_argnames: str | Sequence[str] | None = None,
+        donate_argnums: int | Sequence[int] | None = None, donate_argnames: str | Sequence[str] | None = None,
+        keep_unused: bool = False, inline: bool = False, name: str | None = None,
+        compiler_options: dict[str, Any] | None = None):
+    """Compiles a function: traced once per combination of argument types, then run as one program.
+
+    Args:
+        fun: a function of arrays (or pytrees of arrays), without side effects.
+        in_shardings, out_shardings: shardings of arguments and results as a pytree prefix; None follows the arguments
+            and leaves results to the compiler.
+        static_argnums, static_argnames: arguments that are Python values, part of the program; they must be hashable.
+        donate_argnums, donate_argnames: arguments whose buffers results may take over; they are deleted.
+        keep_unused: keep arguments the program does not read.
+        inline: under another transformation, write the equations out instead of one `jit` equation.
+        name: name of the program; the function's by default.
+        compiler_options: XLA options for this function.
+
+    Returns:
+        A function with the same signature, and methods `trace`, `lower`, `eval_shape` and `clear_cache`.
+
+    Example:
+        >>> import xlab
+        >>> import xlab.numpy as jnp
+        >>> double = xlab.jit(lambda x: 2 * x)
+        >>> print(double(jnp.arange(3)))
+        [0 2 4]
+    """
+    if fun is None:
+        return functools.partial(
+            jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
+            static_argnames=static_argnames, donate_argnums=donate_argnums, donate_argnames=donate_argnames,
+            keep_unused=keep_unused, inline=inline, name=name, compiler_options=compiler_options)
+    if not callable(fun):
+        raise TypeError(f"jit takes a function, got {fun!r} of type {type(fun).__name__}")
+    if inspect.isgeneratorfunction(fun) or inspect.iscoroutinefunction(fun):
+        raise TypeError(f"jit cannot trace {function_name(fun)}, which is a generator or coroutine: return arrays instead "
+                        f"of yielding them")
+    self = _Jit(fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
+                keep_unused, inline, name, compiler_options)
+    wrapped = _native.native_jit(self.name, fun, self.miss, self.static_argnums, self.static_argnames,
+                                 key=(_Identity(self),), shard_arg=_shard_arg)
+    functools.wraps(fun)(wrapped)
+    from xlab.compile import stages
+    stages.attach(wrapped, self)
+    return wrapped
+
+
+class _Identity:
+    """A key for the native cache that never equals another function's."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner):
+        self.owner = owner
+
+    def __eq__(self, other):
+        return type(other) is _Identity and self.owner is other.owner
+
+    def __hash__(self):
+        return id(self.owner)
+
+
+def _shard_arg(x, native_sharding, layout):
+    """Places an argument the native fast path cannot place itself."""
+    from xlab.sharding import from_native
+    aval = aval_of(x)
+    return place(x, aval, from_native(native_sharding), committed=None)
+
+
+# -- the primitive ----------------------------------------------------------------------------------------
+
+jit_p = Primitive("jit", multiple_results=True, joins=False, context_dependent=True)
+
+
+@jit_p.def_effectful_abstract_eval
+def _jit_aval(*avals, jaxpr, **_):
+    return jaxpr.out_avals, jaxpr.effects
+
+
+@jit_p.def_impl
+def _jit_impl(*args, jaxpr, **params):
+    return list(compiled_jaxpr(jaxpr, params)(*args))
+
+
+def compiled_jaxpr(closed: ClosedJaxpr, params: dict) -> Callable:
+    """A native callable for a program that was traced already."""
+    key = ("callable", params["name"], params["in_shardings"], params["out_shardings"], params["donated_invars"])
+
+    def make():
+        fun = jaxpr_as_fun(closed)
+        explicit_in = params["in_shardings"] if any(s is not None for s in params["in_shardings"]) else None
+        explicit_out = list(params["out_shardings"]) if any(s is not None for s in params["out_shardings"]) else None
+        return jit(fun, name=params["name"], in_shardings=explicit_in, out_shardings=explicit_out,
+                   donate_argnums=tuple(i for i, d in enumerate(params["donated_invars"]) if d) or None,
+                   keep_unused=params["keep_unused"], compiler_options=dict(params["compiler_options_kvs"]))
+    return closed.memo(key, make)
+
+
+def _keep(values, flags):
+    return tuple(v for v, f in zip(values, flags) if f)
+
+
+def _jit_jvp(primals, tangents, *, jaxpr, in_shardings, out_shardings, donated_invars, **params):
+    nonzero = [type(t) is not ad.Zero for t in tangents]
+    new, nonzero_out = ad.jvp_jaxpr(jaxpr, nonzero, False)
+    outs = jit_p.bind(
+        *primals, *(t for t in tangents if type(t) is not ad.Zero), jaxpr=new,
+        in_shardings=(*in_shardings, *_keep(in_shardings, nonzero)),
+        out_shardings=(*out_shardings, *_keep(out_shardings, nonzero_out)),
+        donated_invars=(*donated_invars, *_keep(donated_invars, nonzero)), **params)
+    n = len(jaxpr.out_avals)
+    given = iter(outs[n:])
+    out_tangents = [next(given) if nz else ad.Zero(a.to_tangent_aval())
+                    for nz, a in zip(nonzero_out, jaxpr.out_avals)]
+    return outs[:n], out_tangents
+
+
+ad.primitive_jvps[jit_p] = _jit_jvp
+
+
+def _jit_transpose(cts, *operands, jaxpr, in_shardings, out_shardings, donated_invars, **params):
+    linear = [ad.is_undefined_primal(x) for x in operands]
+    nonzero = [type(ct) is not ad.Zero for ct in cts]
+    new, nonzero_out = ad.transpose_jaxpr(jaxpr, linear, nonzero)
+    values = [x for x, lin in zip(operands, linear) if not lin]
+    n = len(values) + sum(nonzero)
+    out_in = [s for s, lin in zip(in_shardings, linear) if lin]
+    outs = jit_p.bind(
+        *values, *(ct for ct, nz in zip(cts, nonzero) if nz), jaxpr=new,
+        in_shardings=(*(s for s, lin in zip(in_shardings, linear) if not lin), *_keep(out_shardings, nonzero)),
+        out_shardings=_keep(out_in, nonzero_out), donated_invars=(False,) * n, **params)
+    given = iter(outs)
+    linear_cts = iter([next(given) if nz else None for nz in nonzero_out])
+    return [next(linear_cts) if lin else None for lin in linear]
+
+
+ad.primitive_transposes[jit_p] = _jit_transpose
+
+
+def _batched_sharding(sharding, batched, spmd_name):
+    if sharding is None or not batched or not isinstance(sharding, NamedSharding):
+        return None if not isinstance(sharding, NamedSharding) else sharding
+    return NamedSharding(sharding.mesh, PartitionSpec(spmd_name, *sharding.spec), memory_kind=sharding.memory_kind)
+
+
+def _jit_batch(axis, operands, dims, *, jaxpr, in_shardings, out_shardings, **params):
+    batched = [d is not None for d in dims]
+    new, batched_out = batching.batch_jaxpr(jaxpr, axis, batched, False)
+    operands = [batching.moveaxis(x, d, 0) if d is not None else x for x, d in zip(operands, dims)]
+    outs = jit_p.bind(*operands, jaxpr=new,
+                      in_shardings=tuple(_batched_sharding(s, b, None) for s, b in zip(in_shardings, batched)),
+                      out_shardings=tuple(_batched_sharding(s, b, None) for s, b in zip(out_shardings, batched_out)),
+                      **params)
+    return outs, [0 if b else None for b in batched_out]
+
+
+batching.axis_primitive_batchers[jit_p] = _jit_batch
+
+
+def _jit_partial_eval(trace, args, *, jaxpr, in_shardings, out_shardings, donated_invars, **params):
+    unknown = [trace.is_unknown(x) for x in args]
+    known_jaxpr, unknown_jaxpr, unknown_out, residual_avals = pe.split_jaxpr(jaxpr, unknown)
+    known_args = [x for x, u in zip(args, unknown) if not u]
+    n_res = len(residual_avals)
+    known_outs = trace.run_known(
+        jit_p.bind, *known_args, jaxpr=known_jaxpr,
+        in_shardings=tuple(s for s, u in zip(in_shardings, unknown) if not u),
+        out_shardings=(*(s for s, u in zip(out_shardings, unknown_out) if not u), *(None,) * n_res),
+        donated_invars=(False,) * len(known_args), **params)
+    n_known = len(known_outs) - n_res
+    residuals = known_outs[n_known:]
+    unknown_args = [x for x, u in zip(args, unknown) if u]
+    outs = pe.JaxprTrace.process(trace, jit_p, [*residuals, *unknown_args], dict(
+        jaxpr=unknown_jaxpr, in_shardings=(*(None,) * n_res, *_keep(in_shardings, unknown)),
+        out_shardings=_keep(out_shardings, unknown_out),
+        donated_invars=(False,) * (n_res + len(unknown_args)), **params))
+    known_iter, unknown_iter = iter(known_outs[:n_known]), iter(outs)
+    return [next(unknown_iter) if u else next(known_iter) for u in unknown_out]
+
+
+pe.partial_eval_rules[jit_p] = _jit_partial_eval
+
+
+def _jit_dce(used_outputs, eqn):
+    used_in, new = pe.dce_closed_call("jaxpr")(used_outputs, eqn)
+    if new is None:
+        return used_in, None
+    params = {**new.params, "in_shardings": _keep(eqn.params["in_shardings"], used_in),
+              "out_shardings": _keep(eqn.params["out_shardings"], used_outputs),
+              "donated_invars": _keep(eqn.params["donated_invars"], used_in)}
+    return used_in, new.replace(params=params)
+
+
+pe.dce_rules[jit_p] = _jit_dce
+
+
+def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, **_):
+    args = [_constrain(ctx, x, s, a) for x, s, a in zip(args, in_shardings, ctx.avals_in)]
+    outs = ctx.call(id(jaxpr), name, jaxpr, args)
+    return [_constrain(ctx, x, s, a) for x, s, a in zip(outs, out_shardings, ctx.avals_out)]
+
+
+def _constrain(ctx, x, sharding, aval):
+    if not isinstance(sharding, NamedSharding) or ctx.module.devices == 1:
+        return x
+    sharding = _executable.physical_sharding(sharding, aval)
+    physical = mlir.values.physical_aval(aval)
+    text = sharding.sdy(physical.ndim, ctx.module.meshes.symbol(sharding.mesh)).removeprefix("#sdy.sharding")
+    return ctx.op(f"sdy.sharding_constraint {x} {text} : {mlir.tensor_type(aval)}")
+
+
+mlir.register_lowering(jit_p, _jit_lowering)
+sharding_sources[jit_p] = lambda eqn: [s for s in (*eqn.params["in_shardings"], *eqn.params["out_shardings"])
+                                       if s is not None]
+
+
+def where_results_go():
+    return default_sharding()
+
+
+def is_array_aval(aval) -> bool:
+    return isinstance(aval, ShapedArray)

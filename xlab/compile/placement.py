@@ -1,0 +1,100 @@
+"""Values onto devices: host data, arrays that are elsewhere, keys.
+
+Native code checks neither types nor shapes, so this is the place where every buffer is made to fit exactly what the
+executable was compiled for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab import events
+from xlab.backend import arrays as _arrays
+from xlab.backend.arrays import ArrayImpl
+from xlab.backend.client import default_device
+from xlab.core import dtypes
+from xlab.core.array import KeyArray, is_native_array
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.trace import Tracer
+from xlab.errors import InvalidInputException, UnexpectedTracerError
+from xlab.sharding import SingleDeviceSharding, from_native
+
+
+def default_sharding() -> SingleDeviceSharding:
+    """Where values go that nothing places."""
+    return SingleDeviceSharding(default_device())
+
+
+def host_array(x, aval: ShapedArray) -> np.ndarray:
+    """Host data in the dtype the program computes with."""
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, bool)
+    value = np.asarray(x)
+    return value if value.dtype == aval.dtype else value.astype(aval.dtype)
+
+
+def check_alive(x) -> None:
+    if x.is_deleted():
+        raise RuntimeError(
+            f"the array of type {x.aval.str_short()} was deleted or donated: its buffer now belongs to the result of an "
+            f"earlier call. Use that result, or do not donate this argument.")
+
+
+def place(x, aval: ShapedArray, sharding, *, committed: bool | None = True, copy: bool = False):
+    """An array with exactly the given type and sharding, holding the value `x`.
+
+    With `committed=None` only the buffers matter: an array that is where it should be is returned as it is.
+    """
+    if type(x) is ArrayImpl and is_native_array(x):
+        check_alive(x)
+        return _move(x, aval, sharding, committed, copy)
+    if isinstance(x, KeyArray):
+        raise InvalidInputException("a key array must be unwrapped before it is placed")
+    if isinstance(x, Tracer):
+        raise UnexpectedTracerError(
+            f"a traced value of type {x.aval} was given where concrete data is needed; it was made at {x.origin()}")
+    value = host_array(x, aval)
+    return put_host(value, aval, sharding, committed is not False)
+
+
+def put_host(value: np.ndarray, aval: ShapedArray, sharding, committed: bool):
+    """Host data to every device of a sharding, each its own slice."""
+    if type(sharding) is SingleDeviceSharding:
+        return _arrays.put([value], aval, sharding, [sharding.device], committed)
+    with events.span("transfer", name="host to devices", bytes=int(value.nbytes)):
+        indices = sharding.devices_indices_map(value.shape)
+        devices = list(indices)
+        return _arrays.put([value[indices[d]] for d in devices], aval, sharding, devices, committed)
+
+
+def _move(x, aval, sharding, committed, copy):
+    native = sharding.native
+    mine = x._sharding
+    if not copy and (mine is native or from_native(mine) == sharding):
+        if committed is None or (x._committed == committed and x.aval is aval):
+            return x
+        return _arrays.from_shards(aval, sharding, _arrays.shards(x), committed)
+    committed = committed is not False
+    source = from_native(mine)
+    with events.span("transfer", name="device to device", bytes=int(aval.nbytes)):
+        if type(source) is SingleDeviceSharding and type(sharding) is SingleDeviceSharding:
+            return _arrays.copy_to_devices(x, aval, sharding, [sharding.device], committed)
+        if not copy:
+            matched = _match_buffers(x, aval, source, sharding)
+            if matched is not None:
+                return _arrays.from_shards(aval, sharding, matched, committed)
+        return put_host(np.asarray(x._host_value()), aval, sharding, committed)
+
+
+def _match_buffers(x, aval, source, target):
+    """Existing shards, when every device already holds the slice it should hold."""
+    have = source.devices_indices_map(aval.shape)
+    want = target.devices_indices_map(aval.shape)
+    if any(d not in have or have[d] != want[d] for d in want):
+        return None
+    by_device = dict(zip(source.devices_in_order, _arrays.shards(x)))
+    return [by_device[d] for d in target.devices_in_order]
+
+
+def value_aval(x) -> ShapedArray:
+    return aval_of(x)

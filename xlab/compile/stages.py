@@ -1,0 +1,263 @@
+"""Ahead of time: `Traced`, `Lowered`, `Compiled`, each an inspectable step on the way to running."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlab import tree as _tree
+from xlab.backend import compiling as _compiling
+from xlab.compile import executable as _executable
+from xlab.compile.executable import Executable, arg_sharding
+from xlab.compile.tracing import Program
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.trace import EVAL, state
+
+
+class ShapeDtypeStruct:
+    """Shape and dtype of an array that need not exist, optionally with a sharding.
+
+    Example:
+        >>> import numpy as np
+        >>> ShapeDtypeStruct((8, 4), np.float32)
+        ShapeDtypeStruct(shape=(8, 4), dtype=float32)
+    """
+
+    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+
+    def __init__(self, shape, dtype, *, sharding=None, weak_type=False):
+        from xlab.core import dtypes
+        self.shape = tuple(int(d) for d in shape)
+        self.dtype = dtypes.canonicalize_dtype(dtype)
+        self.sharding, self.weak_type = sharding, weak_type
+
+    ndim = property(lambda self: len(self.shape))
+    size = property(lambda self: self._aval().size)
+
+    def _aval(self):
+        return ShapedArray(self.shape, self.dtype, self.weak_type)
+
+    def __repr__(self):
+        extra = f", sharding={self.sharding}" if self.sharding is not None else ""
+        extra += ", weak_type=True" if self.weak_type else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype}{extra})"
+
+    def __eq__(self, other):
+        return isinstance(other, ShapeDtypeStruct) and (self.shape, self.dtype, self.sharding, self.weak_type) == (
+            other.shape, other.dtype, other.sharding, other.weak_type)
+
+    def __hash__(self):
+        return hash((self.shape, self.dtype, self.sharding, self.weak_type))
+
+
+def _register():
+    from xlab.core.avals import aval_makers
+    aval_makers[ShapeDtypeStruct] = lambda x: x._aval()
+
+
+_register()
+
+
+class Traced:
+    """A function traced for given argument types."""
+
+    def __init__(self, owner, program: Program, flat, in_tree):
+        self._owner, self._program, self._flat, self._in_tree = owner, program, flat, in_tree
+
+    fun_name = property(lambda self: self._owner.name)
+    jaxpr = property(lambda self: self._program.closed)
+    in_tree = property(lambda self: self._in_tree)
+    out_tree = property(lambda self: self._program.out_tree)
+    in_avals = property(lambda self: _tree.unflatten(self._in_tree, self.jaxpr.in_avals))
+
+    @property
+    def out_info(self):
+        return _tree.unflatten(self.out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
+                                               for a in self.jaxpr.out_avals])
+
+    @property
+    def effects(self):
+        return self.jaxpr.effects
+
+    def lower(self) -> Lowered:
+        placements = tuple(_placement(x) for x in self._flat)
+        return Lowered(self, self._owner.lower(self._program, placements, self._flat, self._in_tree))
+
+    def __repr__(self):
+        return f"Traced({self.fun_name}, {len(self.jaxpr.eqns)} equations)"
+
+
+def _placement(x):
+    return x.sharding if isinstance(x, ShapeDtypeStruct) else arg_sharding(x)
+
+
+class Lowered:
+    """A traced function lowered to StableHLO for particular devices and shardings."""
+
+    def __init__(self, traced: Traced, lowered: _executable.Lowered):
+        self._traced, self._lowered = traced, lowered
+        self._compiled: Compiled | None = None
+
+    name = property(lambda self: self._lowered.name)
+    in_tree = property(lambda self: self._traced.in_tree)
+    out_tree = property(lambda self: self._traced.out_tree)
+    in_avals = property(lambda self: self._traced.in_avals)
+    out_info = property(lambda self: self._traced.out_info)
+    kept_var_idx = property(lambda self: frozenset(self._lowered.kept))
+    traced = property(lambda self: self._traced)
+
+    @property
+    def args_info(self):
+        """Per argument its type and whether it is donated."""
+        return _tree.unflatten(self.in_tree, [
+            ArgInfo(a, i in self._lowered.donated) for i, a in enumerate(self._traced.jaxpr.in_avals)])
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        return self._lowered.donated
+
+    def as_text(self, dialect: str = "stablehlo", *, debug_info: bool = False) -> str:
+        """The program as text: 'stablehlo' or 'hlo'."""
+        if dialect == "stablehlo":
+            text = self._lowered.module.text
+            return text if debug_info else strip_locations(text)
+        if dialect == "hlo":
+            return _compiling.stablehlo_to_hlo_text(self._lowered.module.text)
+        raise ValueError(f"unknown dialect {dialect!r}: expected 'stablehlo' or 'hlo'")
+
+    def compiler_ir(self, dialect: str = "stablehlo"):
+        """The program as an MLIR module ('stablehlo')."""
+        if dialect != "stablehlo":
+            return self.as_text(dialect)
+        from xlab.backend import ir
+        return ir.parse(self._lowered.module.text)
+
+    def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
+        """Compiles; without options the executable is remembered."""
+        if compiler_options:
+            from dataclasses import replace
+            return Compiled(self, Executable(replace(self._lowered, compiler_options=compiler_options)))
+        if self._compiled is None:
+            self._compiled = Compiled(self, Executable(self._lowered))
+        return self._compiled
+
+    def cost_analysis(self):
+        return self.compile().cost_analysis()
+
+    def __repr__(self):
+        return f"Lowered({self.name}, {len(self._lowered.module.text)} bytes of StableHLO)"
+
+
+class ArgInfo:
+    """An argument of a lowered program."""
+
+    __slots__ = ("_aval", "donated")
+
+    def __init__(self, aval, donated):
+        self._aval, self.donated = aval, donated
+
+    shape = property(lambda self: self._aval.shape)
+    dtype = property(lambda self: self._aval.dtype)
+
+    def __repr__(self):
+        return f"ArgInfo({self._aval}, donated={self.donated})"
+
+
+class Compiled:
+    """An executable program; call it with arguments of the types it was made for."""
+
+    def __init__(self, lowered: Lowered, executable: Executable):
+        self._lowered, self._executable = lowered, executable
+
+    in_tree = property(lambda self: self._lowered.in_tree)
+    out_tree = property(lambda self: self._lowered.out_tree)
+    in_avals = property(lambda self: self._lowered.in_avals)
+    out_info = property(lambda self: self._lowered.out_info)
+    lowered = property(lambda self: self._lowered)
+
+    @property
+    def input_shardings(self):
+        """Shardings of positional and keyword arguments, nested like them."""
+        n = len(self._lowered._traced.jaxpr.in_avals)
+        flat: list[Any] = [None] * n
+        for i, s in zip(self._executable.kept, self._executable.in_shardings):
+            flat[i] = s
+        return _tree.unflatten(self.in_tree, flat)
+
+    @property
+    def output_shardings(self):
+        return _tree.unflatten(self.out_tree, list(self._executable.out_shardings))
+
+    def as_text(self) -> str:
+        """The optimised HLO that runs."""
+        return _compiling.hlo_text(self._executable.native)
+
+    def cost_analysis(self):
+        """Estimated operations and bytes, by name."""
+        return _compiling.cost_analysis(self._executable.native)
+
+    def memory_analysis(self):
+        """Bytes of arguments, results, temporaries and aliased buffers on one device."""
+        return _compiling.memory_stats(self._executable.native)
+
+    def runtime_executable(self):
+        return self._executable.native
+
+    def __call__(self, *args, **kwargs):
+        owner = self._lowered._traced._owner
+        flat, in_tree, _ = owner.flatten(args, kwargs)
+        name = self._lowered.name
+        if in_tree != self.in_tree:
+            raise TypeError(f"{name} was compiled for arguments with structure {self.in_tree}, called with {in_tree}")
+        names = self._lowered._traced.jaxpr.jaxpr.debug_info.arg_names
+        wrong = []
+        for i, (x, want) in enumerate(zip(flat, self._executable.in_avals)):
+            got = aval_of(x)
+            if got.strip_weak_type() is not want.strip_weak_type():
+                path = names[i] if i < len(names) else f"argument {i}"
+                wrong.append(f"`{path}`: compiled for {want}, called with {got}")
+        if wrong:
+            more = f" (5 of {len(wrong)} shown)" if len(wrong) > 5 else ""
+            raise TypeError(f"{name} was called with arguments of other types than it was compiled for{more}: "
+                            f"{'; '.join(wrong[:5])}. If a dtype is off by its width, compare enable_x64.")
+        if state.trace is not EVAL:
+            raise TypeError(f"{name} is compiled: it runs on concrete arrays, not under a transformation")
+        for i, s in zip(self._executable.kept, self._executable.in_shardings):
+            given = arg_sharding(flat[i])
+            if given is not None and not given.is_equivalent_to(s, flat[i].ndim):
+                path = names[i] if i < len(names) else f"argument {i}"
+                raise ValueError(f"{name} was compiled for `{path}` with sharding {s}, called with {given}")
+        return _tree.unflatten(self.out_tree, self._executable.call(flat))
+
+    def __repr__(self):
+        return f"Compiled({self._lowered.name}, {len(self._executable.devices)} device(s))"
+
+
+def strip_locations(text: str) -> str:
+    """StableHLO without the locations, as people read it."""
+    lines = []
+    for line in text.split("\n"):
+        if line.startswith("#"):
+            continue
+        cut = line.rfind(" loc(#e")
+        lines.append(line[:cut] if cut >= 0 and line.endswith(")") else line)
+    return "\n".join(lines)
+
+
+def attach(wrapped, owner):
+    """Gives a jitted function its ahead-of-time methods."""
+    def trace(*args, **kwargs) -> Traced:
+        flat, in_tree, static = owner.flatten(args, kwargs)
+        return Traced(owner, owner.program(flat, in_tree, static), flat, in_tree)
+
+    def lower(*args, **kwargs) -> Lowered:
+        return trace(*args, **kwargs).lower()
+
+    def eval_shape(*args, **kwargs):
+        return trace(*args, **kwargs).out_info
+
+    def clear_cache():
+        owner.executables.clear()
+        wrapped._clear_cache()
+
+    wrapped.trace, wrapped.lower, wrapped.eval_shape, wrapped.clear_cache = trace, lower, eval_shape, clear_cache
+    wrapped._xlab_jit = owner

@@ -1,0 +1,132 @@
+"""A Python function to a program, remembered by function, argument types and context."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from xlab import events
+from xlab import tree as _tree
+from xlab.compile import explain
+from xlab.compile.memory_cache import on_clear
+from xlab.config import config
+from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
+from xlab.core.trace import Tracer, state
+from xlab.interpreters import partial_eval as pe
+
+
+class Program(NamedTuple):
+    """A traced function: its jaxpr, and how its results are nested."""
+
+    closed: ClosedJaxpr
+    out_tree: Any
+    name: str
+
+
+_cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()
+_lock = threading.RLock()
+
+
+@on_clear
+def _clear():
+    with _lock:
+        _cache.clear()
+
+
+def function_name(fun) -> str:
+    """The name a function goes by in programs and messages."""
+    name = getattr(fun, "__name__", None)
+    if name is None:
+        inner = getattr(fun, "func", None)
+        name = function_name(inner) if inner is not None else type(fun).__name__
+    return name
+
+
+def context_key() -> tuple:
+    """What besides function and argument types decides the outcome of tracing."""
+    axes = state.axes
+    return (config.trace_context(), tuple((a.name, a.size, a.kind) for a in axes.values()) if axes else (),
+            state.manual)
+
+
+def argument_names(fun, in_tree, n: int) -> tuple[str, ...]:
+    """Names of flat arguments by path: `x`, `params['w']`, `args[0][1]`."""
+    import inspect
+    try:
+        args, kwargs = _tree.unflatten(in_tree, list(range(n)))
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):
+        return tuple(f"args[{i}]" for i in range(n))
+    roots = []
+    star = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    for i in range(len(args)):
+        if i < len(plain):
+            roots.append(plain[i])
+        else:
+            roots.append(f"{star or 'args'}[{i - len(plain)}]")
+    names = []
+    for root, arg in zip(roots, args):
+        names.extend(root + _tree.keystr(path) for path, _ in _tree.flatten_with_path(arg)[0])
+    for key, arg in sorted(kwargs.items()):
+        names.extend(key + _tree.keystr(path) for path, _ in _tree.flatten_with_path(arg)[0])
+    return tuple(names)
+
+
+def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple = (), rebuild: Callable | None = None,
+                  names: Callable | None = None) -> Program:
+    """Traces `fun` for arguments of the given structure and types, or finds the earlier tracing.
+
+    `in_tree` is the structure of `(args, kwargs)`; `rebuild(args, kwargs)` puts static arguments back, and `static`
+    stands for them in the key.
+    """
+    in_avals = tuple(in_avals)
+    key = (in_tree, in_avals, static, context_key())
+    try:
+        per_fun = _cache.get(fun)
+        if per_fun is None:
+            with _lock:
+                per_fun = _cache.setdefault(fun, {})
+    except TypeError:  # neither hashable nor weakly referable: trace every time
+        per_fun = {}
+    found = per_fun.get(key)
+    if found is not None:
+        return found
+    name = function_name(fun)
+    arg_names = names() if names is not None else argument_names(fun, in_tree, len(in_avals))
+    reason = explain.trace_miss(name, per_fun, key, arg_names, fun)
+    with events.span("trace", name=name, reason=reason) as attrs:
+        program = _trace(fun, in_tree, in_avals, rebuild, name, arg_names)
+        attrs["equations"] = len(program.closed.jaxpr.eqns)
+    if not any(isinstance(c, Tracer) for c in program.closed.consts):
+        per_fun[key] = program
+    return program
+
+
+def _trace(fun, in_tree, in_avals, rebuild, name, arg_names):
+    out: dict[str, Any] = {}
+
+    def flat_fun(*flat):
+        args, kwargs = _tree.unflatten(in_tree, flat)
+        if rebuild is not None:
+            args, kwargs = rebuild(args, kwargs)
+        result = fun(*args, **kwargs)
+        leaves, out["tree"] = _tree.flatten(result)
+        for i, leaf in enumerate(leaves):
+            if not isinstance(leaf, Tracer):
+                explain.check_result(leaf, i, result, name)
+        return leaves
+
+    code = getattr(fun, "__code__", None)
+    where = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+    closed = pe.trace_to_closed_jaxpr(flat_fun, in_avals, DebugInfo(name, arg_names, (), where))
+    return Program(closed, out["tree"], name)
+
+
+def trace_flat(fun: Callable, in_tree, in_avals, key: tuple = ()) -> tuple[ClosedJaxpr, Any]:
+    """Traces a body of a structured primitive, called as `fun(*args)`; constants stay in the closed jaxpr."""
+    program = trace_program(fun, in_tree, in_avals, static=("flat", *key),
+                            rebuild=lambda args, kwargs: (args, kwargs))
+    return program.closed, program.out_tree

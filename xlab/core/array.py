@@ -1,0 +1,274 @@
+"""`Array`: what users see of concrete arrays, traced arrays and key arrays.
+
+Concrete arrays are instances of jaxlib's native class, which the runtime may share with another package; our members
+apply to an array exactly when its `aval` is one of our types. Operators and NumPy methods come from
+`numpy/array_methods.py`; here is what needs no arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xlab.backend import arrays as _arrays
+from xlab.backend.arrays import ArrayImpl
+from xlab.core import avals as _avals
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray
+from xlab.core.trace import Tracer
+from xlab.sharding import from_native
+
+
+def is_native_array(x) -> bool:
+    """Whether a native array is ours."""
+    return type(x) is ArrayImpl and type(x.aval) is ShapedArray
+
+
+class _ArrayMeta(type):
+    def __instancecheck__(cls, x):
+        if cls is not Array:
+            return type.__instancecheck__(cls, x)
+        return (is_native_array(x) or isinstance(x, KeyArray)
+                or (isinstance(x, Tracer) and isinstance(x.aval, ShapedArray)))
+
+
+class Array(metaclass=_ArrayMeta):
+    """The type of arrays, concrete or traced. Make one with `xlab.numpy`; use the class with isinstance.
+
+    Example:
+        >>> import xlab
+        >>> isinstance(xlab.numpy.ones(3), xlab.Array)
+        True
+    """
+
+    def __new__(cls, *args, **kwargs):
+        raise TypeError("Array is not made directly: use xlab.numpy.array(...), xlab.device_put(...) or "
+                        "xlab.make_array_from_single_device_arrays(...)")
+
+
+class Shard(NamedTuple):
+    """The part of an array that one device holds."""
+
+    device: Any
+    index: tuple[slice, ...]
+    replica_id: int
+    data: Any
+
+
+class KeyArray:
+    """An array of random keys: a base array of unsigned integers, seen through a key type."""
+
+    __slots__ = ("__weakref__", "aval", "base")
+    __array_ufunc__ = None
+    __hash__ = None
+
+    def __init__(self, base, dtype):
+        base_aval = _avals.aval_of(base)
+        n = len(dtype.base_shape)
+        if base_aval.dtype != dtype.base_dtype or base_aval.shape[base_aval.ndim - n:] != dtype.base_shape:
+            raise TypeError(f"keys of type {dtype} are made of {dtype.base_dtype}[...,"
+                            f"{','.join(map(str, dtype.base_shape))}], got {base_aval}")
+        self.base = base
+        self.aval = ShapedArray(base_aval.shape[:base_aval.ndim - n], dtype)
+
+    def _host_value(self):
+        return self.base._host_value()
+
+    def __repr__(self):
+        return f"Array({self.aval.shape}, dtype={dtypes.name(self.dtype)}) overlaying:\n{self.base._host_value()}"
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("a random key array cannot become a NumPy array: take its bits with xlab.random.key_data(key)")
+
+    def block_until_ready(self):
+        self.base.block_until_ready()
+        return self
+
+    def is_deleted(self):
+        return self.base.is_deleted()
+
+    def delete(self):
+        self.base.delete()
+
+    is_fully_addressable = property(lambda self: self.base.is_fully_addressable)
+    committed = property(lambda self: self.base.committed)
+
+
+def _shape(self) -> tuple[int, ...]:
+    return self.aval.shape
+
+
+def _len(self):
+    if not self.aval.shape:
+        raise TypeError("len() of an array without dimensions")
+    return self.aval.shape[0]
+
+
+def _host_value(self) -> np.ndarray:
+    """The whole array as NumPy (read-only, without a copy where one device holds it); shards are assembled."""
+    if self.is_deleted():
+        raise RuntimeError(f"the array of type {self.aval.str_short()} was deleted or donated")
+    cached = getattr(self, "_xlab_host", None)
+    if cached is not None:
+        return cached
+    sharding = from_native(self._sharding)
+    if len(sharding.device_set) == 1:
+        value = _arrays.to_numpy(self)
+    elif sharding.is_fully_replicated:
+        value = _arrays.to_numpy(_arrays.shards(self)[0])
+    else:
+        value = np.empty(self.aval.shape, self.aval.dtype)
+        indices = sharding.devices_indices_map(self.aval.shape)
+        done = set()
+        for device, shard in zip(sharding.devices_in_order, _arrays.shards(self)):
+            index = indices[device]
+            key = tuple((s.start, s.stop) for s in index)
+            if key not in done:
+                done.add(key)
+                value[index] = _arrays.to_numpy(shard)
+        value.flags.writeable = False
+        self._xlab_host = value
+    return value
+
+
+def _array(self, dtype=None, copy=None):
+    value = self._host_value()
+    if dtype is not None and np.dtype(dtype) != value.dtype:
+        return value.astype(dtype)
+    return value.copy() if copy else value
+
+
+def _shards(self) -> list[Shard]:
+    """One `Shard` per addressable device, in the order of the sharding's devices; reads, never moves data."""
+    sharding = from_native(self._sharding)
+    indices = sharding.devices_indices_map(self.aval.shape)
+    seen: dict[tuple, int] = {}
+    out = []
+    for device, data in zip(sharding.devices_in_order, _arrays.shards(self)):
+        key = tuple((s.start, s.stop) for s in indices[device])
+        replica = seen.get(key, -1) + 1
+        seen[key] = replica
+        out.append(Shard(device, indices[device], replica, data))
+    return out
+
+
+def _repr(self):
+    if self.is_deleted():
+        return f"Array({self.aval.str_short(short_dtypes=False)}, deleted)"
+    weak = ", weak_type=True" if self.aval.weak_type else ""
+    tail = f"dtype={dtypes.name(self.aval.dtype)}{weak})"
+    value = self._host_value()
+    if value.size == 0:
+        return f"Array([], shape={value.shape}, {tail}" if value.ndim > 1 or value.shape != (0,) else f"Array([], {tail}"
+    body = np.array2string(_printable(value), separator=", ", prefix="Array(", suffix=",")
+    joint = ", " if len(body.rsplit("\n", 1)[-1]) + len(tail) + 8 <= np.get_printoptions()["linewidth"] else ",\n      "
+    return f"Array({body}{joint}{tail}"
+
+
+def _printable(value: np.ndarray) -> np.ndarray:
+    """ml_dtypes values print like the nearest native float."""
+    return value.astype(np.float32) if value.dtype.kind == "V" and value.dtype.names is None else value
+
+
+def _scalar(self, convert):
+    if self.aval.size != 1:
+        raise TypeError(f"only arrays with one element become a Python number, got {self.aval.str_short()}")
+    return convert(self._host_value().reshape(())[()])
+
+
+def _bool(self):
+    if self.aval.size != 1:
+        raise ValueError(f"the truth of an array with {self.aval.size} elements is ambiguous: use x.any() or x.all()")
+    return bool(self._host_value().reshape(())[()])
+
+
+def _index(self):
+    if self.aval.shape or not dtypes.issubdtype(self.aval.dtype, np.integer):
+        raise TypeError(f"only integer scalar arrays can be used as an index, got {self.aval.str_short()}")
+    return int(self._host_value()[()])
+
+
+def _rebuild_array(value, weak_type):
+    from xlab.compile.placement import default_sharding, put_host
+    aval = ShapedArray(value.shape, value.dtype, weak_type)
+    return put_host(value, aval, default_sharding(), False)
+
+
+def _format(self, spec):
+    return format(self._host_value()[()], spec) if not self.aval.shape else format(str(self), spec)
+
+
+def _copy_to_host_async(self):
+    self._copy_single_device_array_to_host_async() if len(self.sharding.device_set) == 1 else None
+
+
+_MEMBERS = {
+    "shape": property(_shape),
+    "dtype": property(lambda self: self.aval.dtype),
+    "ndim": property(lambda self: self.aval.ndim),
+    "size": property(lambda self: self.aval.size),
+    "itemsize": property(lambda self: dtypes.itemsize(self.aval.dtype)),
+    "nbytes": property(lambda self: self.aval.nbytes),
+    "weak_type": property(lambda self: self.aval.weak_type),
+    "sharding": property(lambda self: from_native(self._sharding)),
+    "committed": property(lambda self: self._committed),
+    "is_fully_addressable": property(lambda self: self.sharding.is_fully_addressable),
+    "is_fully_replicated": property(lambda self: self.sharding.is_fully_replicated),
+    "addressable_shards": property(_shards),
+    "global_shards": property(_shards),
+    "addressable_data": lambda self, index: _arrays.shards(self)[index],
+    "devices": lambda self: self.sharding.device_set,
+    "device": property(lambda self: next(iter(self.sharding.device_set))
+                       if len(self.sharding.device_set) == 1 else self.sharding),
+    "copy_to_host_async": _copy_to_host_async,
+    "_host_value": _host_value,
+    "__array__": _array,
+    "__len__": _len,
+    "__repr__": _repr,
+    "__str__": lambda self: str(_printable(self._host_value())),
+    "__format__": _format,
+    "__float__": lambda self: _scalar(self, float),
+    "__int__": lambda self: _scalar(self, int),
+    "__complex__": lambda self: _scalar(self, complex),
+    "__bool__": _bool,
+    "__index__": _index,
+    "__reduce__": lambda self: (_rebuild_array, (np.array(self._host_value()), self.aval.weak_type)),
+    "__copy__": lambda self: self,
+    "__deepcopy__": lambda self, memo: self.copy(),
+    "item": lambda self, *args: self._host_value().item(*args),
+    "tolist": lambda self: self._host_value().tolist(),
+    "tobytes": lambda self, order="C": self._host_value().tobytes(order),
+    "__array_ufunc__": None,
+    "__array_priority__": 1000,
+    "__hash__": None,
+    "__dlpack__": lambda self, **kw: _arrays.to_dlpack(self, **kw),
+    "__dlpack_device__": lambda self: (1, 0),
+}
+
+_TRACED_MEMBERS = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "weak_type", "__len__")
+
+
+def install_members(members: dict[str, Any], *, tracers: bool = True, keys: bool = False) -> None:
+    """Gives members to concrete arrays, and to traced arrays and key arrays where asked."""
+    _arrays.install_methods(members, is_native_array)
+    for cls, wanted in ((Tracer, tracers), (KeyArray, keys)):
+        if wanted:
+            for name, member in members.items():
+                setattr(cls, name, member)
+
+
+install_members(_MEMBERS, tracers=False)
+for _name in _TRACED_MEMBERS:
+    setattr(Tracer, _name, _MEMBERS[_name])
+    setattr(KeyArray, _name, _MEMBERS[_name])
+for _name in ("sharding", "devices", "device"):
+    if _name == "devices":
+        setattr(KeyArray, _name, lambda self: self.base.devices())
+    else:
+        setattr(KeyArray, _name, property(lambda self, _n=_name: getattr(self.base, _n)))
+
+_avals.aval_makers[ArrayImpl] = lambda x: (
+    x.aval if type(x.aval) is ShapedArray else
+    ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype)))
+_avals.aval_makers[KeyArray] = lambda x: x.aval

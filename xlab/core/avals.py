@@ -1,0 +1,262 @@
+"""Abstract values: everything that is known of a value before the program runs.
+
+A `ShapedArray` is interned: two equal types are the same object, so every cache in the package that is
+keyed by types compares pointers and hashes in C.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+from xlab.core import dtypes
+from xlab.errors import InvalidInputException, UnexpectedTracerError
+
+
+class ManualAxisType:
+    """How a value behaves over the mesh axes that a `shard_map` body sees by hand.
+
+    An axis is *varying* (each device has its own value), *unreduced* (the devices hold summands),
+    *reduced* (one value whose cotangent is unreduced) or, in none of the sets, invarying.
+    """
+
+    __slots__ = ("_hash", "reduced", "unreduced", "varying")
+
+    def __init__(self, varying=(), unreduced=(), reduced=()):
+        self.varying = frozenset(varying)
+        self.unreduced = frozenset(unreduced)
+        self.reduced = frozenset(reduced)
+        twice = (self.varying & self.unreduced) | (self.varying & self.reduced) | (
+            self.unreduced & self.reduced)
+        if twice:
+            raise ValueError(
+                f"mesh axes {sorted(map(str, twice))} are in more than one of varying="
+                f"{set(self.varying)}, unreduced={set(self.unreduced)}, reduced={set(self.reduced)}")
+        self._hash = hash((self.varying, self.unreduced, self.reduced))
+
+    def update(self, *, varying=None, unreduced=None, reduced=None) -> ManualAxisType:
+        return ManualAxisType(
+            self.varying if varying is None else varying,
+            self.unreduced if unreduced is None else unreduced,
+            self.reduced if reduced is None else reduced)
+
+    def __bool__(self):
+        return bool(self.varying or self.unreduced or self.reduced)
+
+    def __eq__(self, other):
+        return isinstance(other, ManualAxisType) and (
+            self.varying, self.unreduced, self.reduced) == (
+            other.varying, other.unreduced, other.reduced)
+
+    def __hash__(self):
+        return self._hash
+
+    def __str__(self):
+        parts = []
+        for letter, axes in (("V", self.varying), ("U", self.unreduced), ("R", self.reduced)):
+            if axes:
+                names = sorted(map(str, axes))
+                parts.append(f"{letter}:{names[0] if len(names) == 1 else '(' + ','.join(names) + ')'}")
+        return "{" + ", ".join(parts) + "}" if parts else ""
+
+    def __repr__(self):
+        return f"ManualAxisType(varying={set(self.varying)}, unreduced={set(self.unreduced)}, " \
+               f"reduced={set(self.reduced)})"
+
+
+INVARYING = ManualAxisType()
+
+
+class AbstractValue:
+    """Base of all types a variable of a jaxpr can have."""
+
+    __slots__ = ()
+
+    def to_tangent_aval(self):
+        raise TypeError(f"values of type {self} have no derivative")
+
+    def str_short(self, short_dtypes=True) -> str:
+        return str(self)
+
+
+_interned: weakref.WeakValueDictionary[tuple, ShapedArray] = weakref.WeakValueDictionary()
+_intern_lock = threading.Lock()
+
+
+class ShapedArray(AbstractValue):
+    """Type of an array: shape, dtype, weak type, sharding, manual axis type and memory space.
+
+    Example:
+        >>> import numpy as np
+        >>> ShapedArray((8, 4), np.float32)
+        ShapedArray(float32[8,4])
+    """
+
+    __slots__ = ("__weakref__", "dtype", "mat", "memory_space", "mlir", "ndim", "shape", "sharding",
+                 "size", "weak_type")
+
+    shape: tuple[int, ...]
+    dtype: Any
+    weak_type: bool
+    sharding: Any
+    mat: ManualAxisType
+    memory_space: str | None
+
+    def __new__(cls, shape, dtype, weak_type=False, *, sharding=None, mat=INVARYING,
+                memory_space=None):
+        if type(shape) is not tuple:
+            shape = tuple(shape)
+        if not dtypes.is_dtype(dtype):
+            dtype = np.dtype(dtype)
+        key = (shape, dtype, weak_type, sharding, mat, memory_space)
+        self = _interned.get(key)
+        if self is not None:
+            return self
+        with _intern_lock:
+            self = _interned.get(key)
+            if self is None:
+                self = object.__new__(cls)
+                self.shape = tuple(int(d) for d in shape)
+                self.dtype = dtype
+                self.weak_type = weak_type
+                self.sharding = sharding
+                self.mat = mat
+                self.memory_space = memory_space
+                self.ndim = len(shape)
+                size = 1
+                for d in shape:
+                    size *= d
+                self.size = size
+                self.mlir = None  # the StableHLO spelling, filled in by the lowering
+                _interned[key] = self
+        return self
+
+    def update(self, **changes) -> ShapedArray:
+        """This type with some fields replaced."""
+        fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type,
+                  "sharding": self.sharding, "mat": self.mat, "memory_space": self.memory_space}
+        fields.update(changes)
+        return ShapedArray(**fields)
+
+    @property
+    def vma(self) -> frozenset:
+        """Mesh axes over which the value varies from device to device."""
+        return self.mat.varying
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * dtypes.itemsize(self.dtype)
+
+    def strip_weak_type(self) -> ShapedArray:
+        return self.update(weak_type=False) if self.weak_type else self
+
+    def to_tangent_aval(self) -> ShapedArray:
+        if dtypes.issubdtype(self.dtype, np.inexact):
+            return self
+        return ShapedArray(self.shape, dtypes.float0, mat=self.mat)
+
+    def str_short(self, short_dtypes=True) -> str:
+        name = dtypes.short_name(self.dtype) if short_dtypes else dtypes.name(self.dtype)
+        space = f"<{self.memory_space}>" if self.memory_space else ""
+        return f"{name}{space}[{','.join(map(str, self.shape))}]{self.mat}"
+
+    __str__ = str_short
+
+    def __repr__(self):
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapedArray({self.str_short(short_dtypes=False)}{weak})"
+
+    def __reduce__(self):
+        return _rebuild, (self.shape, self.dtype, self.weak_type, self.sharding, self.mat,
+                          self.memory_space)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def _rebuild(shape, dtype, weak_type, sharding, mat, memory_space):
+    return ShapedArray(shape, dtype, weak_type, sharding=sharding, mat=mat,
+                       memory_space=memory_space)
+
+
+class AbstractToken(AbstractValue):
+    """Type of the tokens that order side effects."""
+
+    __slots__ = ()
+
+    def to_tangent_aval(self):
+        return self
+
+    def __str__(self):
+        return "Tok"
+
+
+TOKEN = AbstractToken()
+
+# How to find the type of a value, by its Python class. Upper rooms register their classes here.
+aval_makers: dict[type, Any] = {}
+
+
+def aval_of(x) -> AbstractValue:
+    """Type of any value that may enter a program; `InvalidInputException` when it may not."""
+    make = aval_makers.get(type(x))
+    if make is not None:
+        return make(x)
+    for cls in type(x).__mro__[1:]:
+        make = aval_makers.get(cls)
+        if make is not None:
+            return make(x)
+    if hasattr(x, "__xlab_array__"):
+        return aval_of(x.__xlab_array__())
+    raise InvalidInputException(
+        f"{x!r} of type {type(x).__name__} is not a valid array value: expected an array, a NumPy "
+        f"array or scalar, or a Python number. Convert it with xlab.numpy.asarray, or mark the "
+        f"argument static (jit(..., static_argnames=...)) if the program should be specialised to it.")
+
+
+def same_up_to_weak_type(a, b) -> bool:
+    """Whether two types agree in everything but weakness."""
+    if a is b:
+        return True
+    return (isinstance(a, ShapedArray) and isinstance(b, ShapedArray)
+            and a.strip_weak_type() is b.strip_weak_type())
+
+
+def _numpy_aval(x):
+    if isinstance(x, np.ma.MaskedArray):
+        raise ValueError("NumPy masked arrays are not accepted: their mask would be lost. "
+                         "Fill the masked entries first, for example with x.filled(0).")
+    return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+
+
+def _scalar_maker(python_type):
+    def make(x):
+        dtype = dtypes.canonicalize_dtype(dtypes.python_scalar_dtype(python_type))
+        if python_type is int and not np.iinfo(dtype).min <= x <= np.iinfo(dtype).max:
+            raise OverflowError(
+                f"Python int {x} is too large to convert to {dtype}; enable 64-bit types "
+                f"(xlab.config.update('enable_x64', True)) or use a float")
+        return ShapedArray((), dtype, weak_type=python_type is not bool)
+    return make
+
+
+for _python_type in (bool, int, float, complex):
+    aval_makers[_python_type] = _scalar_maker(_python_type)
+aval_makers[np.ndarray] = _numpy_aval
+aval_makers[np.generic] = lambda x: ShapedArray((), dtypes.canonicalize_dtype(x.dtype))
+aval_makers[ShapedArray] = lambda x: x
+
+
+def escaped_tracer(tracer, where: str) -> UnexpectedTracerError:
+    """The error for a tracer used after the trace that made it has ended."""
+    return UnexpectedTracerError(
+        f"A value of type {tracer.aval} made while tracing {tracer._trace.label} was used {where}, after "
+        f"that tracing had ended. It was made at {tracer.origin()}. A traced value stands for data that "
+        f"only exists while the compiled program runs, so it must not be kept in a global, an attribute "
+        f"or a closure: return it from the function instead.")

@@ -1,0 +1,72 @@
+"""Effects: what an equation does besides computing its results."""
+
+from __future__ import annotations
+
+
+class Effect:
+    """Base of all effects. Instances are compared by class unless a subclass says otherwise."""
+
+    ordered = False          # instances run in program order, chained by a token
+    in_control_flow = True   # may stand inside cond, while and scan
+    shardable = False        # an ordered effect that may run on several devices
+
+    def __eq__(self, other):
+        return type(self) is type(other)
+
+    def __hash__(self):
+        return hash(type(self))
+
+    def __repr__(self):
+        return type(self).__name__
+
+
+class NamedAxisEffect(Effect):
+    """The equation communicates over a named axis; discharged by what binds the axis."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.name == other.name
+
+    def __hash__(self):
+        return hash((NamedAxisEffect, self.name))
+
+    def __repr__(self):
+        return f"NamedAxisEffect({self.name!r})"
+
+
+class DebugEffect(Effect):
+    """A callback for the user's eyes: kept by dead code elimination."""
+
+
+class OrderedDebugEffect(DebugEffect):
+    ordered = True
+
+
+class IOEffect(Effect):
+    """A callback with side effects that the program relies on."""
+
+
+class OrderedIOEffect(IOEffect):
+    ordered = True
+    shardable = True
+
+
+NO_EFFECTS: frozenset[Effect] = frozenset()
+
+
+def join(effect_sets) -> frozenset[Effect]:
+    """Union of several sets of effects; the shared empty set where there are none."""
+    out: frozenset[Effect] = NO_EFFECTS
+    for effects in effect_sets:
+        if effects:
+            out = out | effects
+    return out
+
+
+def without_axes(effects, names) -> frozenset[Effect]:
+    """The effects that remain once the named axes are bound."""
+    if not effects:
+        return NO_EFFECTS
+    return frozenset(e for e in effects if not (isinstance(e, NamedAxisEffect) and e.name in names))

@@ -1,0 +1,272 @@
+"""Programs as data: `Var`, `Literal`, `JaxprEqn`, `Jaxpr`, `ClosedJaxpr`, and what runs them.
+
+A jaxpr is a flat list of equations over typed variables. Variables have no names; printing gives them letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from xlab.core import effects as _effects
+from xlab.core import source as _source
+from xlab.core.avals import AbstractValue
+from xlab.core.trace import state
+
+
+class Var:
+    """A variable of a jaxpr, identified by its object identity."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: AbstractValue):
+        self.aval = aval
+
+    def __repr__(self):
+        return f"Var:{self.aval}"
+
+
+class Literal:
+    """A scalar constant written into an equation."""
+
+    __slots__ = ("aval", "val")
+
+    def __init__(self, val, aval: AbstractValue):
+        self.val, self.aval = val, aval
+
+    def __repr__(self):
+        return f"{self.val}:{self.aval}"
+
+
+Atom = Var | Literal
+
+
+class JaxprEqn:
+    """One application of a primitive: `outvars = primitive[params](invars)`, with its place in the source."""
+
+    __slots__ = ("effects", "invars", "outvars", "params", "primitive", "source")
+
+    def __init__(self, invars, outvars, primitive, params, effects=_effects.NO_EFFECTS,
+                 source=_source.UNKNOWN):
+        self.invars: list[Atom] = invars
+        self.outvars: list[Var] = outvars
+        self.primitive = primitive
+        self.params: dict[str, Any] = params
+        self.effects = effects
+        self.source = source
+
+    def replace(self, **changes) -> JaxprEqn:
+        fields = {name: getattr(self, name) for name in
+                  ("invars", "outvars", "primitive", "params", "effects", "source")}
+        fields.update(changes)
+        return JaxprEqn(**fields)
+
+    @property
+    def source_info(self):
+        return self.source
+
+    def __repr__(self):
+        from xlab.core import printing  # printing imports this file
+        return printing.equation_text(self)
+
+
+class DebugInfo:
+    """Names for people: the function, its arguments by path, its results by path."""
+
+    __slots__ = ("arg_names", "name", "position", "result_names")
+
+    def __init__(self, name: str = "<unknown>", arg_names=(), result_names=(), position: str = ""):
+        self.name = name
+        self.arg_names = tuple(arg_names)
+        self.result_names = tuple(result_names)
+        self.position = position
+
+    def __repr__(self):
+        return f"DebugInfo({self.name}, args={self.arg_names})"
+
+
+class Jaxpr:
+    """A program: inputs, equations, outputs. `constvars` are inputs whose values belong to the program."""
+
+    __slots__ = ("__weakref__", "constvars", "debug_info", "effects", "eqns", "invars", "outvars")
+
+    def __init__(self, constvars, invars, outvars, eqns, effects=None, debug_info=None):
+        self.constvars: list[Var] = list(constvars)
+        self.invars: list[Var] = list(invars)
+        self.outvars: list[Atom] = list(outvars)
+        self.eqns: list[JaxprEqn] = list(eqns)
+        self.effects = (_effects.join(e.effects for e in self.eqns)
+                        if effects is None else effects)
+        self.debug_info: DebugInfo = debug_info or DebugInfo()
+
+    def replace(self, **changes) -> Jaxpr:
+        fields = {"constvars": self.constvars, "invars": self.invars, "outvars": self.outvars,
+                  "eqns": self.eqns, "debug_info": self.debug_info}
+        if "eqns" not in changes:
+            fields["effects"] = self.effects
+        fields.update(changes)
+        return Jaxpr(**fields)
+
+    @property
+    def in_avals(self):
+        return [v.aval for v in self.invars]
+
+    @property
+    def out_avals(self):
+        return [v.aval for v in self.outvars]
+
+    def pretty_print(self, **options) -> str:
+        from xlab.core import printing
+        return printing.jaxpr_text(self, **options)
+
+    def __str__(self):
+        return self.pretty_print()
+
+    __repr__ = __str__
+
+
+class ClosedJaxpr:
+    """A jaxpr together with the values of its constants."""
+
+    __slots__ = ("__weakref__", "_memo", "consts", "jaxpr")
+
+    def __init__(self, jaxpr: Jaxpr, consts=()):
+        if len(jaxpr.constvars) != len(consts):
+            raise ValueError(f"the jaxpr has {len(jaxpr.constvars)} constants, got {len(consts)} values")
+        self.jaxpr = jaxpr
+        self.consts = list(consts)
+        self._memo: dict = {}
+
+    in_avals = property(lambda self: [v.aval for v in self.jaxpr.invars])
+    out_avals = property(lambda self: [v.aval for v in self.jaxpr.outvars])
+    eqns = property(lambda self: self.jaxpr.eqns)
+    effects = property(lambda self: self.jaxpr.effects)
+    debug_info = property(lambda self: self.jaxpr.debug_info)
+
+    def replace(self, *, jaxpr=None, consts=None) -> ClosedJaxpr:
+        return ClosedJaxpr(self.jaxpr if jaxpr is None else jaxpr,
+                           self.consts if consts is None else consts)
+
+    def memo(self, key, make):
+        """Remembers something derived from this program, for as long as the program lives."""
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = make()
+        return found
+
+    def pretty_print(self, **options) -> str:
+        from xlab.core import printing
+        return printing.jaxpr_text(self.jaxpr, **options)
+
+    def __str__(self):
+        return self.pretty_print()
+
+    __repr__ = __str__
+
+
+def jaxpr_as_fun(closed: ClosedJaxpr):
+    """The function of flat arguments, returning a list, that a closed jaxpr describes."""
+    def fun(*args):
+        return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+    fun.__name__ = closed.jaxpr.debug_info.name
+    return fun
+
+
+def eval_jaxpr(jaxpr: Jaxpr, consts, *args, keep_source: bool = True) -> list:
+    """Runs a jaxpr on values under the current interpretation.
+
+    Example:
+        >>> import xlab
+        >>> closed = xlab.make_jaxpr(lambda x: x + 1)(1.0)
+        >>> [float(y) for y in xlab.core.eval_jaxpr(closed.jaxpr, closed.consts, 2.0)]
+        [3.0]
+    """
+    if len(args) != len(jaxpr.invars):
+        raise TypeError(f"the jaxpr takes {len(jaxpr.invars)} arguments, got {len(args)}")
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
+    env.update(zip(jaxpr.invars, args))
+    previous_source, previous_scope = state.source, state.scope
+    last_use = last_uses(jaxpr)
+    try:
+        for i, eqn in enumerate(jaxpr.eqns):
+            if keep_source:
+                state.source = eqn.source
+            values = [a.val if type(a) is Literal else env[a] for a in eqn.invars]
+            out = eqn.primitive.bind(*values, **eqn.params)
+            del values
+            if eqn.primitive.multiple_results:
+                for v, x in zip(eqn.outvars, out):
+                    env[v] = x
+            else:
+                env[eqn.outvars[0]] = out
+            for v in last_use[i]:
+                env.pop(v, None)
+    finally:
+        state.source, state.scope = previous_source, previous_scope
+    return [a.val if type(a) is Literal else env[a] for a in jaxpr.outvars]
+
+
+def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
+    """For each equation, the variables nobody reads afterwards (so that evaluation can free them)."""
+    seen = {v for v in jaxpr.outvars if type(v) is Var}
+    out: list[list[Var]] = []
+    for eqn in reversed(jaxpr.eqns):
+        dead = []
+        for v in (*eqn.invars, *eqn.outvars):
+            if type(v) is Var and v not in seen:
+                seen.add(v)
+                dead.append(v)
+        out.append(dead)
+    out.reverse()
+    return out
+
+
+def subjaxprs_of_params(params: dict) -> Iterator[tuple[str, Jaxpr | ClosedJaxpr]]:
+    """The jaxprs among an equation's parameters, each with the parameter's name (`branches[1]` in tuples)."""
+    for name, value in params.items():
+        if isinstance(value, (Jaxpr, ClosedJaxpr)):
+            yield name, value
+        elif isinstance(value, (tuple, list)):
+            for i, item in enumerate(value):
+                if isinstance(item, (Jaxpr, ClosedJaxpr)):
+                    yield f"{name}[{i}]", item
+
+
+def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
+    """The jaxprs directly inside a jaxpr, in equation order."""
+    for eqn in jaxpr.eqns:
+        for _, inner in subjaxprs_of_params(eqn.params):
+            yield inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner
+
+
+def open_jaxpr(j: Jaxpr | ClosedJaxpr) -> Jaxpr:
+    return j.jaxpr if isinstance(j, ClosedJaxpr) else j
+
+
+def number_equations(jaxpr: Jaxpr) -> dict[int, int]:
+    """Gives every equation of a program, nested ones included, its number: `{id(eqn): number}`.
+
+    The numbers are what joins the levels of a program: the lowering writes them into the location of every
+    operation, and records carry them. Order: an equation, then its inner programs; a jaxpr that is used
+    twice is numbered once.
+    """
+    numbers: dict[int, int] = {}
+    done: set[int] = set()
+
+    def visit(j: Jaxpr):
+        if id(j) in done:
+            return
+        done.add(id(j))
+        for eqn in j.eqns:
+            numbers.setdefault(id(eqn), len(numbers))
+            for value in eqn.params.values():
+                if isinstance(value, ClosedJaxpr):
+                    visit(value.jaxpr)
+                elif isinstance(value, Jaxpr):
+                    visit(value)
+                elif type(value) is tuple:
+                    for item in value:
+                        if isinstance(item, (Jaxpr, ClosedJaxpr)):
+                            visit(open_jaxpr(item))
+    visit(jaxpr)
+    return numbers

@@ -1,0 +1,158 @@
+"""`Primitive`: what programs are made of, and `bind`, the one place where its application is intercepted.
+
+Arrays go to `bind` by position; everything static goes by keyword and is hashable. The types of the results come
+from the primitive's abstract rule, remembered per argument types and parameters.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from xlab.core import avals as _avals
+from xlab.core import effects as _effects
+from xlab.core.avals import INVARYING, ShapedArray
+from xlab.core.trace import state
+from xlab.errors import ShardingTypeError
+
+_primitives: list[Primitive] = []
+_CACHE_LIMIT = 16384
+
+
+def all_primitives() -> list[Primitive]:
+    """Every primitive defined so far, in order of definition."""
+    return list(_primitives)
+
+
+class Primitive:
+    """A named operation on arrays.
+
+    Its meanings live in the rule tables of the interpreters; the primitive itself knows its name, how many
+    results it has, and the rule for their types.
+
+    Example:
+        >>> from xlab.core import Primitive
+        >>> double_p = Primitive("double")
+        >>> @double_p.def_abstract_eval
+        ... def _double_aval(x):
+        ...     return x
+    """
+
+    __slots__ = ("__weakref__", "_abstract", "_cache", "_with_effects", "call", "context_dependent",
+                 "custom_process", "impl", "joins", "linear_in_unreduced", "module",
+                 "multiple_results", "name")
+
+    def __init__(self, name: str, *, multiple_results: bool = False, joins: bool = True,
+                 context_dependent: bool = False, hidden: bool = False):
+        self.name = name
+        self.multiple_results = multiple_results
+        self.joins = joins                # operands are brought to one manual axis type before binding
+        self.context_dependent = context_dependent   # types depend on more than avals and params
+        self.linear_in_unreduced = False  # maps unreduced operands to an unreduced result
+        self.custom_process = None        # name of the trace method that handles it, if not `process`
+        self.impl = None                  # set by the eager rule: `compile/dispatch.py`, or by hand
+        self._abstract = None
+        self._with_effects = False
+        self._cache: dict = {}
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_code.co_name != "<module>":
+            frame = frame.f_back
+        self.module = frame.f_globals.get("__name__", "?").replace(".", "/") + ".py"
+        if not hidden:
+            _primitives.append(self)
+
+    def __repr__(self):
+        return self.name
+
+    def bind(self, *args, **params):
+        """Applies the primitive under the current interpretation."""
+        if state.manual is not None and self.joins:
+            args = state.join_manual(self, args)
+        return state.trace.process(self, args, params)
+
+    # -- rules -----------------------------------------------------------------------------------------
+
+    def def_impl(self, impl: Callable) -> Callable:
+        """Sets how the primitive runs on concrete values when nothing intercepts it."""
+        self.impl = impl
+        return impl
+
+    def def_abstract_eval(self, rule: Callable) -> Callable:
+        """Sets the rule `(*avals, **params) -> aval` (or a sequence of them)."""
+        self._abstract, self._with_effects = rule, False
+        return rule
+
+    def def_effectful_abstract_eval(self, rule: Callable) -> Callable:
+        """Like `def_abstract_eval`, for a rule that returns `(avals, effects)`."""
+        self._abstract, self._with_effects = rule, True
+        return rule
+
+    @property
+    def has_abstract_eval(self) -> bool:
+        return self._abstract is not None
+
+    def abstract(self, avals: tuple, params: dict):
+        """Types of the results (a type, or a tuple for several results) and the effects."""
+        if self.context_dependent:
+            return self._evaluate(avals, params)
+        try:
+            key = (avals, *params.items()) if params else avals
+            found = self._cache.get(key)
+        except TypeError:  # a parameter that cannot be hashed
+            return self._evaluate(avals, params)
+        if found is None:
+            found = self._evaluate(avals, params)
+            if len(self._cache) >= _CACHE_LIMIT:
+                self._cache.clear()
+            self._cache[key] = found
+        return found
+
+    def _evaluate(self, avals, params):
+        if self._abstract is None:
+            raise NotImplementedError(
+                f"primitive '{self.name}' has no abstract evaluation rule: define one with "
+                f"{self.name}_p.def_abstract_eval(rule)")
+        mat = INVARYING
+        if self.joins and any(isinstance(a, ShapedArray) and a.mat for a in avals):
+            mat = join_types(self, avals)
+            avals = tuple(a.update(mat=INVARYING) if isinstance(a, ShapedArray) and a.mat else a
+                          for a in avals)
+        out = self._abstract(*avals, **params)
+        out, effects = out if self._with_effects else (out, _effects.NO_EFFECTS)
+        if self.multiple_results:
+            out = tuple(out)
+            if mat:
+                out = tuple(a.update(mat=mat) if isinstance(a, ShapedArray) else a for a in out)
+        elif mat:
+            out = out.update(mat=mat)
+        return out, frozenset(effects)
+
+    def clear_cache(self):
+        self._cache.clear()
+
+
+def join_types(prim: Primitive, avals) -> _avals.ManualAxisType:
+    """Manual axis type of the result of an operation that does not communicate.
+
+    Operands agree on what varies (`bind` sees to that). Unreduced operands go only through operations that are
+    linear in them, since anything else would need the sum first.
+    """
+    mats = [a.mat for a in avals if isinstance(a, ShapedArray)]
+    varying = frozenset().union(*(m.varying for m in mats))
+    unreduced = frozenset().union(*(m.unreduced for m in mats))
+    reduced = frozenset().union(*(m.reduced for m in mats))
+    if unreduced:
+        if not prim.linear_in_unreduced:
+            raise NotImplementedError(
+                f"unreduced rule for {prim.name}: an operand is a sum that was not carried out yet over "
+                f"{sorted(map(str, unreduced))}, and {prim.name} is not linear in it; psum it first")
+        if any(m.unreduced != unreduced and not m.reduced for m in mats):
+            raise ShardingTypeError(
+                f"{prim.name} got operands of types {', '.join(map(str, avals))}: adding a finished value to "
+                f"an unreduced one would add it once per device; psum the unreduced operand first")
+    reduced = reduced - varying - unreduced
+    if reduced and any(not m for m in mats):
+        raise ShardingTypeError(
+            f"{prim.name} got operands of types {', '.join(map(str, avals))}: a value cannot be replicated "
+            f"where another input is reduced; cast it with pcast(..., to='reduced')")
+    return _avals.ManualAxisType(varying, unreduced, reduced)

@@ -1,0 +1,222 @@
+"""Jaxprs as text, in the form readers of the field know.
+
+Variables get letters in order of appearance. Inside a `jit` equation the inner program shows the names of the outer
+operands, so a value keeps its letter; long inner programs are printed once, in front.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xlab.core import dtypes
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, open_jaxpr
+
+WIDTH = 80
+HOIST_FROM = 10   # jit bodies with at least this many equations are printed in front
+
+# Parameters that are left out, by primitive: those that say nothing beyond the types, and unset ones.
+_hidden: dict[str, tuple[str, ...]] = {}
+_hidden_when: dict[str, dict[str, Any]] = {}
+
+
+def hide_params(primitive: str, *names: str, when: dict[str, Any] | None = None) -> None:
+    """Leaves parameters of a primitive out of the text: always, or when they have the given value."""
+    _hidden[primitive] = (*_hidden.get(primitive, ()), *names)
+    if when:
+        _hidden_when.setdefault(primitive, {}).update(when)
+
+
+hide_params("broadcast_in_dim", "shape", when={"broadcast_dimensions": (), "sharding": None})
+hide_params("convert_element_type", when={"sharding": None})
+hide_params("reduce_max", when={"out_sharding": None})
+hide_params("reduce_min", when={"out_sharding": None})
+hide_params("dot_general", when={"precision": None, "out_sharding": None, "preferred_element_type": None})
+hide_params("jit", "in_shardings", "out_shardings", "donated_invars", "keep_unused", "inline", "compiler_options_kvs")
+hide_params("integer_pow")
+hide_params("scan", "linear", "debug")
+hide_params("cond", "debug")
+hide_params("custom_jvp_call", "num_consts", "out_tree")
+hide_params("custom_vjp_call", "num_consts", "out_trees", "n_out")
+
+
+def letters(n: int) -> str:
+    """0, 1, ... as a, b, ..., z, ba, bb, ..."""
+    out = ""
+    while True:
+        n, digit = divmod(n, 26)
+        out = chr(ord("a") + digit) + out
+        if n == 0:
+            return out
+
+
+class Names:
+    """Letters given to variables so far; `_` is for results nobody reads."""
+
+    def __init__(self, given: dict[Var, str] | None = None):
+        self.given = dict(given or {})
+        self.count = 0
+        self.shared: dict[int, str] = {}
+
+    def __call__(self, var: Var) -> str:
+        name = self.given.get(var)
+        if name is None:
+            name = self.given[var] = letters(self.count)
+            self.count += 1
+        return name
+
+
+def literal_text(atom: Literal) -> str:
+    value = atom.val
+    if hasattr(value, "_host_value"):
+        value = value._host_value()
+    value = np.asarray(value)
+    if value.dtype == np.bool_:
+        text = str(bool(value))
+    elif dtypes.issubdtype(value.dtype, np.complexfloating):
+        text = str(complex(value))
+    elif dtypes.issubdtype(value.dtype, np.floating) or dtypes.issubdtype(atom.aval.dtype, np.floating):
+        text = str(float(value.astype(atom.aval.dtype)))
+    else:
+        text = str(value.item() if value.ndim == 0 else value)
+    return f"{text}:{atom.aval}"
+
+
+def atom_text(atom, names: Names) -> str:
+    return literal_text(atom) if type(atom) is Literal else names(atom)
+
+
+def _binders(vars_, names, used=None) -> str:
+    return " ".join(f"{names(v) if used is None or v in used else '_'}:{v.aval.str_short()}" for v in vars_)
+
+
+def value_text(value, names: Names, indent: int) -> str:
+    """A parameter's value; jaxprs are written out."""
+    if isinstance(value, (Jaxpr, ClosedJaxpr)):
+        return _body(open_jaxpr(value), names, indent)
+    if isinstance(value, tuple) and value and all(isinstance(v, (Jaxpr, ClosedJaxpr)) for v in value):
+        pad = " " * (indent + 2)
+        return "(\n" + "\n".join(pad + _body(open_jaxpr(v), names, indent + 2) for v in value) + "\n" + " " * indent + ")"
+    if isinstance(value, np.dtype):
+        return str(value)
+    if isinstance(value, type):
+        return value.__name__
+    if callable(value) and hasattr(value, "__name__"):
+        return value.__name__
+    return str(value)
+
+
+def shown_params(eqn: JaxprEqn) -> list[tuple[str, Any]]:
+    """The parameters a reader needs, sorted by name."""
+    name = eqn.primitive.name
+    hidden, when = _hidden.get(name, ()), _hidden_when.get(name, {})
+    out = []
+    for k in sorted(eqn.params):
+        v = eqn.params[k]
+        if k in hidden or (k in when and (v is when[k] or (type(v) is type(when[k]) and v == when[k]))):
+            continue
+        out.append((k, v))
+    if name == "jit":
+        out.sort(key=lambda kv: kv[0] != "name")
+    if name in ("custom_jvp_call", "custom_vjp_call"):
+        out.sort(key=lambda kv: kv[0] != "name")
+    if name == "dot_general":
+        out = [(k, _dot_numbers(v) if k == "dimension_numbers" else v) for k, v in out]
+    return out
+
+
+def _dot_numbers(numbers):
+    (lc, rc), (lb, rb) = numbers
+    return f"(({list(lc)}, {list(rc)}), ({list(lb)}, {list(rb)}))"
+
+
+def equation_text(eqn: JaxprEqn, names: Names | None = None, indent: int = 0, used=None) -> str:
+    """One equation, over several lines if it is long."""
+    names = names or Names()
+    is_jit = eqn.primitive.name == "jit"
+    left = _binders(eqn.outvars, names, used)
+    operands = " ".join(atom_text(v, names) for v in eqn.invars)
+    params = []
+    for key, value in shown_params(eqn):
+        if is_jit and key == "jaxpr":
+            shared = names.shared.get(id(value))
+            if shared is not None:
+                params.append(f"{key}={shared}")
+                continue
+            inner = open_jaxpr(value)
+            saved = dict(names.given)
+            for v, atom in zip(inner.invars, eqn.invars):
+                if type(atom) is Var:
+                    names.given[v] = names(atom)
+            for v, out in zip(inner.outvars, eqn.outvars):
+                if type(v) is Var and v not in inner.invars and (used is None or out in used):
+                    names.given.setdefault(v, names(out))
+            params.append(f"{key}={value_text(value, names, indent + 2)}")
+            names.given = {**saved, **{v: n for v, n in names.given.items() if v in saved}}
+        else:
+            params.append(f"{key}={value_text(value, names, indent + 2)}")
+    head = f"{left} = {eqn.primitive.name}" if left else eqn.primitive.name
+    if not params:
+        return f"{head} {operands}"
+    flat = f"{head}[{' '.join(params)}] {operands}"
+    if "\n" not in flat and len(flat) + indent <= WIDTH:
+        return flat
+    pad = " " * (indent + 2)
+    return f"{head}[\n" + "\n".join(pad + p for p in params) + "\n" + " " * indent + f"] {operands}"
+
+
+def _used_vars(jaxpr: Jaxpr) -> set:
+    used = {v for e in jaxpr.eqns for v in e.invars if type(v) is Var}
+    used.update(v for v in jaxpr.outvars if type(v) is Var)
+    return used
+
+
+def _body(jaxpr: Jaxpr, names: Names, indent: int) -> str:
+    consts, ins = _binders(jaxpr.constvars, names), _binders(jaxpr.invars, names)
+    head = f"{{ lambda {consts}; {ins}. let"
+    used = _used_vars(jaxpr)
+    if len(jaxpr.eqns) <= 1:
+        # Results are named before the equation is written so that the flat form reads like the long one.
+        eqns = [equation_text(e, names, indent + 4, used) for e in jaxpr.eqns]
+        outs = _outs(jaxpr, names)
+        flat = f"{head} {eqns[0] if eqns else ''} in {outs} }}"
+        if "\n" not in flat and len(flat) + indent <= WIDTH:
+            return flat
+    else:
+        eqns = [equation_text(e, names, indent + 4, used) for e in jaxpr.eqns]
+        outs = _outs(jaxpr, names)
+    pad = " " * (indent + 4)
+    return head + "\n" + "".join(pad + e + "\n" for e in eqns) + " " * (indent + 2) + f"in {outs} }}"
+
+
+def _outs(jaxpr, names) -> str:
+    outs = [atom_text(v, names) for v in jaxpr.outvars]
+    return f"({outs[0]},)" if len(outs) == 1 else f"({', '.join(outs)})"
+
+
+def _long_bodies(jaxpr: Jaxpr, found: dict[int, tuple[str, Any]]):
+    for eqn in jaxpr.eqns:
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if isinstance(inner, (Jaxpr, ClosedJaxpr)):
+                    if id(inner) in found:
+                        continue
+                    _long_bodies(open_jaxpr(inner), found)
+                    if eqn.primitive.name == "jit" and len(open_jaxpr(inner).eqns) >= HOIST_FROM:
+                        found[id(inner)] = (eqn.params.get("name", "fn"), inner)
+
+
+def jaxpr_text(jaxpr: Jaxpr, *, names: dict[Var, str] | None = None) -> str:
+    """A program as text; `names` fixes the letters of some variables."""
+    table = Names(names)
+    bodies: dict[int, tuple[str, Any]] = {}
+    _long_bodies(jaxpr, bodies)
+    taken: dict[str, int] = {}
+    out = []
+    for key, (name, inner) in bodies.items():
+        taken[name] = taken.get(name, -1) + 1
+        label = name if not taken[name] else f"{name}{taken[name]}"
+        out.append(f"let {label} = {_body(open_jaxpr(inner), table, 0)} in\n")
+        table.shared[key] = label
+    return "".join(out) + _body(jaxpr, table, 0)

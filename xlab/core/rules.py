@@ -1,0 +1,80 @@
+"""`RuleTable`: what every interpreter keeps its rules in.
+
+A table maps primitives to rules. It can also say *why* a primitive has none, and it reports a missing rule with
+the user's line and the file where the rule belongs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+
+from xlab.core import source
+from xlab.errors import MissingRule
+
+_tables: dict[str, RuleTable] = {}
+
+
+def tables() -> dict[str, RuleTable]:
+    """All rule tables of the process by name, in order of declaration."""
+    return dict(_tables)
+
+
+class RuleTable(MutableMapping):
+    """A mapping from primitive to rule, with excuses for the primitives that need none.
+
+    Args:
+        name: how the table is called in messages and in the printed matrix.
+        purpose: completes "there is no rule to ..." in the error for a missing rule.
+        signature: the form of a rule, shown to people who write one.
+        required: whether every primitive must have a rule here or an excuse.
+    """
+
+    def __init__(self, name: str, purpose: str, signature: str, *, required: bool = True):
+        self.name, self.purpose, self.signature, self.required = name, purpose, signature, required
+        self._rules: dict = {}
+        self._excuses: dict = {}
+        _tables[name] = self
+        self.get = self._rules.get  # the hot look-up, without the mapping protocol in between
+
+    def __getitem__(self, primitive) -> Callable:
+        rule = self._rules.get(primitive)
+        if rule is None:
+            raise self.missing(primitive)
+        return rule
+
+    def __setitem__(self, primitive, rule: Callable):
+        self._rules[primitive] = rule
+
+    def __delitem__(self, primitive):
+        del self._rules[primitive]
+
+    def __iter__(self) -> Iterator:
+        return iter(self._rules)
+
+    def __len__(self):
+        return len(self._rules)
+
+    def __contains__(self, primitive):
+        return primitive in self._rules
+
+    def excuse(self, primitive, reason: str):
+        """States why `primitive` has no rule here; the reason is part of the error message."""
+        self._excuses[primitive] = reason
+
+    def excuse_for(self, primitive) -> str | None:
+        return self._excuses.get(primitive)
+
+    def missing(self, primitive) -> MissingRule:
+        """The error for using `primitive` with this interpreter."""
+        reason = self._excuses.get(primitive)
+        if reason:
+            return MissingRule(
+                f"cannot {self.purpose} '{primitive.name}': {reason} (at {source.describe_caller()})")
+        where = getattr(primitive, "module", None)
+        return MissingRule(
+            f"there is no rule to {self.purpose} '{primitive.name}' (at {source.describe_caller()}). A rule has "
+            f"the form {self.signature} and is registered with {self.name}[{primitive.name}_p] = rule"
+            + (f", beside the primitive in {where}" if where else ""))
+
+    def __repr__(self):
+        return f"RuleTable({self.name}, {len(self._rules)} rules)"

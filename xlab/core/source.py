@@ -1,0 +1,104 @@
+"""Where in the user's program an equation comes from.
+
+A location is the innermost frame outside the package: a code object and the instruction it was at, kept
+as they are and turned into line and columns only when somebody looks.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from typing import NamedTuple
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_internal_files: dict[str, bool] = {}
+
+
+class Position(NamedTuple):
+    """A place in a file: 1-based lines, 0-based columns, as Python counts them."""
+
+    file: str
+    line: int
+    end_line: int
+    column: int
+    end_column: int
+    function: str
+
+    def text(self) -> str:
+        """The line of source, without its indentation; empty when it cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self):
+        return f"{self.file}:{self.line}" + (f" ({self.function})" if self.function else "")
+
+
+class Source(NamedTuple):
+    """Location of an equation: the user's code object and instruction, and the stack of named scopes."""
+
+    code: object
+    lasti: int
+    scope: str
+
+    def position(self) -> Position | None:
+        return position(self.code, self.lasti) if self.code is not None else None
+
+    def __str__(self):
+        place = self.position()
+        return str(place) if place else "an unknown place"
+
+
+UNKNOWN = Source(None, 0, "")
+
+
+def position(code, lasti) -> Position:
+    """Resolves an instruction of a code object to file, lines and columns."""
+    line = end_line = code.co_firstlineno
+    column = end_column = 0
+    for i, (first, last, start, stop) in enumerate(code.co_positions()):
+        if 2 * i == lasti:
+            line = first or line
+            end_line, column, end_column = last or line, start or 0, stop or 0
+            break
+    return Position(code.co_filename, line, end_line, column, end_column, code.co_qualname)
+
+
+def is_internal(filename: str) -> bool:
+    """Whether a file belongs to the package, so that its frames are not the user's."""
+    known = _internal_files.get(filename)
+    if known is None:
+        name = os.path.abspath(filename) if not filename.startswith("<") else filename
+        known = (name.startswith(_PACKAGE) and not name.startswith(_PACKAGE + "notebook" + os.sep + "tour")
+                 or filename.startswith("<frozen")
+                 or os.path.basename(name) in ("functools.py", "contextlib.py") and "lib" in name)
+        _internal_files[filename] = known
+    return known
+
+
+def user_frame(depth: int = 1):
+    """The innermost frame outside the package, or None."""
+    frame = sys._getframe(depth)
+    known = _internal_files
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        internal = known.get(filename)
+        if internal is None:
+            internal = is_internal(filename)
+        if not internal:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def current(scope: str = "") -> Source:
+    """The caller's location in user code, under the given scope."""
+    frame = user_frame(2)
+    return Source(None, 0, scope) if frame is None else Source(frame.f_code, frame.f_lasti, scope)
+
+
+def describe_caller() -> str:
+    """`file:line (function)` of the user's current line, for error messages."""
+    frame = user_frame(2)
+    if frame is None:
+        return "an unknown place"
+    return str(position(frame.f_code, frame.f_lasti))

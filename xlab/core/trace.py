@@ -1,0 +1,297 @@
+"""Traces: who gets to intercept the application of a primitive.
+
+There is one current trace per thread. `Primitive.bind` hands everything to it; a transformation installs its own
+trace while the user's function runs, and that trace passes on to its parent whatever does not concern it. Concrete
+evaluation is the trace at the bottom.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from xlab.core import avals as _avals
+from xlab.core import source
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.errors import (ConcretizationTypeError, TracerArrayConversionError, TracerBoolConversionError,
+                         TracerIntegerConversionError)
+
+
+class Axis(NamedTuple):
+    """A bound axis name: its size and what binds it ('mesh', 'vmap' or 'plain')."""
+
+    name: Any
+    size: int
+    kind: str
+    trace: Any = None
+
+
+class Trace:
+    """An interpretation of primitives. Subclasses define `process`, and a `label` for messages."""
+
+    __slots__ = ("__weakref__", "alive")
+    label = "a function"
+
+    def __init__(self):
+        self.alive = True
+
+    def process(self, prim, args, params):
+        raise NotImplementedError(f"{type(self).__name__} does not define process")
+
+
+class EvalTrace(Trace):
+    """Concrete evaluation: primitives run at once, each through its eager rule."""
+
+    __slots__ = ()
+    label = "eager evaluation"
+
+    def process(self, prim, args, params):
+        impl = prim.impl
+        if impl is None:
+            impl = default_impl(prim)
+        return impl(*args, **params)
+
+    def process_custom_jvp(self, prim, fun, jvp, args, params):
+        return fun(*args)
+
+    def process_custom_vjp(self, prim, fun, fwd, bwd, args, params):
+        return fun(*args)
+
+
+class _State(threading.local):
+    """What the current thread is doing. Class attributes are the values every thread starts with."""
+
+    trace: Trace = EvalTrace()
+    scope: str = ""                       # stack of named scopes, joined by '/'
+    source: Any = None                    # location to use instead of the caller's
+    axes: dict = {}                       # bound axis names; replaced, never changed in place
+    manual: Any = None                    # mesh axes under check_vma, or None where types do not vary
+    manual_mesh: Any = None               # the mesh whose axes are bound by hand
+
+    def join_manual(self, prim, args):
+        return join_manual(prim, args)
+
+
+state = _State()
+EVAL = _State.trace
+
+# Hooks: set by the rooms above, each in one place.
+_default_impl = None   # compile/dispatch.py: primitive -> eager rule
+_pvary = None          # lax/collectives/casts.py: (x, axes) -> x varying over axes
+
+
+def set_default_impl(make):
+    global _default_impl
+    _default_impl = make
+
+
+def set_pvary(pvary):
+    global _pvary
+    _pvary = pvary
+
+
+def default_impl(prim):
+    return _default_impl(prim)
+
+
+def join_manual(prim, args):
+    """Makes operands agree on the mesh axes they vary over, by casting those that are the same everywhere."""
+    varying = frozenset()
+    mats = []
+    for a in args:
+        aval = a.aval if isinstance(a, Tracer) else None
+        mat = aval.mat if type(aval) is ShapedArray else _avals.INVARYING
+        mats.append(mat)
+        varying |= mat.varying
+    if not varying:
+        return args
+    out = []
+    for a, mat in zip(args, mats):
+        missing = varying - mat.varying - mat.unreduced
+        if missing:
+            a = _pvary(a, tuple(sorted(missing, key=str)))
+        out.append(a)
+    return tuple(out)
+
+
+@contextmanager
+def set_trace(trace: Trace):
+    """Makes `trace` the current one for a block."""
+    previous = state.trace
+    state.trace = trace
+    try:
+        yield
+    finally:
+        state.trace = previous
+
+
+@contextmanager
+def source_of(eqn_source):
+    """Gives everything bound in the block the location of an earlier equation."""
+    previous = state.source
+    state.source = eqn_source
+    try:
+        yield
+    finally:
+        state.source = previous
+
+
+@contextmanager
+def named_scope(name: str):
+    """Labels the equations made inside, for programs, profiles and error messages.
+
+    Example:
+        >>> import xlab
+        >>> with xlab.named_scope("attention"):
+        ...     y = xlab.numpy.ones(3) * 2
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"named_scope takes a string, got {name!r} of type {type(name).__name__}")
+    previous = state.scope
+    state.scope = f"{previous}/{name}" if previous else name
+    try:
+        yield
+    finally:
+        state.scope = previous
+
+
+@contextmanager
+def bound_axes(axes):
+    """Binds axis names (a sequence of `Axis`) for a block; inner bindings shadow outer ones."""
+    previous = state.axes
+    if axes:
+        state.axes = {**previous, **{a.name: a for a in axes}}
+    try:
+        yield
+    finally:
+        state.axes = previous
+
+
+def axis_size(name) -> int:
+    """Size of a bound axis name; NameError when it is not bound."""
+    return find_axis(name).size
+
+
+def find_axis(name, api: str = "this operation") -> Axis:
+    axis = state.axes.get(name)
+    if axis is None:
+        bound = ", ".join(repr(n) for n in state.axes) or "none"
+        raise NameError(
+            f"unbound axis name {name!r} in {api} at {source.describe_caller()}. Axis names that are bound here: "
+            f"{bound}. Bind it with shard_map over a mesh that has this axis, or with vmap(..., axis_name={name!r})")
+    return axis
+
+
+def current_source():
+    """Location to give to an equation made now."""
+    if state.source is not None:
+        return state.source
+    frame = source.user_frame(2)
+    if frame is None:
+        return source.Source(None, 0, state.scope)
+    return source.Source(frame.f_code, frame.f_lasti, state.scope)
+
+
+class Tracer:
+    """Stands for a value while a function is traced. Operators and methods are those of arrays."""
+
+    __slots__ = ("__weakref__", "_trace", "aval")
+    __array_priority__ = 1000
+    __array_ufunc__ = None
+    __hash__ = None
+
+    def __init__(self, trace, aval):
+        self._trace = trace
+        self.aval = aval
+
+    def origin(self) -> str:
+        return "an unknown place"
+
+    def concrete(self):
+        """The value, where the transformation knows it; None otherwise."""
+        return None
+
+    def _describe(self) -> str:
+        return f"a traced value of type {self.aval.str_short()} (made at {self.origin()})"
+
+    def __bool__(self):
+        value = self.concrete()
+        if value is not None:
+            return bool(value)
+        raise TracerBoolConversionError(
+            f"Python needed True or False from {self._describe()} at {source.describe_caller()}, but its value is only "
+            f"known when the compiled program runs. Write the branch as xlab.lax.cond(pred, f, g, x) or "
+            f"xlab.numpy.where(pred, a, b), a loop as xlab.lax.while_loop, or make the argument that decides static "
+            f"(static_argnames; --static in a cell).")
+
+    def _number(self, convert, name):
+        value = self.concrete()
+        if value is not None:
+            return convert(value)
+        raise ConcretizationTypeError(
+            f"{name}() needs a number, got {self._describe()} at {source.describe_caller()}. Keep it an array "
+            f"(x.astype(...)), or make the argument it comes from static.")
+
+    def __float__(self):
+        return self._number(float, "float")
+
+    def __int__(self):
+        return self._number(int, "int")
+
+    def __complex__(self):
+        return self._number(complex, "complex")
+
+    def __index__(self):
+        value = self.concrete()
+        if value is not None:
+            return value.__index__()
+        raise TracerIntegerConversionError(
+            f"an integer is needed at {source.describe_caller()}, got {self._describe()}. Sizes, axes and Python loop "
+            f"bounds must be known while tracing: use a Python int, a static argument, or lax.dynamic_slice / "
+            f"lax.fori_loop.")
+
+    def __array__(self, *args, **kwargs):
+        value = self.concrete()
+        if value is not None:
+            return value.__array__(*args, **kwargs)
+        raise TracerArrayConversionError(
+            f"NumPy was given {self._describe()} at {source.describe_caller()}. A NumPy function runs on concrete "
+            f"data; use its namesake in xlab.numpy, or xlab.pure_callback to call NumPy from the program.")
+
+    def __repr__(self):
+        return f"{type(self).__name__}<{self.aval.str_short()}>"
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+_avals.aval_makers[Tracer] = lambda x: x.aval
+
+
+def concrete_or_error(x, why: str):
+    """The value of `x` if it is known while tracing; the concretisation error otherwise."""
+    if isinstance(x, Tracer):
+        value = x.concrete()
+        if value is None:
+            raise ConcretizationTypeError(f"{why}: got {x._describe()}")
+        return value
+    return x
+
+
+def is_tracer(x) -> bool:
+    return isinstance(x, Tracer)
+
+
+def type_of(x) -> _avals.AbstractValue:
+    """Type of a value: shape, dtype, weak type and so on.
+
+    Example:
+        >>> import xlab
+        >>> str(xlab.typeof(xlab.numpy.ones((2, 3))))
+        'f32[2,3]'
+    """
+    return aval_of(x)

@@ -1,0 +1,252 @@
+"""Forward differentiation: every value carries its tangent, every primitive has a rule for the pair.
+
+Tangents that are zero are `Zero(aval)` and cost nothing. A rule runs under the parent trace, so the derivative of a
+program is a program of the same kind: concrete, recorded, batched, or differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from xlab.core import dtypes
+from xlab.core.avals import AbstractValue, ShapedArray, aval_of
+from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xlab.core.rules import RuleTable
+from xlab.core.trace import Trace, Tracer, set_trace, state
+from xlab.interpreters import partial_eval as pe
+
+primitive_jvps = RuleTable(
+    "ad.primitive_jvps", "differentiate",
+    "rule(primals, tangents, **params) -> (primal out, tangent out)")
+"""`tangents` may hold `Zero`s; several results give lists. Worked example, for `neg`:
+`lambda primals, tangents: (neg(primals[0]), neg(tangents[0]))` with the zero handled, which `ad.deflinear` does."""
+
+
+class Zero:
+    """A tangent or cotangent that is zero, by type; no array is made for it."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: AbstractValue):
+        self.aval = aval
+
+    def __repr__(self):
+        return f"Zero({self.aval})"
+
+    @staticmethod
+    def of(x) -> Zero:
+        """The zero tangent for a primal value."""
+        return Zero(aval_of(x).to_tangent_aval())
+
+
+class JVPTracer(Tracer):
+    """A value with its tangent."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, trace, primal, tangent):
+        self._trace = trace
+        self.aval = aval_of(primal)
+        self.primal, self.tangent = primal, tangent
+
+    def concrete(self):
+        return self.primal.concrete() if isinstance(self.primal, Tracer) else self.primal
+
+    def origin(self):
+        return self.primal.origin() if isinstance(self.primal, Tracer) else "an earlier line"
+
+
+class JVPTrace(Trace):
+    """Interprets primitives as functions of (value, tangent) pairs."""
+
+    __slots__ = ("parent",)
+    label = "a function under differentiation"
+
+    def __init__(self, parent: Trace):
+        super().__init__()
+        self.parent = parent
+
+    def split(self, x):
+        """Primal and tangent of any value."""
+        if x.__class__ is JVPTracer and x._trace is self:
+            return x.primal, x.tangent
+        return x, Zero(aval_of(x).to_tangent_aval())
+
+    def process(self, prim, args, params):
+        involved = False
+        primals, tangents = [], []
+        for x in args:
+            if x.__class__ is JVPTracer and x._trace is self:
+                primals.append(x.primal)
+                tangents.append(x.tangent)
+                involved = True
+            else:
+                primals.append(x)
+                tangents.append(None)
+        previous = state.trace
+        state.trace = self.parent
+        try:
+            if not involved:
+                return self.parent.process(prim, args, params)
+            tangents = [Zero.of(p) if t is None else t for p, t in zip(primals, tangents)]
+            rule = primitive_jvps.get(prim)
+            if rule is None:
+                raise primitive_jvps.missing(prim)
+            out, out_tangent = rule(primals, tangents, **params)
+        finally:
+            state.trace = previous
+        if prim.multiple_results:
+            return [self.pair(p, t) for p, t in zip(out, out_tangent)]
+        return self.pair(out, out_tangent)
+
+    def pair(self, primal, tangent):
+        if type(tangent) is Zero:
+            return primal
+        return JVPTracer(self, primal, tangent)
+
+    def process_custom_jvp(self, prim, fun, jvp, args, params):
+        primals, tangents = zip(*map(self.split, args)) if args else ((), ())
+        with set_trace(self.parent):
+            if all(type(t) is Zero for t in tangents):
+                return self.parent.process_custom_jvp(prim, fun, jvp, args, params)
+            if not params.get("symbolic_zeros"):
+                tangents = [instantiate_zeros(t) for t in tangents]
+            outs = jvp(*primals, *tangents)
+            n = len(outs) // 2
+            return [self.pair(p, t) for p, t in zip(outs[:n], outs[n:])]
+
+    def process_custom_vjp(self, prim, fun, fwd, bwd, args, params):
+        primals, tangents = zip(*map(self.split, args)) if args else ((), ())
+        with set_trace(self.parent):
+            if all(type(t) is Zero for t in tangents):
+                return self.parent.process_custom_vjp(prim, fun, fwd, bwd, args, params)
+            outs, out_tangents = prim.linear_part(fwd, bwd, primals, tangents, params)
+            return [self.pair(p, t) for p, t in zip(outs, out_tangents)]
+
+
+def jvp(fun: Callable, primals: Sequence, tangents: Sequence):
+    """Runs a flat function on (value, tangent) pairs; returns flat results and tangents (maybe `Zero`)."""
+    trace = JVPTrace(state.trace)
+    args = [trace.pair(p, t) for p, t in zip(primals, tangents)]
+    with set_trace(trace):
+        outs = fun(*args)
+        pairs = [trace.split(x) for x in outs]
+    return [p for p, _ in pairs], [t for _, t in pairs]
+
+
+def jvp_jaxpr(closed: ClosedJaxpr, nonzeros: Sequence[bool], instantiate: bool | Sequence[bool]):
+    """The program that maps primals and the nonzero tangents to results and their nonzero tangents.
+
+    Returns the program and which result tangents it gives; `instantiate` forces them to be given.
+    """
+    nonzeros = tuple(nonzeros)
+    force = (instantiate,) * len(closed.out_avals) if isinstance(instantiate, bool) else tuple(instantiate)
+    return closed.memo(("jvp", nonzeros, force), lambda: _jvp_jaxpr(closed, nonzeros, force))
+
+
+def _jvp_jaxpr(closed, nonzeros, force):
+    in_avals = closed.in_avals
+    aux = {}
+
+    def run(*args):
+        primals = args[:len(in_avals)]
+        given = iter(args[len(in_avals):])
+        tangents = [next(given) if nz else Zero(a.to_tangent_aval()) for a, nz in zip(in_avals, nonzeros)]
+        outs, out_tangents = jvp(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs),
+                                 primals, tangents)
+        out_tangents = [instantiate_zeros(t) if f else t for t, f in zip(out_tangents, force)]
+        aux["nonzero_out"] = [type(t) is not Zero for t in out_tangents]
+        return [*outs, *(t for t in out_tangents if type(t) is not Zero)]
+
+    tangent_avals = [a.to_tangent_aval() for a, nz in zip(in_avals, nonzeros) if nz]
+    new = pe.trace_to_closed_jaxpr(run, [*in_avals, *tangent_avals], closed.jaxpr.debug_info)
+    return new, aux["nonzero_out"]
+
+
+# -- zeros and sums -------------------------------------------------------------------------------------
+
+# `lax` registers what makes arrays of zeros and adds them.
+_zeros_like_aval = None
+_add = None
+
+
+def set_arithmetic(zeros_like_aval, add):
+    global _zeros_like_aval, _add
+    _zeros_like_aval, _add = zeros_like_aval, add
+
+
+def instantiate_zeros(t):
+    """An array for a tangent: zeros where it was a `Zero`."""
+    if type(t) is not Zero:
+        return t
+    aval = t.aval
+    if type(aval) is ShapedArray and aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, dtypes.float0)
+    return _zeros_like_aval(aval)
+
+
+def add_tangents(x, y):
+    """Sum of two tangents or cotangents, either of which may be `Zero` or None."""
+    if x is None or type(x) is Zero:
+        return y
+    if y is None or type(y) is Zero:
+        return x
+    return _add(x, y)
+
+
+# -- short ways to write rules --------------------------------------------------------------------------
+
+
+def deflinear(prim, transpose=None):
+    """For a primitive that is linear in all its operands together (`neg`, `reshape`, `concatenate`, ...)."""
+    def rule(primals, tangents, **params):
+        out = prim.bind(*primals, **params)
+        if all(type(t) is Zero for t in tangents):
+            return out, (Zero.of(out) if not prim.multiple_results else [Zero.of(o) for o in out])
+        return out, prim.bind(*map(instantiate_zeros, tangents), **params)
+    primitive_jvps[prim] = rule
+    if transpose is not None:
+        from xlab.interpreters.ad.transpose import primitive_transposes
+        primitive_transposes[prim] = transpose
+
+
+deflinear2 = deflinear
+
+
+def defjvp(prim, *rules):
+    """One rule per operand: `rule(tangent, *operands, **params)`, or None where the derivative is zero."""
+    def rule(primals, tangents, **params):
+        out = prim.bind(*primals, **params)
+        total = None
+        for r, t in zip(rules, tangents):
+            if r is not None and type(t) is not Zero:
+                total = add_tangents(total, r(t, *primals, **params))
+        return out, Zero.of(out) if total is None else total
+    primitive_jvps[prim] = rule
+
+
+def defjvp2(prim, *rules):
+    """Like `defjvp`, for rules that also receive the answer: `rule(tangent, ans, *operands, **params)`."""
+    def rule(primals, tangents, **params):
+        out = prim.bind(*primals, **params)
+        total = None
+        for r, t in zip(rules, tangents):
+            if r is not None and type(t) is not Zero:
+                total = add_tangents(total, r(t, out, *primals, **params))
+        return out, Zero.of(out) if total is None else total
+    primitive_jvps[prim] = rule
+
+
+def not_differentiable(prim, reason: str):
+    """States that a primitive has no derivative rule, and why; with `zero`-valued use see `defzero`."""
+    primitive_jvps.excuse(prim, reason)
+
+
+def defzero(prim):
+    """For primitives whose result has zero derivative (integers, comparisons, rounding)."""
+    def rule(primals, tangents, **params):
+        out = prim.bind(*primals, **params)
+        return out, ([Zero.of(o) for o in out] if prim.multiple_results else Zero.of(out))
+    primitive_jvps[prim] = rule

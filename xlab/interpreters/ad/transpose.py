@@ -1,0 +1,158 @@
+"""Backward differentiation: a linear program run from its outputs to its inputs.
+
+Each equation of a linear jaxpr receives the cotangent of its result and gives cotangents to those operands that are
+linear; operands that are known values are passed as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xlab.core.avals import AbstractValue
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
+from xlab.core.rules import RuleTable
+from xlab.core.trace import state
+from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.ad.jvp import Zero, add_tangents, defjvp, instantiate_zeros
+
+primitive_transposes = RuleTable(
+    "ad.primitive_transposes", "transpose",
+    "rule(cotangent, *operands, **params) -> a cotangent (or None) per operand, where linear operands are "
+    "UndefinedPrimal(aval)", required=False)
+"""Worked example, for `neg`: `lambda ct, x: [neg(ct)]`. With several results the first argument is a list. The rule is
+called only when some cotangent is nonzero."""
+
+
+class UndefinedPrimal:
+    """Stands for a linear operand, whose value transposition must not need."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: AbstractValue):
+        self.aval = aval
+
+    def __repr__(self):
+        return f"UndefinedPrimal({self.aval})"
+
+
+def is_undefined_primal(x) -> bool:
+    return type(x) is UndefinedPrimal
+
+
+def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents: Sequence) -> list:
+    """Transposes a program at the given cotangents.
+
+    Args:
+        jaxpr: the program, linear in those inputs whose primal is an `UndefinedPrimal`.
+        consts: values of its constants.
+        primals: per input, a value or `UndefinedPrimal`.
+        cotangents: one per output, maybe `Zero`.
+
+    Returns:
+        One cotangent per input, `Zero` where nothing arrived, None for inputs that were values.
+    """
+    if all(type(ct) is Zero for ct in cotangents):
+        return [Zero(p.aval) if is_undefined_primal(p) else None for p in primals]
+    values: dict[Var, object] = dict(zip(jaxpr.constvars, consts))
+    linear: set[Var] = set()
+    for v, p in zip(jaxpr.invars, primals):
+        if is_undefined_primal(p):
+            linear.add(v)
+        else:
+            values[v] = p
+    # Equations between known values run forwards first; the rest are kept for the way back.
+    previous_source = state.source
+    pending = []
+    cotangent: dict[Var, object] = {}
+    try:
+        for eqn in jaxpr.eqns:
+            if any(type(v) is Var and v in linear for v in eqn.invars):
+                linear.update(eqn.outvars)
+                pending.append(eqn)
+                continue
+            state.source = eqn.source
+            out = eqn.primitive.bind(*(_read(values, v) for v in eqn.invars), **eqn.params)
+            values.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
+
+        for v, ct in zip(jaxpr.outvars, cotangents):
+            if type(v) is Var and v in linear and type(ct) is not Zero:
+                cotangent[v] = add_tangents(cotangent.get(v), ct)
+
+        for eqn in reversed(pending):
+            cts = [cotangent.pop(v, None) for v in eqn.outvars]
+            if all(ct is None for ct in cts):
+                continue
+            state.source = eqn.source
+            cts = [Zero(v.aval) if ct is None else ct for v, ct in zip(eqn.outvars, cts)]
+            operands = [UndefinedPrimal(v.aval) if type(v) is Var and v in linear else _read(values, v)
+                        for v in eqn.invars]
+            rule = primitive_transposes.get(eqn.primitive)
+            if rule is None:
+                raise primitive_transposes.missing(eqn.primitive)
+            given = rule(cts if eqn.primitive.multiple_results else cts[0], *operands, **eqn.params)
+            for v, ct in zip(eqn.invars, given):
+                if ct is not None and type(ct) is not Zero and type(v) is Var and v in linear:
+                    cotangent[v] = add_tangents(cotangent.get(v), ct)
+    finally:
+        state.source = previous_source
+    return [cotangent.get(v, Zero(v.aval)) if is_undefined_primal(p) else None
+            for v, p in zip(jaxpr.invars, primals)]
+
+
+def _read(values, atom):
+    return atom.val if type(atom) is Literal else values[atom]
+
+
+def transpose_jaxpr(closed: ClosedJaxpr, linear_in: Sequence[bool], nonzero_ct: Sequence[bool],
+                    ) -> tuple[ClosedJaxpr, list[bool]]:
+    """The program that maps non-linear inputs and nonzero cotangents to cotangents of the linear inputs.
+
+    Returns it with the list of which linear inputs get a cotangent (the others stay zero).
+    """
+    linear_in, nonzero_ct = tuple(linear_in), tuple(nonzero_ct)
+    return closed.memo(("transpose", linear_in, nonzero_ct),
+                       lambda: _transpose_jaxpr(closed, linear_in, nonzero_ct))
+
+
+def _transpose_jaxpr(closed, linear_in, nonzero_ct):
+    aux = {}
+    values_in = [a for a, lin in zip(closed.in_avals, linear_in) if not lin]
+    cts_in = [a.to_tangent_aval() for a, nz in zip(closed.out_avals, nonzero_ct) if nz]
+
+    def run(*args):
+        values, cts = iter(args[:len(values_in)]), iter(args[len(values_in):])
+        primals = [UndefinedPrimal(a) if lin else next(values)
+                   for a, lin in zip(closed.in_avals, linear_in)]
+        cotangents = [next(cts) if nz else Zero(a.to_tangent_aval())
+                      for a, nz in zip(closed.out_avals, nonzero_ct)]
+        given = backward_pass(closed.jaxpr, closed.consts, primals, cotangents)
+        given = [ct for ct, lin in zip(given, linear_in) if lin]
+        aux["nonzero"] = [type(ct) is not Zero for ct in given]
+        return [ct for ct in given if type(ct) is not Zero]
+
+    new = pe.trace_to_closed_jaxpr(run, [*values_in, *cts_in], closed.jaxpr.debug_info)
+    return new, aux["nonzero"]
+
+
+def linear_transpose2(prim, rule: Callable):
+    primitive_transposes[prim] = rule
+
+
+def defbilinear(prim, left_rule: Callable, right_rule: Callable):
+    """For a product: linear in each of two operands while the other is fixed.
+
+    `left_rule(ct, x, y, **params)` gives the cotangent of `x` (an UndefinedPrimal), `right_rule` that of `y`.
+    """
+    defjvp(prim,
+           lambda t, x, y, **params: prim.bind(t, y, **params),
+           lambda t, x, y, **params: prim.bind(x, t, **params))
+
+    def transpose(ct, x, y, **params):
+        if is_undefined_primal(x):
+            return [left_rule(ct, x, y, **params), None]
+        return [None, right_rule(ct, x, y, **params)]
+    primitive_transposes[prim] = transpose
+
+
+def zero_to_array(ct):
+    return instantiate_zeros(ct)

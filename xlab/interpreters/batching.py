@@ -1,0 +1,317 @@
+"""Batching: the program of one example becomes the program of many.
+
+A batched value carries the position of its batch dimension. A rule receives operands and positions and returns the
+batched result and its position; values without batch dimension pass through untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xlab.core.rules import RuleTable
+from xlab.core.trace import Axis, Trace, Tracer, bound_axes, set_trace, state
+from xlab.interpreters import partial_eval as pe
+
+primitive_batchers = RuleTable(
+    "batching.primitive_batchers", "batch",
+    "rule(operands, dims, **params) -> (result, dim), where a dim is an int or None (not batched)")
+"""Worked example, for a unary elementwise primitive: `lambda xs, ds: (sin_p.bind(xs[0]), ds[0])`. Several results give
+lists. The rule runs only when some operand is batched."""
+
+axis_primitive_batchers = RuleTable(
+    "batching.axis_primitive_batchers", "batch over a named axis",
+    "rule(axis, operands, dims, **params) -> (result, dim), where `axis` has name and size", required=False)
+"""For collectives and for primitives with inner programs: the rule also learns the axis being batched."""
+
+not_mapped = None
+
+
+class BatchTracer(Tracer):
+    """A value with a batch dimension that the user's function does not see."""
+
+    __slots__ = ("dim", "value")
+
+    def __init__(self, trace, value, dim: int):
+        self._trace = trace
+        aval = aval_of(value)
+        shape = aval.shape
+        self.aval = ShapedArray(shape[:dim] + shape[dim + 1:], aval.dtype, aval.weak_type, mat=aval.mat,
+                                memory_space=aval.memory_space)
+        self.value, self.dim = value, dim
+
+    def origin(self):
+        return self.value.origin() if isinstance(self.value, Tracer) else "an earlier line"
+
+
+class BatchTrace(Trace):
+    """Interprets primitives on batches along one axis."""
+
+    __slots__ = ("axis", "parent")
+    label = "a function under vmap"
+
+    def __init__(self, parent: Trace, axis: Axis):
+        super().__init__()
+        self.parent, self.axis = parent, axis
+
+    def split(self, x):
+        if x.__class__ is BatchTracer and x._trace is self:
+            return x.value, x.dim
+        return x, None
+
+    def join(self, value, dim):
+        return value if dim is None else BatchTracer(self, value, dim)
+
+    def process(self, prim, args, params):
+        involved = False
+        values, dims = [], []
+        for x in args:
+            if x.__class__ is BatchTracer and x._trace is self:
+                values.append(x.value)
+                dims.append(x.dim)
+                involved = True
+            else:
+                values.append(x)
+                dims.append(None)
+        previous = state.trace
+        state.trace = self.parent
+        try:
+            rule = axis_primitive_batchers.get(prim)
+            if rule is not None and (involved or _mentions(params, self.axis.name)):
+                out, out_dim = rule(self.axis, values, dims, **params)
+            elif not involved:
+                return self.parent.process(prim, args, params)
+            else:
+                rule = primitive_batchers.get(prim)
+                if rule is None:
+                    raise primitive_batchers.missing(prim)
+                out, out_dim = rule(values, dims, **params)
+        finally:
+            state.trace = previous
+        if prim.multiple_results:
+            if not isinstance(out_dim, (tuple, list)):
+                out_dim = [out_dim] * len(out)
+            return [self.join(x, d) for x, d in zip(out, out_dim)]
+        return self.join(out, out_dim)
+
+    def process_custom_jvp(self, prim, fun, jvp, args, params):
+        values, dims = zip(*map(self.split, args)) if args else ((), ())
+        if all(d is None for d in dims):
+            with set_trace(self.parent):
+                return self.parent.process_custom_jvp(prim, fun, jvp, args, params)
+        batched_fun, out_dims = batch_flat(fun, self.axis, dims)
+        batched_jvp, _ = batch_flat(jvp, self.axis, (*dims, *dims), out_dims_like=out_dims)
+        with set_trace(self.parent):
+            outs = self.parent.process_custom_jvp(prim, batched_fun, batched_jvp, values, params)
+        return [self.join(x, d) for x, d in zip(outs, out_dims.get(len(outs)))]
+
+    def process_custom_vjp(self, prim, fun, fwd, bwd, args, params):
+        values, dims = zip(*map(self.split, args)) if args else ((), ())
+        if all(d is None for d in dims):
+            with set_trace(self.parent):
+                return self.parent.process_custom_vjp(prim, fun, fwd, bwd, args, params)
+        batched_fun, out_dims = batch_flat(fun, self.axis, dims)
+        batched_fwd, fwd_dims = batch_flat(fwd, self.axis, dims)
+        batched_bwd = batch_custom_bwd(bwd, self.axis, fwd_dims, dims)
+        with set_trace(self.parent):
+            outs = self.parent.process_custom_vjp(prim, batched_fun, batched_fwd, batched_bwd, values, params)
+        known = out_dims if out_dims.dims is not None else fwd_dims
+        return [self.join(x, d) for x, d in zip(outs, known.get(len(outs)))]
+
+
+def _mentions(params, name) -> bool:
+    for value in params.values():
+        if value is name or (isinstance(value, tuple) and name in value):
+            return True
+        if isinstance(value, str) and value == name:
+            return True
+    return False
+
+
+class OutDims:
+    """Positions of the batch dimension in results, known once the function has run."""
+
+    def __init__(self):
+        self.dims: list | None = None
+
+    def get(self, n):
+        return self.dims[:n] if self.dims is not None else [None] * n
+
+
+def batch_flat(fun: Callable, axis: Axis, in_dims: Sequence, out_dims_like: OutDims | None = None):
+    """Batches a flat function: a function of batched values, and where the batch ended up in its results.
+
+    With `out_dims_like` (for a derivative rule: results, then their tangents) the second half of the results is moved
+    to the positions of the first.
+    """
+    out = OutDims()
+
+    def batched(*values):
+        trace = BatchTrace(state.trace, axis)
+        bound = axis._replace(trace=trace)
+        args = [trace.join(v, d) for v, d in zip(values, in_dims)]
+        with set_trace(trace), bound_axes([bound] if axis.name is not None else []):
+            results = fun(*args)
+            pairs = [trace.split(x) for x in results]
+        if out_dims_like is not None:
+            n = len(pairs) // 2
+            joint = [0 if (p[1] is not None or t[1] is not None) else None
+                     for p, t in zip(pairs[:n], pairs[n:])]
+            out_dims_like.dims = joint
+            pairs = [(bring(v, d, axis.size, target), target)
+                     for (v, d), target in zip(pairs, [*joint, *joint])]
+        out.dims = [d for _, d in pairs]
+        return [v for v, _ in pairs]
+    batched.__name__ = getattr(fun, "__name__", "fun")
+    return batched, out
+
+
+def batch_custom_bwd(bwd: Callable, axis: Axis, fwd_dims: OutDims, in_dims):
+    """Batches the backward function of a custom derivative; cotangents of unbatched inputs are summed."""
+    def batched(*args):
+        # `fwd` gave (results..., residuals...); `bwd` takes (residuals..., cotangents of the results...).
+        n_out = bwd.n_outputs
+        run, out_dims = batch_flat(bwd, axis, [*fwd_dims.dims[n_out:], *fwd_dims.dims[:n_out]])
+        outs = run(*args)
+        return [(x if d is None else sum_out(x, d)) if want is None else bring(x, d, axis.size, want)
+                for x, d, want in zip(outs, out_dims.dims, in_dims)]
+    batched.n_outputs = bwd.n_outputs
+    return batched
+
+
+# -- moving batch dimensions ----------------------------------------------------------------------------
+
+# `lax` registers the array operations used here.
+_moveaxis = _broadcast = _reduce_sum = None
+
+
+def set_array_operations(moveaxis, broadcast, reduce_sum):
+    """`moveaxis(x, src, dst)`, `broadcast(x, size, axis)` (a new leading dim at axis), `reduce_sum(x, axis)`."""
+    global _moveaxis, _broadcast, _reduce_sum
+    _moveaxis, _broadcast, _reduce_sum = moveaxis, broadcast, reduce_sum
+
+
+def moveaxis(x, source: int, target: int):
+    return x if source == target else _moveaxis(x, source, target)
+
+
+def broadcast(x, size: int, axis: int):
+    """Repeats an unbatched value along a new dimension."""
+    return _broadcast(x, size, axis)
+
+
+def bring(x, dim, size: int, target):
+    """Puts the batch dimension of a value at `target`, making one if there is none."""
+    if target is None:
+        return x
+    if dim is None:
+        return broadcast(x, size, target)
+    return moveaxis(x, dim, target)
+
+
+bdim_at_front = lambda x, dim, size: bring(x, dim, size, 0)  # noqa: E731
+
+
+def sum_out(x, dim):
+    return _reduce_sum(x, dim)
+
+
+# -- jaxprs ---------------------------------------------------------------------------------------------
+
+
+def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched_in: Sequence[bool],
+                instantiate: bool | Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
+    """The batched program, with every batch dimension in front; and which outputs are batched."""
+    batched_in = tuple(batched_in)
+    force = ((instantiate,) * len(closed.out_avals) if isinstance(instantiate, bool)
+             else tuple(instantiate))
+    key = ("batch", axis.name, axis.size, batched_in, force, tuple(state.axes), state.manual)
+    return closed.memo(key, lambda: _batch_jaxpr(closed, axis, batched_in, force))
+
+
+def _batch_jaxpr(closed, axis, batched_in, force):
+    aux: dict[str, Any] = {}
+    in_avals = [a.update(shape=(axis.size, *a.shape)) if b and isinstance(a, ShapedArray) else a
+                for a, b in zip(closed.in_avals, batched_in)]
+
+    def run(*values):
+        fun, out_dims = batch_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), axis,
+                                   [0 if b else None for b in batched_in])
+        outs = fun(*values)
+        dims = out_dims.dims
+        aux["batched_out"] = [d is not None or f for d, f in zip(dims, force)]
+        return [bring(x, d, axis.size, 0) if b else x
+                for x, d, b in zip(outs, dims, aux["batched_out"])]
+
+    new = pe.trace_to_closed_jaxpr(run, in_avals, closed.jaxpr.debug_info)
+    return new, aux["batched_out"]
+
+
+# -- short ways to write rules --------------------------------------------------------------------------
+
+
+def defvectorized(prim):
+    """For unary elementwise primitives: the batch dimension stays where it is."""
+    primitive_batchers[prim] = lambda xs, ds, **params: (prim.bind(*xs, **params), ds[0])
+
+
+def defbroadcasting(prim):
+    """For elementwise primitives of several operands: ranks are aligned around the batch dimension."""
+    primitive_batchers[prim] = lambda xs, ds, **params: broadcast_batcher(prim, xs, ds, **params)
+
+
+def broadcast_batcher(prim, xs, dims, **params):
+    """Batches an elementwise primitive whose operands have one shape or are scalars."""
+    shapes = {(aval_of(x).shape, d) for x, d in zip(xs, dims) if aval_of(x).ndim}
+    if len(shapes) == 1:
+        # Same shape, same position: nothing to align, scalars go along as they are.
+        out = prim.bind(*xs, **params)
+        dim = next(d for _, d in shapes)
+        return out, ([dim] * len(out) if prim.multiple_results else dim)
+    size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
+    ndim = max(aval_of(x).ndim - (d is not None) for x, d in zip(xs, dims))
+    aligned = []
+    for x, d in zip(xs, dims):
+        rank = aval_of(x).ndim - (d is not None)
+        if d is None:
+            # A scalar may stay a scalar: elementwise primitives accept it beside arrays.
+            aligned.append(broadcast(x, size, 0) if rank else x)
+            continue
+        x = moveaxis(x, d, 0)
+        if rank == 0 and ndim:
+            x = expand_to(x, size, xs, dims, ndim)
+        aligned.append(x)
+    out = prim.bind(*aligned, **params)
+    return out, ([0] * len(out) if prim.multiple_results else 0)
+
+
+def expand_to(x, size, xs, dims, ndim):
+    """Spreads a batch of scalars over the logical shape of the other operands."""
+    shape = next(tuple(s for i, s in enumerate(aval_of(y).shape) if i != e)
+                 for y, e in zip(xs, dims) if aval_of(y).ndim - (e is not None) == ndim)
+    return _spread(x, (size, *shape))
+
+
+_spread = None
+
+
+def set_spread(spread):
+    """`spread(x, shape)`: a vector along the first dimension of `shape`, the same everywhere else."""
+    global _spread
+    _spread = spread
+
+
+def defreducer(prim, axes_param: str = "axes"):
+    """For reductions over the positional axes named by a parameter."""
+    def rule(xs, dims, **params):
+        d = dims[0]
+        axes = params[axes_param]
+        shifted = tuple(a + (a >= d) for a in axes)
+        out_dim = d - sum(a < d for a in shifted)
+        if prim.multiple_results:
+            outs = prim.bind(*xs, **{**params, axes_param: shifted})
+            return outs, [out_dim] * len(outs)
+        return prim.bind(*xs, **{**params, axes_param: shifted}), out_dim
+    primitive_batchers[prim] = rule

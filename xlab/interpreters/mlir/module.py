@@ -1,0 +1,355 @@
+"""From a closed jaxpr to a StableHLO module, as text.
+
+Every operation carries the number of the jaxpr equation it came from in its location, `"jit(f)/scope/sin;e12"` with file
+and line. XLA keeps it through optimisation, so compiled instructions and profiler events lead back to equations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from xlab.core.avals import aval_of
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, number_equations
+from xlab.core.rules import RuleTable
+from xlab.interpreters.mlir.shardings import MeshTable
+from xlab.interpreters.mlir.values import constant_text, escape, tensor_type
+
+lowerings = RuleTable(
+    "mlir.lowerings", "lower",
+    "rule(ctx, *operands, **params) -> the name(s) of the result(s)")
+"""Operands and results are SSA names. `ctx.avals_in` and `ctx.avals_out` give the types, `ctx.op(text)` emits one operation
+and returns its name. Worked example: `lambda ctx, x: ctx.op(f"stablehlo.sine {x} : {ctx.type_out()}")`."""
+
+# Arrays with more elements than this become arguments of the executable instead of text in the module.
+INLINE_CONSTANT_LIMIT = 64
+
+
+@dataclass
+class LoweredModule:
+    """A lowered program: its text and what the text does not say."""
+
+    text: str
+    name: str
+    hoisted: list[Any] = field(default_factory=list)     # constants passed as trailing arguments
+    callbacks: list[Callable] = field(default_factory=list)
+    shards: bool = False                                   # names a mesh
+
+
+class _ModuleBuilder:
+    def __init__(self, name: str, platform: str, devices: int):
+        self.name, self.platform, self.devices = name, platform, devices
+        self.meshes = MeshTable()
+        self.functions: list[str] = []
+        self.locations: list[str] = []
+        self.files: dict[tuple, str] = {}
+        self.symbols: set[str] = {"main"}
+        self.shared: dict[Any, str] = {}
+        self.numbers: dict[int, int] = {}
+        self.defined: set[int] = set()
+        self.callbacks: list[Callable] = []
+        self.keepalive: list[Any] = []
+
+    def unique_symbol(self, name: str) -> str:
+        base = "".join(c if c.isalnum() or c in "_$." else "_" for c in name) or "fn"
+        if not (base[0].isalpha() or base[0] == "_"):
+            base = "_" + base
+        symbol, n = base, 0
+        while symbol in self.symbols:
+            symbol, n = f"{base}_{n}", n + 1
+        self.symbols.add(symbol)
+        return symbol
+
+    def location(self, eqn, scope: str) -> str:
+        """Reference to the location of an equation, defined once at the end of the module."""
+        number = self.numbers.get(id(eqn))
+        if number is None:
+            number = self.numbers[id(eqn)] = len(self.numbers)
+        if number not in self.defined:
+            self.defined.add(number)
+            source = eqn.source
+            parts = [p for p in (scope, source.scope, eqn.primitive.name) if p]
+            label = escape("/".join(parts)) + f";e{number}"
+            code = source.code
+            if code is None:
+                self.locations.append(f'#e{number} = loc("{label}")')
+            else:
+                key = (code.co_filename, code.co_firstlineno, code.co_name, source.lasti)
+                alias = self.files.get(key)
+                if alias is None:
+                    place = source.position()
+                    alias = self.files[key] = f"#f{len(self.files)}"
+                    until = (f":{place.end_column + 1}" if place.end_line == place.line
+                             else f"{place.end_line}:{place.end_column + 1}")
+                    self.locations.append(f'{alias} = loc("{escape(place.file)}":{place.line}:{place.column + 1} to {until})')
+                self.locations.append(f'#e{number} = loc("{label}"({alias}))')
+        return f" loc(#e{number})"
+
+
+class Context:
+    """What a lowering rule sees: types of one equation, and where to write.
+
+    Attributes:
+        avals_in, avals_out: types of operands and results.
+        params: the equation's parameters.
+        module: the module builder (meshes, callbacks, platform).
+        axes: bound mesh axes where the code runs per device: `{name: size}` of the whole mesh, and
+            `manual`, those among them that are under manual control; empty outside.
+    """
+
+    __slots__ = ("_fn", "avals_in", "avals_out", "eqn", "indent", "lines", "loc", "mesh", "manual", "module", "scope",
+                 "tokens")
+
+    def __init__(self, module: _ModuleBuilder, fn: _FunctionNames, lines, scope, mesh=None, manual=()):
+        self.module, self._fn, self.lines, self.scope = module, fn, lines, scope
+        self.mesh, self.manual = mesh, manual
+        self.avals_in = self.avals_out = ()
+        self.eqn = None
+        self.loc = ""
+        self.indent = "    "
+        self.tokens = None
+
+    @property
+    def params(self):
+        return self.eqn.params
+
+    @property
+    def platform(self) -> str:
+        return self.module.platform
+
+    def fresh(self) -> str:
+        fn = self._fn
+        fn.count += 1
+        return f"%{fn.count}"
+
+    def type_in(self, i: int = 0) -> str:
+        return tensor_type(self.avals_in[i])
+
+    def type_out(self, i: int = 0) -> str:
+        aval = self.avals_out[i]
+        return aval.mlir or tensor_type(aval)
+
+    def types_in(self) -> str:
+        return ", ".join(map(tensor_type, self.avals_in))
+
+    def op(self, text: str) -> str:
+        """Emits an operation with one result; returns the result's name."""
+        fn = self._fn
+        fn.count += 1
+        name = f"%{fn.count}"
+        self.lines.append(f"    {name} = {text}{self.loc}")
+        return name
+
+    def op0(self, text: str):
+        """Emits an operation without results."""
+        self.lines.append(f"    {text}{self.loc}")
+
+    def ops(self, text: str, n: int) -> list[str]:
+        """Emits an operation with `n` results."""
+        if n == 1:
+            return [self.op(text)]
+        if n == 0:
+            self.op0(text)
+            return []
+        name = self.fresh()
+        self.lines.append(f"    {name}:{n} = {text}{self.loc}")
+        return [f"{name}#{i}" for i in range(n)]
+
+    def constant(self, value, aval) -> str:
+        """A constant, written once per function and region."""
+        text = constant_text(value, aval)
+        cache = self._fn.constants[-1]
+        name = cache.get(text)
+        if name is None:
+            name = cache[text] = self.fresh()
+            self.lines.append(f"    {name} = {text}")
+        return name
+
+    def fill(self, value, aval) -> str:
+        """An array with the same scalar everywhere."""
+        return self.constant(np.full((), value), aval) if not aval.shape else self.op(
+            constant_text(np.full((), value), aval.update(shape=())).replace(
+                f": {tensor_type(aval.update(shape=()))}", f": {tensor_type(aval)}"))
+
+    def broadcast(self, x: str, aval_in, aval_out, dims=()) -> str:
+        """`broadcast_in_dim` of `x`; `dims` places its dimensions in the result."""
+        if aval_in.shape == aval_out.shape:
+            return x
+        dims = ", ".join(map(str, dims))
+        return self.op(f"stablehlo.broadcast_in_dim {x}, dims = [{dims}] : "
+                       f"({tensor_type(aval_in)}) -> {tensor_type(aval_out)}")
+
+    def spread(self, x: str, aval_in, aval_out) -> str:
+        """A scalar operand as an array of the result's shape; other operands as they are."""
+        return x if aval_in.shape else self.broadcast(x, aval_in, aval_in.update(shape=aval_out.shape))
+
+    # -- inner programs --------------------------------------------------------------------------------
+
+    def jaxpr(self, jaxpr: Jaxpr | ClosedJaxpr, args: Sequence[str], consts: Sequence[str] | None = None,
+              scope: str = "") -> list[str]:
+        """Writes the equations of an inner program here; returns the names of its results."""
+        if isinstance(jaxpr, ClosedJaxpr):
+            consts = [self.value(c) for c in jaxpr.consts]
+            jaxpr = jaxpr.jaxpr
+        saved = (self.eqn, self.avals_in, self.avals_out, self.loc, self.scope)
+        if scope:
+            self.scope = f"{self.scope}/{scope}" if self.scope else scope
+        try:
+            return _lower_equations(self, jaxpr, consts or (), args)
+        finally:
+            self.eqn, self.avals_in, self.avals_out, self.loc, self.scope = saved
+
+    def value(self, x) -> str:
+        """The name of a concrete value known while lowering."""
+        hoisted = self._fn.hoisted.get(id(x)) if self._fn.hoisted else None
+        if hoisted is not None:
+            return hoisted
+        return self.constant(_host(x), aval_of(x))
+
+    def region(self, jaxpr, arg_names: Sequence[str], terminator: str = "stablehlo.return",
+               prologue: Callable | None = None, scope: str = "", types_out=None) -> str:
+        """The text of a region `{ ... terminator results }` that runs an inner program on named values."""
+        outer, self.lines = self.lines, []
+        self._fn.constants.append({})
+        try:
+            args = prologue(self) if prologue is not None else arg_names
+            outs = self.jaxpr(jaxpr, args, scope=scope) if not callable(jaxpr) else jaxpr(self, args)
+            if types_out is None:
+                closed = jaxpr
+                types_out = [tensor_type(a) for a in (
+                    closed.out_avals if hasattr(closed, "out_avals") else self.avals_out)]
+            if outs:
+                self.lines.append(f"    {terminator} {', '.join(outs)} : {', '.join(types_out)}")
+            else:
+                self.lines.append(f"    {terminator}")
+            return "{\n" + "\n".join(self.lines) + "\n    }"
+        finally:
+            self._fn.constants.pop()
+            self.lines = outer
+
+    def call(self, key, name: str, closed: ClosedJaxpr, args: Sequence[str]) -> list[str]:
+        """Calls an inner program as a function of the module, written once per `key`."""
+        module = self.module
+        key = (key, self.mesh, self.manual)
+        symbol = module.shared.get(key)
+        if symbol is None:
+            symbol = module.shared[key] = module.unique_symbol(name)
+            module.keepalive.append(closed)
+            module.functions.append(_function_text(
+                module, symbol, closed, f"{self.scope}/jit({name})" if self.scope else f"jit({name})",
+                mesh=self.mesh, manual=self.manual))
+        types_in = ", ".join(tensor_type(a) for a in closed.in_avals)
+        types_out = ", ".join(tensor_type(a) for a in closed.out_avals)
+        return self.ops(f"func.call @{symbol}({', '.join(args)}) : ({types_in}) -> ({types_out})",
+                        len(closed.out_avals))
+
+    def with_axes(self, mesh, manual):
+        """A context for code that runs per device over the `manual` axes of `mesh`."""
+        inner = Context(self.module, self._fn, self.lines, self.scope, mesh, tuple(manual))
+        inner.loc, inner.eqn = self.loc, self.eqn
+        inner.avals_in, inner.avals_out = self.avals_in, self.avals_out
+        return inner
+
+
+class _FunctionNames:
+    __slots__ = ("constants", "count", "hoisted")
+
+    def __init__(self):
+        self.count = -1
+        self.constants: list[dict[str, str]] = [{}]
+        self.hoisted: dict[int, str] = {}
+
+
+def _host(x):
+    """A concrete value as a NumPy array."""
+    if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
+        return np.asarray(x)
+    return np.asarray(x._host_value() if hasattr(x, "_host_value") else x)
+
+
+def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
+    env = dict(zip(jaxpr.constvars, consts))
+    env.update(zip(jaxpr.invars, args))
+    module, scope, rules = ctx.module, ctx.scope, lowerings.get
+    constant = ctx.constant
+    for eqn in jaxpr.eqns:
+        rule = rules(eqn.primitive)
+        if rule is None:
+            raise lowerings.missing(eqn.primitive)
+        names = []
+        avals_in = []
+        for v in eqn.invars:
+            avals_in.append(v.aval)
+            names.append(constant(_host(v.val), v.aval) if type(v) is Literal else env[v])
+        ctx.eqn = eqn
+        ctx.avals_in = avals_in
+        outvars = eqn.outvars
+        ctx.avals_out = [v.aval for v in outvars]
+        ctx.loc = module.location(eqn, scope)
+        out = rule(ctx, *names, **eqn.params)
+        if out.__class__ is str:
+            env[outvars[0]] = out
+        else:
+            env.update(zip(outvars, out))
+    return [constant(_host(v.val), v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars]
+
+
+def _function_text(module, symbol, closed: ClosedJaxpr, scope, *, mesh=None, manual=(), public=False,
+                   arg_attributes=None, result_attributes=None, hoisted=()) -> str:
+    fn = _FunctionNames()
+    lines: list[str] = []
+    ctx = Context(module, fn, lines, scope, mesh, manual)
+    args = [f"%arg{i}" for i in range(len(closed.in_avals))]
+    types = [tensor_type(a) for a in closed.in_avals]
+    for c in hoisted:
+        name = f"%const{len(fn.hoisted)}"
+        fn.hoisted[id(c)] = name
+        args.append(name)
+        types.append(tensor_type(aval_of(c)))
+    attributes = arg_attributes or [""] * len(args)
+    attributes = [*attributes, *[""] * (len(args) - len(attributes))]
+    header = ", ".join(f"{a}: {t}{x}" for a, t, x in zip(args, types, attributes))
+    consts = [ctx.value(c) for c in closed.consts]
+    outs = _lower_equations(ctx, closed.jaxpr, consts, args[:len(closed.in_avals)])
+    out_types = [tensor_type(a) for a in closed.out_avals]
+    result_attributes = result_attributes or [""] * len(outs)
+    results = ", ".join(t + x for t, x in zip(out_types, result_attributes))
+    visibility = "public" if public else "private"
+    body = "\n".join(lines)
+    ending = f"    return {', '.join(outs)} : {', '.join(out_types)}" if outs else "    return"
+    return (f"  func.func {visibility} @{symbol}({header}) -> ({results}) {{\n{body}\n{ending}\n  }}"
+            if lines else f"  func.func {visibility} @{symbol}({header}) -> ({results}) {{\n{ending}\n  }}")
+
+
+def lower_module(closed: ClosedJaxpr, name: str, *, platform: str = "cpu", devices: int = 1,
+                 arg_attributes: Callable | None = None, result_attributes: Callable | None = None) -> LoweredModule:
+    """Lowers a program to a module with one public function `main`.
+
+    `arg_attributes(meshes)` and `result_attributes(meshes)` give the attribute text of each argument and result
+    (shardings, donation), empty or starting with a space.
+    """
+    module = _ModuleBuilder(name, platform, devices)
+    module.numbers = number_equations(closed.jaxpr)
+    hoisted = [c for c in _all_consts(closed)
+               if getattr(aval_of(c), "size", 0) > INLINE_CONSTANT_LIMIT]
+    main = _function_text(
+        module, "main", closed, f"jit({name})", public=True,
+        arg_attributes=arg_attributes(module.meshes) if arg_attributes else None,
+        result_attributes=result_attributes(module.meshes) if result_attributes else None, hoisted=hoisted)
+    symbol = "jit_" + "".join(c if c.isalnum() or c in "_." else "_" for c in name)
+    meshes = module.meshes.lines()
+    text = "\n".join([
+        f"module @{symbol} attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{",
+        *meshes, main, *module.functions, "}", *module.locations, ""])
+    return LoweredModule(text, name, hoisted, module.callbacks, bool(meshes))
+
+
+def _all_consts(closed: ClosedJaxpr) -> list:
+    """Constants of the outer program; those of inner programs were hoisted into it while tracing."""
+    seen: dict[int, Any] = {}
+    for c in closed.consts:
+        seen.setdefault(id(c), c)
+    return list(seen.values())

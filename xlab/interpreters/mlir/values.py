@@ -1,0 +1,119 @@
+"""How types and constants are spelled in StableHLO text."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from xlab.core import dtypes
+from xlab.core.avals import TOKEN, AbstractValue, ShapedArray
+
+
+def physical_aval(aval: AbstractValue) -> AbstractValue:
+    """The type that is computed with: extended dtypes (random keys) are arrays of their base dtype."""
+    if type(aval) is ShapedArray and dtypes.is_extended(aval.dtype):
+        dtype = aval.dtype
+        return ShapedArray(aval.shape + tuple(dtype.base_shape), dtype.base_dtype, mat=aval.mat,
+                           memory_space=aval.memory_space)
+    return aval
+
+
+def tensor_type(aval: AbstractValue) -> str:
+    """`tensor<8x4xf32>` for `f32[8,4]`; remembered on the type."""
+    if type(aval) is ShapedArray:
+        text = aval.mlir
+        if text is None:
+            physical = physical_aval(aval)
+            dtype = np.dtype(bool) if physical.dtype == dtypes.float0 else physical.dtype
+            dims = "".join(f"{d}x" for d in physical.shape)
+            text = aval.mlir = f"tensor<{dims}{dtypes.mlir_type(dtype)}>"
+        return text
+    if aval is TOKEN:
+        return "!stablehlo.token"
+    raise TypeError(f"values of type {aval} cannot be lowered")
+
+
+_HEX_FLOATS = {2: np.uint16, 4: np.uint32, 8: np.uint64, 1: np.uint8}
+
+
+def scalar_text(value, dtype) -> str:
+    """One element as it stands in `dense<...>`."""
+    dtype = np.dtype(dtype)
+    if dtype == np.bool_:
+        return "true" if value else "false"
+    if dtypes.issubdtype(dtype, np.integer):
+        return str(int(value))
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        part = np.float32 if dtype == np.complex64 else np.float64
+        value = complex(value)
+        return f"({scalar_text(value.real, part)}, {scalar_text(value.imag, part)})"
+    rounded = np.asarray(value).astype(dtype)
+    number = float(rounded)
+    if math.isfinite(number) and dtype.itemsize in (4, 8) and np.dtype(dtype).kind == "f":
+        text = repr(number) if dtype.itemsize == 8 else np.format_float_scientific(
+            np.float32(number), unique=True, trim="k")
+        if "e" in text:
+            mantissa, exponent = text.split("e")
+            return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent}"
+        return text if "." in text else text + ".0"
+    bits = rounded.reshape(1).view(_HEX_FLOATS[dtype.itemsize])[0]
+    return f"0x{int(bits):0{2 * dtype.itemsize}X}"
+
+
+def dense_text(value: np.ndarray, dtype) -> str:
+    """The whole `dense<...>` attribute for an array, without its type; splats are written once."""
+    value = np.asarray(value)
+    if value.ndim == 0:
+        return f"dense<{scalar_text(value[()], dtype)}>"
+    if value.size == 0:
+        return "dense<>"
+    value = np.ascontiguousarray(value.astype(dtype, copy=False))
+    raw = value.tobytes()
+    item = value.dtype.itemsize
+    if raw == raw[:item] * value.size:
+        return f"dense<{scalar_text(value.reshape(-1)[0], dtype)}>"
+    if np.dtype(dtype) == np.bool_ or value.size <= 64 or _sub_byte(dtype):
+        return f"dense<{_nested(value, dtype)}>"
+    return f'dense<"0x{raw.hex().upper()}">'
+
+
+def _sub_byte(dtype) -> bool:
+    return str(np.dtype(dtype)) in ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
+
+
+def _nested(value, dtype) -> str:
+    if value.ndim == 0:
+        return scalar_text(value[()], dtype)
+    return "[" + ", ".join(_nested(v, dtype) for v in value) + "]"
+
+
+def constant_text(value, aval: ShapedArray) -> str:
+    """The operation that makes a constant: `stablehlo.constant dense<1.0> : tensor<f32>`."""
+    aval = physical_aval(aval)
+    dtype = np.dtype(bool) if aval.dtype == dtypes.float0 else aval.dtype
+    if aval.dtype == dtypes.float0:
+        value = np.zeros(aval.shape, bool)
+    return f"stablehlo.constant {dense_text(value, dtype)} : {tensor_type(aval)}"
+
+
+def i64_array(values) -> str:
+    """`array<i64: 1, 2>`; the empty one is spelled without the colon."""
+    values = list(values)
+    return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
+
+
+def dims_text(values) -> str:
+    """`[1, 2]`."""
+    return "[" + ", ".join(map(str, values)) + "]"
+
+
+def escape(text: str) -> str:
+    """A string as MLIR spells it between quotes."""
+    out = []
+    for ch in text:
+        if ch in '"\\' or ord(ch) < 32 or ord(ch) == 127:
+            out.append(f"\\{ord(ch):02X}")
+        else:
+            out.append(ch)
+    return "".join(out)

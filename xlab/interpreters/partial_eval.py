@@ -1,0 +1,381 @@
+"""From Python to jaxprs: tracing a function, and tracing only the part of it that is not known yet.
+
+`JaxprTrace` records every primitive. `PartialTrace` records those that depend on its own (unknown) inputs and lets
+its parent run the rest; what the recorded part needs from the rest becomes constants of the recorded jaxpr, the
+*residuals*. Linearisation, `jaxpr` splitting and rematerialisation are built on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from xlab import config as _config
+from xlab.core import effects as _effects
+from xlab.core import source as _source
+from xlab.core.avals import ShapedArray, aval_of, escaped_tracer
+from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
+from xlab.core.rules import RuleTable
+from xlab.core.trace import Trace, Tracer, current_source, set_trace, state
+
+partial_eval_rules = RuleTable(
+    "partial_eval.partial_eval_rules", "split into known and unknown parts",
+    "rule(trace, tracers, **params) -> outputs, where `trace` records and its `parent` runs what is known",
+    required=False)
+"""For primitives with inner jaxprs: runs what is known of the equation and records the rest. Without a rule the whole
+equation is recorded, which is always right."""
+
+dce_rules = RuleTable(
+    "partial_eval.dce_rules", "drop unused results of",
+    "rule(used_outputs: list[bool], eqn) -> (used_inputs: list[bool], new equation or None)", required=False)
+"""For primitives with inner jaxprs: prunes results (and the inputs only they needed)."""
+
+_SCALARS = (bool, int, float, complex, np.generic)
+
+
+class JaxprTracer(Tracer):
+    """A traced value: a variable of the jaxpr under construction."""
+
+    __slots__ = ("source", "var")
+
+    def __init__(self, trace, aval, var, source=None):
+        self._trace = trace
+        self.aval = aval
+        self.var = var
+        self.source = source
+
+    def origin(self) -> str:
+        return str(self.source) if self.source is not None else f"the arguments of {self._trace.label}"
+
+
+class JaxprTrace(Trace):
+    """Records primitives as equations."""
+
+    __slots__ = ("constants", "eqns", "invars", "label", "leaks")
+
+    def __init__(self, label: str = "a function"):
+        super().__init__()
+        self.eqns: list[JaxprEqn] = []
+        self.constants: dict[int, tuple[Var, object]] = {}
+        self.invars: list[Var] = []
+        self.label = label
+        self.leaks: list | None = [] if _config.config.check_tracer_leaks else None
+
+    def new_input(self, aval) -> JaxprTracer:
+        var = Var(aval)
+        self.invars.append(var)
+        return self.tracer(aval, var, None)
+
+    def tracer(self, aval, var, source):
+        tracer = JaxprTracer(self, aval, var, source)
+        if self.leaks is not None:
+            import weakref
+            self.leaks.append(weakref.ref(tracer))
+        return tracer
+
+    def capture(self, x):
+        """The atom that stands for a value from outside: a literal for scalars, else a constant variable."""
+        found = self.constants.get(id(x))
+        if found is not None:
+            return found[0]
+        if isinstance(x, Tracer):
+            if not x._trace.alive:
+                raise escaped_tracer(x, f"while tracing {self.label} at {_source.describe_caller()}")
+            aval = x.aval
+        else:
+            aval = aval_of(x)
+            if type(x) in _SCALARS[:4] or isinstance(x, np.generic):
+                return Literal(x, aval)
+            if type(aval) is ShapedArray and not aval.shape and isinstance(aval.dtype, np.dtype):
+                return Literal(x, aval)
+        var = Var(aval)
+        self.constants[id(x)] = (var, x)
+        return var
+
+    def process(self, prim, args, params):
+        invars, avals = [], []
+        for x in args:
+            if x.__class__ is JaxprTracer and x._trace is self:
+                invars.append(x.var)
+                avals.append(x.aval)
+            else:
+                atom = self.capture(x)
+                invars.append(atom)
+                avals.append(atom.aval)
+        out_avals, effects = prim.abstract(tuple(avals), params)
+        return self.record(prim, invars, params, out_avals, effects)
+
+    def record(self, prim, invars, params, out_avals, effects):
+        """Appends an equation and returns tracers for its results."""
+        where = current_source()
+        if prim.multiple_results:
+            outvars = [Var(a) for a in out_avals]
+            self.eqns.append(JaxprEqn(invars, outvars, prim, params, effects, where))
+            return [self.tracer(v.aval, v, where) for v in outvars]
+        var = Var(out_avals)
+        self.eqns.append(JaxprEqn(invars, [var], prim, params, effects, where))
+        if self.leaks is None:
+            return JaxprTracer(self, out_avals, var, where)
+        return self.tracer(out_avals, var, where)
+
+    def atom(self, x):
+        """The atom for a value: this trace's variable, or a captured constant."""
+        if x.__class__ is JaxprTracer and x._trace is self:
+            return x.var
+        return self.capture(x)
+
+    def finish(self, outs, debug_info=None) -> tuple[Jaxpr, list]:
+        """Closes the trace: the jaxpr with these outputs, and the values of its constants."""
+        outvars = [self.atom(x) for x in outs]
+        self.alive = False
+        constants = list(self.constants.values())
+        jaxpr = Jaxpr([v for v, _ in constants], self.invars, outvars, self.eqns,
+                      debug_info=debug_info)
+        if _config.config.check_jaxpr:
+            from xlab.core import check
+            check.check_jaxpr(jaxpr)
+        return jaxpr, [x for _, x in constants]
+
+    # Functions with custom derivatives are recorded as one equation with their inner jaxpr.
+
+    def process_custom_jvp(self, prim, fun, jvp, args, params):
+        return prim.stage(self, fun, jvp, args, params)
+
+    def process_custom_vjp(self, prim, fun, fwd, bwd, args, params):
+        return prim.stage(self, fun, fwd, bwd, args, params)
+
+
+class PartialTrace(JaxprTrace):
+    """Records what depends on its inputs; everything else runs on the parent trace."""
+
+    __slots__ = ("parent",)
+
+    def __init__(self, parent: Trace, label: str = "a linear function"):
+        super().__init__(label)
+        self.parent = parent
+
+    def is_unknown(self, x) -> bool:
+        return x.__class__ is JaxprTracer and x._trace is self
+
+    def process(self, prim, args, params):
+        for x in args:
+            if x.__class__ is JaxprTracer and x._trace is self:
+                rule = partial_eval_rules.get(prim)
+                if rule is not None:
+                    return rule(self, args, **params)
+                return JaxprTrace.process(self, prim, args, params)
+        previous = state.trace
+        state.trace = self.parent
+        try:
+            return self.parent.process(prim, args, params)
+        finally:
+            state.trace = previous
+
+    def run_known(self, fun: Callable, *args, **kwargs):
+        """Calls `fun` with the parent as current trace."""
+        with set_trace(self.parent):
+            return fun(*args, **kwargs)
+
+    def process_custom_jvp(self, prim, fun, jvp, args, params):
+        if any(map(self.is_unknown, args)):
+            return super().process_custom_jvp(prim, fun, jvp, args, params)
+        with set_trace(self.parent):
+            return self.parent.process_custom_jvp(prim, fun, jvp, args, params)
+
+    def process_custom_vjp(self, prim, fun, fwd, bwd, args, params):
+        if any(map(self.is_unknown, args)):
+            return super().process_custom_vjp(prim, fun, fwd, bwd, args, params)
+        with set_trace(self.parent):
+            return self.parent.process_custom_vjp(prim, fun, fwd, bwd, args, params)
+
+
+def trace_to_jaxpr(fun: Callable, in_avals: Sequence, debug_info: DebugInfo | None = None) -> tuple[
+        Jaxpr, list]:
+    """Traces a function of flat arguments that returns a flat list; gives the jaxpr and its constants' values."""
+    trace = JaxprTrace(debug_info.name if debug_info else getattr(fun, "__name__", "a function"))
+    previous, previous_source, previous_scope = state.trace, state.source, state.scope
+    tracers = [trace.new_input(a) for a in in_avals]
+    try:
+        with set_trace(trace):
+            state.source, state.scope = None, ""
+            outs = fun(*tracers)
+        state.source, state.scope = previous_source, previous_scope
+        del tracers
+        result = trace.finish(outs, debug_info)
+        del outs
+        if trace.leaks is not None:
+            _check_leaks(trace)
+        return result
+    finally:
+        trace.alive = False
+        state.trace, state.source, state.scope = previous, previous_source, previous_scope
+
+
+def trace_to_closed_jaxpr(fun, in_avals, debug_info=None) -> ClosedJaxpr:
+    return ClosedJaxpr(*trace_to_jaxpr(fun, in_avals, debug_info))
+
+
+def _check_leaks(trace):
+    import gc
+    leaked = [r() for r in trace.leaks if r() is not None]
+    if leaked:
+        gc.collect()
+        leaked = [r() for r in trace.leaks if r() is not None]
+    if leaked:
+        from xlab.errors import LeakedTracerError
+        tracer = leaked[0]
+        holders = [type(h).__name__ for h in gc.get_referrers(tracer) if h is not leaked][:3]
+        raise LeakedTracerError(
+            f"tracing {trace.label} left {len(leaked)} traced value(s) behind: the first is {tracer._describe()}, "
+            f"still held by {', '.join(holders) or 'an unknown object'}. Return it from the function instead of "
+            f"storing it.")
+
+
+# -- constants and inputs -------------------------------------------------------------------------------
+
+
+def convert_constvars_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
+    """The same program with its constants as leading inputs."""
+    if not jaxpr.constvars:
+        return jaxpr
+    return jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars])
+
+
+def close_jaxpr(jaxpr: Jaxpr) -> ClosedJaxpr:
+    return ClosedJaxpr(jaxpr, ())
+
+
+def hoist_tracer_consts(closed: ClosedJaxpr) -> tuple[list, ClosedJaxpr]:
+    """Turns constants that are traced values, which no program may keep, into leading inputs."""
+    if not any(isinstance(c, Tracer) for c in closed.consts):
+        return [], closed
+    moved = [(v, c) for v, c in zip(closed.jaxpr.constvars, closed.consts) if isinstance(c, Tracer)]
+    kept = [(v, c) for v, c in zip(closed.jaxpr.constvars, closed.consts) if not isinstance(c, Tracer)]
+    jaxpr = closed.jaxpr.replace(constvars=[v for v, _ in kept],
+                                 invars=[*(v for v, _ in moved), *closed.jaxpr.invars])
+    return [c for _, c in moved], ClosedJaxpr(jaxpr, [c for _, c in kept])
+
+
+# -- known and unknown ----------------------------------------------------------------------------------
+
+
+def split_jaxpr(closed: ClosedJaxpr, unknown_in: Sequence[bool], instantiate: bool | Sequence[bool] = False):
+    """Splits a program into what can run now and what has to wait for the unknown inputs.
+
+    Returns:
+        `(known, unknown, unknown_out, residual_avals)`: `known` maps the known inputs to the known outputs followed by
+        the residuals; `unknown` maps the residuals followed by the unknown inputs to the unknown outputs.
+        `instantiate` forces outputs (all or some) to be counted as unknown.
+    """
+    unknown_in = tuple(unknown_in)
+    force = instantiate if isinstance(instantiate, bool) else tuple(instantiate)
+    return closed.memo(("split", unknown_in, force), lambda: _split_jaxpr(closed, unknown_in, force))
+
+
+def _split_jaxpr(closed, unknown_in, instantiate):
+    jaxpr = closed.jaxpr
+    known_avals = [v.aval for v, u in zip(jaxpr.invars, unknown_in) if not u]
+    n_out = len(jaxpr.outvars)
+    force = [instantiate] * n_out if isinstance(instantiate, bool) else list(instantiate)
+    aux = {}
+
+    def run(*known_args):
+        partial = PartialTrace(state.trace, jaxpr.debug_info.name)
+        known_args = iter(known_args)
+        args = [partial.new_input(v.aval) if u else next(known_args)
+                for v, u in zip(jaxpr.invars, unknown_in)]
+        with set_trace(partial):
+            outs = eval_jaxpr(jaxpr, closed.consts, *args)
+            unknown_out = [partial.is_unknown(x) or f for x, f in zip(outs, force)]
+            tape, residuals = partial.finish([x for x, u in zip(outs, unknown_out) if u],
+                                             jaxpr.debug_info)
+        # Concrete constants stay constants of the unknown part; only what was computed here is a residual.
+        tape = prune_closed_consts(ClosedJaxpr(dce_jaxpr_eqns(tape), residuals))
+        computed = [(v, x) for v, x in zip(tape.jaxpr.constvars, tape.consts) if isinstance(x, Tracer)]
+        fixed = [(v, x) for v, x in zip(tape.jaxpr.constvars, tape.consts) if not isinstance(x, Tracer)]
+        aux["unknown"] = ClosedJaxpr(
+            tape.jaxpr.replace(constvars=[v for v, _ in fixed],
+                               invars=[*(v for v, _ in computed), *tape.jaxpr.invars]),
+            [x for _, x in fixed])
+        aux["unknown_out"] = unknown_out
+        aux["residual_avals"] = [v.aval for v, _ in computed]
+        return [x for x, u in zip(outs, unknown_out) if not u] + [x for _, x in computed]
+
+    known = trace_to_closed_jaxpr(run, known_avals, jaxpr.debug_info)
+    return known, aux["unknown"], aux["unknown_out"], aux["residual_avals"]
+
+
+# -- dead code ------------------------------------------------------------------------------------------
+
+
+def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False):
+    """Removes equations (and inner ones) that no used output needs; effects are kept.
+
+    Returns the smaller jaxpr and which inputs it still has. Inputs marked in `instantiate` are kept.
+    """
+    live: set[Var] = {v for v, used in zip(jaxpr.outvars, used_outputs) if used and type(v) is Var}
+    eqns = []
+    for eqn in reversed(jaxpr.eqns):
+        used = [v in live for v in eqn.outvars]
+        if not any(used) and not eqn.effects:
+            continue
+        rule = dce_rules.get(eqn.primitive)
+        if rule is not None and not all(used):
+            used_in, new_eqn = rule(used, eqn)
+            if new_eqn is None:
+                continue
+        else:
+            used_in, new_eqn = [True] * len(eqn.invars), eqn
+        eqns.append(new_eqn)
+        live.update(v for v, u in zip(eqn.invars, used_in) if u and type(v) is Var)
+    eqns.reverse()
+    keep = ([instantiate] * len(jaxpr.invars) if isinstance(instantiate, bool) else instantiate)
+    used_inputs = [v in live or k for v, k in zip(jaxpr.invars, keep)]
+    names = jaxpr.debug_info.arg_names
+    info = DebugInfo(jaxpr.debug_info.name,
+                     [n for n, u in zip(names, used_inputs) if u] if len(names) == len(used_inputs) else (),
+                     (), jaxpr.debug_info.position)
+    new = Jaxpr([v for v in jaxpr.constvars], [v for v, u in zip(jaxpr.invars, used_inputs) if u],
+                [v for v, u in zip(jaxpr.outvars, used_outputs) if u], eqns, debug_info=info)
+    return new, used_inputs
+
+
+def dce_jaxpr_eqns(jaxpr: Jaxpr) -> Jaxpr:
+    """Removes dead equations and the constants only they needed; inputs and outputs stay."""
+    new, _ = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), instantiate=True)
+    return new
+
+
+def prune_closed_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Drops constants that no equation or output reads."""
+    used = {v for e in closed.jaxpr.eqns for v in e.invars if type(v) is Var}
+    used.update(v for v in closed.jaxpr.outvars if type(v) is Var)
+    kept = [(v, c) for v, c in zip(closed.jaxpr.constvars, closed.consts) if v in used]
+    if len(kept) == len(closed.consts):
+        return closed
+    return ClosedJaxpr(closed.jaxpr.replace(constvars=[v for v, _ in kept]), [c for _, c in kept])
+
+
+def dce_closed_call(name: str):
+    """A dead-code rule for primitives whose parameter `name` is a closed jaxpr called on all operands."""
+    def rule(used_outputs, eqn):
+        closed = eqn.params[name]
+        key = ("dce", tuple(used_outputs))
+        new, used_inputs = closed.memo(key, lambda: _dce_closed(closed, used_outputs))
+        if not any(used_outputs) and not new.effects:
+            return used_inputs, None
+        params = {**eqn.params, name: new}
+        return used_inputs, eqn.replace(
+            invars=[v for v, u in zip(eqn.invars, used_inputs) if u],
+            outvars=[v for v, u in zip(eqn.outvars, used_outputs) if u], params=params)
+    return rule
+
+
+def _dce_closed(closed, used_outputs):
+    new, used_inputs = dce_jaxpr(closed.jaxpr, used_outputs)
+    return ClosedJaxpr(new, closed.consts), used_inputs
+
+
+def eqn_effects(jaxpr: Jaxpr) -> frozenset:
+    return _effects.join(e.effects for e in jaxpr.eqns)

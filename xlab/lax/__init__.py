@@ -1,0 +1,23 @@
+"""The primitives, one family a file, each primitive with all its rules in one block.
+
+Reading order: `elementwise.py` (what such families share), `transcendental.py` (short and typical), `arithmetic.py`,
+`shape.py`, `reductions.py`, `slicing.py`, `dot.py`; then `control/` and `collectives/`.
+"""
+
+from xlab.lax.shape import *  # noqa: F403  (each family lists its public names in __all__)
+from xlab.lax.reduce_sum import reduce_sum_p
+from xlab.lax.convert import *  # noqa: F403
+from xlab.lax.comparison import *  # noqa: F403
+from xlab.lax.bits import *  # noqa: F403
+from xlab.lax.arithmetic import *  # noqa: F403
+from xlab.lax.transcendental import *  # noqa: F403
+from xlab.lax.complexes import *  # noqa: F403
+from xlab.lax.slicing import *  # noqa: F403
+from xlab.lax.dot import *  # noqa: F403
+from xlab.lax.reductions import *  # noqa: F403
+from xlab.interpreters import ad as _ad
+from xlab.lax import arithmetic as _arithmetic
+from xlab.lax import shape as _shape
+
+_ad.set_arithmetic(_shape.zeros_like_aval, _arithmetic.add_any_p.bind)
+_shape._register_operations()

@@ -1,0 +1,438 @@
+"""Arithmetic: add, sub, mul, div, rem, neg, powers, sign, rounding, min and max."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.ad import Zero, is_undefined_primal
+from xlab.lax import elementwise as _e
+from xlab.lax.bits import bitwise_and
+from xlab.lax.comparison import eq, gt, lt, select
+from xlab.lax.convert import convert_element_type
+from xlab.lax.elementwise import adapt, elementwise, operand_aval
+from xlab.lax.reduce_sum import reduce_sum_p
+from xlab.lax.shape import broadcast_in_dim, full_like
+
+__all__ = ["abs", "add", "ceil", "clamp", "div", "floor", "integer_pow", "is_finite", "max", "min", "mul", "neg", "pow",
+           "reciprocal", "rem", "round", "sign", "square", "sub"]
+
+
+def _summed(ct, x):
+    """The cotangent for an operand, which may have been a scalar beside arrays."""
+    aval = operand_aval(x)
+    if type(ct) is Zero or aval.shape or not aval_of(ct).shape:
+        return ct
+    return _sum_all(ct)
+
+
+def _sum_all(x):
+    return reduce_sum_p.bind(x, axes=tuple(range(aval_of(x).ndim)), out_sharding=None)
+
+
+def _spread_tangent(t, out):
+    """A scalar tangent as an array of the result's shape."""
+    shape = aval_of(out).shape
+    if aval_of(t).shape == shape:
+        return t
+    return broadcast_in_dim(t, shape, ())
+
+
+def add(x, y):
+    """Elementwise sum `x + y`."""
+    return add_p.bind(*adapt("add", x, y))
+
+
+def _add_jvp(primals, tangents):
+    x, y = primals
+    tx, ty = tangents
+    out = add_p.bind(x, y)
+    if type(tx) is Zero and type(ty) is Zero:
+        return out, Zero.of(out)
+    if type(tx) is Zero:
+        return out, _spread_tangent(ty, out)
+    if type(ty) is Zero:
+        return out, _spread_tangent(tx, out)
+    return out, add_p.bind(tx, ty)
+
+
+add_p = elementwise("add", _e.numeric, operands=2)
+add_p.linear_in_unreduced = True
+ad.primitive_jvps[add_p] = _add_jvp
+ad.primitive_transposes[add_p] = lambda ct, x, y: [
+    _summed(ct, v) if is_undefined_primal(v) else None for v in (x, y)]
+mlir.register_lowering(add_p, mlir.binary("stablehlo.add"))
+
+# Sum of cotangents of any type: the same as `add`, with the name the field gives it in backward programs.
+add_any_p = elementwise("add_any", lambda d: True, operands=2)
+add_any_p.linear_in_unreduced = True
+ad.primitive_jvps[add_any_p] = lambda primals, tangents: (
+    add_any_p.bind(*primals), ad.add_tangents(*tangents))
+ad.primitive_transposes[add_any_p] = lambda ct, x, y: [ct if is_undefined_primal(v) else None for v in (x, y)]
+mlir.register_lowering(add_any_p, mlir.binary("stablehlo.add"))
+
+
+def sub(x, y):
+    """Elementwise difference `x - y`."""
+    return sub_p.bind(*adapt("sub", x, y))
+
+
+def _sub_jvp(primals, tangents):
+    x, y = primals
+    tx, ty = tangents
+    out = sub_p.bind(x, y)
+    if type(tx) is Zero and type(ty) is Zero:
+        return out, Zero.of(out)
+    if type(tx) is Zero:
+        return out, _spread_tangent(neg(ty), out)
+    if type(ty) is Zero:
+        return out, _spread_tangent(tx, out)
+    return out, sub_p.bind(tx, ty)
+
+
+sub_p = elementwise("sub", _e.numeric, operands=2)
+sub_p.linear_in_unreduced = True
+ad.primitive_jvps[sub_p] = _sub_jvp
+ad.primitive_transposes[sub_p] = lambda ct, x, y: [
+    _summed(ct, x) if is_undefined_primal(x) else None,
+    _summed(neg(ct), y) if is_undefined_primal(y) else None]
+mlir.register_lowering(sub_p, mlir.binary("stablehlo.subtract"))
+
+
+def mul(x, y):
+    """Elementwise product `x * y`."""
+    return mul_p.bind(*adapt("mul", x, y))
+
+
+mul_p = elementwise("mul", _e.numeric, operands=2)
+ad.defbilinear(mul_p, lambda ct, x, y: _summed(mul_p.bind(ct, y), x),
+               lambda ct, x, y: _summed(mul_p.bind(x, ct), y))
+mlir.register_lowering(mul_p, mlir.binary("stablehlo.multiply"))
+
+
+def div(x, y):
+    """Elementwise quotient; integers divide towards zero."""
+    return div_p.bind(*adapt("div", x, y))
+
+
+def _div_transpose(ct, x, y):
+    if is_undefined_primal(y):
+        raise TypeError("div is not linear in its divisor")
+    return [_summed(div_p.bind(ct, y), x), None]
+
+
+div_p = elementwise("div", _e.numeric, operands=2)
+# d(x/y) = dx/y - (x/y) dy/y
+ad.defjvp2(div_p, lambda t, ans, x, y: _spread_tangent(div_p.bind(t, y), ans),
+           lambda t, ans, x, y: mul(mul(neg(t), x), integer_pow(y, -2)))
+ad.primitive_transposes[div_p] = _div_transpose
+mlir.register_lowering(div_p, mlir.binary("stablehlo.divide"))
+
+
+def rem(x, y):
+    """Elementwise remainder with the sign of the dividend."""
+    return rem_p.bind(*adapt("rem", x, y))
+
+
+rem_p = elementwise("rem", _e.numeric, operands=2)
+ad.defjvp(rem_p, lambda t, x, y: _spread_tangent(t, rem_p.bind(x, y)),
+          lambda t, x, y: mul(neg(t), _truncate(div_p.bind(x, y))))
+mlir.register_lowering(rem_p, mlir.binary("stablehlo.remainder"))
+
+
+def _truncate(x):
+    return mul(sign(x), floor(abs(x)))
+
+
+def neg(x):
+    """Elementwise negation."""
+    return neg_p.bind(x)
+
+
+neg_p = elementwise("neg", _e.numeric)
+neg_p.linear_in_unreduced = True
+ad.deflinear2(neg_p, lambda ct, x: [neg(ct)])
+mlir.register_lowering(neg_p, mlir.unary("stablehlo.negate"))
+
+
+def abs(x):
+    """Elementwise absolute value; the modulus of complex numbers."""
+    return abs_p.bind(x)
+
+
+def _abs_jvp(t, ans, x):
+    if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
+        from xlab.lax.complexes import imag, real
+        safe = _replace_zero(ans)
+        return div(add(mul(real(x), real(t)), mul(imag(x), imag(t))), safe)
+    return mul(t, sign(x))
+
+
+def _replace_zero(x):
+    return select(eq(x, 0.), full_like(x, 1), x)
+
+
+abs_p = elementwise("abs", _e.numeric, result=_e.real_part_dtype)
+ad.defjvp2(abs_p, _abs_jvp)
+mlir.register_lowering(abs_p, lambda ctx, x: ctx.op(
+    f"stablehlo.abs {x} : {ctx.type_out()}" if ctx.avals_in[0].dtype == ctx.avals_out[0].dtype else
+    f"stablehlo.abs {x} : ({ctx.type_in()}) -> {ctx.type_out()}")
+    if not dtypes.issubdtype(ctx.avals_in[0].dtype, np.unsignedinteger) else x)
+
+
+def sign(x):
+    """Elementwise sign: -1, 0 or 1; x/|x| for complex numbers."""
+    return sign_p.bind(x)
+
+
+def _sign_lowering(ctx, x):
+    aval = ctx.avals_in[0]
+    if dtypes.issubdtype(aval.dtype, np.unsignedinteger):
+        zero, one = ctx.fill(0, aval), ctx.fill(1, aval)
+        pred = mlir.tensor_type(aval.update(dtype=np.dtype(bool)))
+        t = ctx.type_in()
+        is_zero = ctx.op(f"stablehlo.compare EQ, {x}, {zero}, UNSIGNED : ({t}, {t}) -> {pred}")
+        return ctx.op(f"stablehlo.select {is_zero}, {zero}, {one} : {pred}, {t}")
+    return ctx.op(f"stablehlo.sign {x} : {ctx.type_in()}")
+
+
+sign_p = elementwise("sign", _e.numeric)
+ad.defzero(sign_p)
+mlir.register_lowering(sign_p, _sign_lowering)
+
+
+def floor(x):
+    """Elementwise largest integer not above `x`, as a float."""
+    return floor_p.bind(x)
+
+
+floor_p = elementwise("floor", _e.floating)
+ad.defzero(floor_p)
+mlir.register_lowering(floor_p, mlir.unary("stablehlo.floor"))
+
+
+def ceil(x):
+    """Elementwise smallest integer not below `x`, as a float."""
+    return ceil_p.bind(x)
+
+
+ceil_p = elementwise("ceil", _e.floating)
+ad.defzero(ceil_p)
+mlir.register_lowering(ceil_p, mlir.unary("stablehlo.ceil"))
+
+
+class RoundingMethod:
+    """How halves are rounded."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+def round(x, rounding_method=RoundingMethod.AWAY_FROM_ZERO):
+    """Elementwise nearest integer, as a float; halves away from zero or to even."""
+    return round_p.bind(x, rounding_method=int(rounding_method))
+
+
+round_p = elementwise("round", _e.floating)
+ad.defzero(round_p)
+mlir.register_lowering(round_p, lambda ctx, x, rounding_method: ctx.op(
+    f"stablehlo.round_nearest_{'even' if rounding_method else 'afz'} {x} : {ctx.type_out()}"))
+
+
+def is_finite(x):
+    """Elementwise test for neither infinity nor NaN."""
+    return is_finite_p.bind(x)
+
+
+is_finite_p = elementwise("is_finite", _e.floating, result=_e.to_bool)
+ad.defzero(is_finite_p)
+mlir.register_lowering(is_finite_p, lambda ctx, x: ctx.op(
+    f"stablehlo.is_finite {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
+
+
+def pow(x, y):
+    """Elementwise power; a Python integer exponent becomes `integer_pow`."""
+    if isinstance(y, int) and not isinstance(y, bool):
+        return integer_pow(x, y)
+    return pow_p.bind(x, y) if not isinstance(x, (int, float)) and not isinstance(y, (int, float)) else pow_p.bind(
+        *adapt("pow", x, y))
+
+
+def _pow_aval(x, y):
+    integer_exponent = _e.integer(y.dtype)
+    if not _e.inexact(x.dtype) or (y.dtype != x.dtype and not integer_exponent):
+        raise TypeError(f"pow takes an inexact base and an exponent of the same dtype or an integer one, got {x} and {y}")
+    return ShapedArray(_e.joint_shape("pow", (x, y)), x.dtype, x.weak_type and y.weak_type)
+
+
+def _pow_jvp(primals, tangents):
+    x, y = primals
+    tx, ty = tangents
+    out = pow_p.bind(x, y)
+    total = None
+    if type(tx) is not Zero:
+        # y x^(y-1), and 0 where y is 0 even at x = 0
+        exponent = _as_like(y, x)
+        safe = select(eq(exponent, _zero_of(exponent)), full_like(exponent, 1), sub(exponent, _scalar(1, x)))
+        total = mul(tx, mul(exponent, pow_p.bind(x, safe)))
+    if type(ty) is not Zero and _e.inexact(aval_of(y).dtype):
+        # x^y log x, and 0 at x = 0
+        from xlab.lax.transcendental import log  # that file is written in terms of this one
+        safe = select(eq(x, _zero_of(x)), full_like(x, 1), x)
+        total = ad.add_tangents(total, mul(ty, mul(log(safe), out)))
+    return out, Zero.of(out) if total is None else _spread_tangent(total, out)
+
+
+def _zero_of(x):
+    return np.zeros((), aval_of(x).dtype)[()]
+
+
+def _as_like(y, x):
+    return convert_element_type(y, aval_of(x).dtype) if aval_of(y).dtype != aval_of(x).dtype else y
+
+
+def _pow_lowering(ctx, x, y):
+    a, b = ctx.avals_in
+    out = ctx.avals_out[0]
+    x, y = ctx.spread(x, a, out), ctx.spread(y, b, out)
+    if b.dtype != a.dtype:
+        y = ctx.op(f"stablehlo.convert {y} : ({mlir.tensor_type(b.update(shape=out.shape))}) -> {ctx.type_out()}")
+    return ctx.op(f"stablehlo.power {x}, {y} : {ctx.type_out()}")
+
+
+pow_p = Primitive("pow")
+pow_p.def_abstract_eval(_pow_aval)
+batching.defbroadcasting(pow_p)
+ad.primitive_jvps[pow_p] = _pow_jvp
+mlir.register_lowering(pow_p, _pow_lowering)
+
+
+def integer_pow(x, y: int):
+    """Elementwise power with a fixed integer exponent, by repeated squaring."""
+    return integer_pow_p.bind(x, y=int(y))
+
+
+def _integer_pow_jvp(t, x, *, y):
+    if y == 0:
+        return Zero(aval_of(t))
+    return mul(t, mul(_scalar(y, x), _integer_power(x, y - 1)))
+
+
+def _integer_power(x, n):
+    return x if n == 1 else integer_pow_p.bind(x, y=n)
+
+
+def _scalar(value, like):
+    return np.asarray(value).astype(aval_of(like).dtype)[()]
+
+
+def _integer_pow_lowering(ctx, x, *, y):
+    t = ctx.type_out()
+    if y == 0:
+        return ctx.fill(1, ctx.avals_out[0])
+    n, power, acc = -y if y < 0 else y, x, None
+    while n:
+        if n & 1:
+            acc = power if acc is None else ctx.op(f"stablehlo.multiply {acc}, {power} : {t}")
+        n >>= 1
+        if n:
+            power = ctx.op(f"stablehlo.multiply {power}, {power} : {t}")
+    if y < 0:
+        acc = ctx.op(f"stablehlo.divide {ctx.fill(1, ctx.avals_out[0])}, {acc} : {t}")
+    return acc
+
+
+integer_pow_p = elementwise("integer_pow", _e.numeric)
+ad.defjvp(integer_pow_p, _integer_pow_jvp)
+mlir.register_lowering(integer_pow_p, _integer_pow_lowering)
+
+
+def square(x):
+    """Elementwise `x * x`."""
+    return square_p.bind(x)
+
+
+square_p = elementwise("square", _e.numeric)
+ad.defjvp(square_p, lambda t, x: mul(t, mul(_scalar(2, x), x)))
+mlir.register_lowering(square_p, lambda ctx, x: ctx.op(f"stablehlo.multiply {x}, {x} : {ctx.type_out()}"))
+
+
+def reciprocal(x):
+    """Elementwise `1 / x`."""
+    return integer_pow(x, -1)
+
+
+def _share_by(wins_over):
+    """Share of the derivative that goes to the first operand of `max` or `min`: all, none, or half on a tie."""
+    def share(x, y):
+        ties, dtype = eq(x, y), aval_of(x).dtype
+        def filled(v):
+            return full_like(ties, v, dtype)
+        return select(wins_over(x, y), filled(1), select(ties, filled(0.5), filled(0)))
+    return share
+
+
+def max(x, y):
+    """Elementwise maximum; NaN if either is NaN."""
+    return max_p.bind(*adapt("max", x, y))
+
+
+_max_share, _min_share = _share_by(gt), _share_by(lt)
+max_p = elementwise("max", _e.ordered, operands=2)
+ad.defjvp(max_p, lambda t, x, y: mul(t, _max_share(x, y)), lambda t, x, y: mul(t, _max_share(y, x)))
+mlir.register_lowering(max_p, mlir.binary("stablehlo.maximum"))
+
+
+def min(x, y):
+    """Elementwise minimum; NaN if either is NaN."""
+    return min_p.bind(*adapt("min", x, y))
+
+
+min_p = elementwise("min", _e.ordered, operands=2)
+ad.defjvp(min_p, lambda t, x, y: mul(t, _min_share(x, y)), lambda t, x, y: mul(t, _min_share(y, x)))
+mlir.register_lowering(min_p, mlir.binary("stablehlo.minimum"))
+
+
+def clamp(min, x, max):
+    """Elementwise `x` limited to `[min, max]`; the bounds have the shape of `x` or are scalars."""
+    return clamp_p.bind(*adapt("clamp", min, x, max))
+
+
+def _clamp_aval(lo, x, hi):
+    _e.check_dtypes("clamp", (lo, x, hi), _e.ordered)
+    for bound in (lo, hi):
+        if bound.shape not in ((), x.shape):
+            raise TypeError(f"clamp bounds must be scalars or have the operand's shape {x.shape}, got {bound.shape}")
+    return ShapedArray(x.shape, x.dtype, x.weak_type)
+
+
+def _clamp_jvp(t, lo, x, hi):
+    return select(bitwise_and(gt(x, lo), lt(x, hi)), t, full_like(t, 0))
+
+
+def _clamp_batch(xs, dims):
+    lo, x, hi = xs
+    if dims[0] is None and dims[2] is None and not aval_of(lo).shape and not aval_of(hi).shape:
+        return clamp_p.bind(lo, x, hi), dims[1]
+    return batching.broadcast_batcher(_ClampAsMinMax, xs, dims)
+
+
+class _ClampAsMinMax:
+    """`clamp` for bounds that were batched: min and max broadcast where clamp does not."""
+
+    multiple_results = False
+
+    @staticmethod
+    def bind(lo, x, hi):
+        return min_p.bind(max_p.bind(x, lo), hi)
+
+
+clamp_p = Primitive("clamp")
+clamp_p.def_abstract_eval(_clamp_aval)
+batching.primitive_batchers[clamp_p] = _clamp_batch
+ad.defjvp(clamp_p, None, _clamp_jvp, None)
+mlir.register_lowering(clamp_p, lambda ctx, lo, x, hi: ctx.op(
+    f"stablehlo.clamp {lo}, {x}, {hi} : ({ctx.types_in()}) -> {ctx.type_out()}"))

@@ -1,0 +1,176 @@
+"""Comparisons and selection."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
+from xlab.lax import elementwise as _e
+from xlab.lax.elementwise import adapt, elementwise
+from xlab.lax.reduce_sum import reduce_sum_p
+from xlab.lax.shape import broadcast_in_dim, full, full_like
+
+__all__ = ["eq", "ge", "gt", "le", "lt", "ne", "select", "select_n"]
+
+
+def _kind(dtype) -> str:
+    if dtypes.issubdtype(dtype, np.inexact):
+        return "FLOAT"
+    if dtypes.issubdtype(dtype, np.unsignedinteger) or dtype == np.bool_:
+        return "UNSIGNED"
+    return "SIGNED"
+
+
+def _comparison(name: str, accepts):
+    prim = elementwise(name, accepts, result=_e.to_bool, operands=2)
+    ad.defzero(prim)
+    mlir.register_lowering(prim, mlir.comparison(name.upper(), _kind))
+    return prim
+
+
+eq_p = _comparison("eq", _e.anything)
+ne_p = _comparison("ne", _e.anything)
+ge_p = _comparison("ge", _e.ordered)
+gt_p = _comparison("gt", _e.ordered)
+le_p = _comparison("le", _e.ordered)
+lt_p = _comparison("lt", _e.ordered)
+
+
+def eq(x, y):
+    """Elementwise `x == y`."""
+    return eq_p.bind(*adapt("eq", x, y))
+
+
+def ne(x, y):
+    """Elementwise `x != y`."""
+    return ne_p.bind(*adapt("ne", x, y))
+
+
+def ge(x, y):
+    """Elementwise `x >= y`."""
+    return ge_p.bind(*adapt("ge", x, y))
+
+
+def gt(x, y):
+    """Elementwise `x > y`."""
+    return gt_p.bind(*adapt("gt", x, y))
+
+
+def le(x, y):
+    """Elementwise `x <= y`."""
+    return le_p.bind(*adapt("le", x, y))
+
+
+def lt(x, y):
+    """Elementwise `x < y`."""
+    return lt_p.bind(*adapt("lt", x, y))
+
+
+def select(pred, on_true, on_false):
+    """Elementwise `on_true` where `pred` holds, else `on_false`; `pred` may be a scalar."""
+    return select_n(pred, on_false, on_true)
+
+
+def select_n(which, *cases):
+    """Elementwise choice among cases: by a bool (two cases) or an int32 index; `which` may be a scalar."""
+    if not cases:
+        raise TypeError("select_n needs at least one case")
+    cases = adapt("select_n", *cases)
+    return select_n_p.bind(which, *cases)
+
+
+def _select_n_aval(which, *cases):
+    for c in cases[1:]:
+        if c.shape != cases[0].shape or c.dtype != cases[0].dtype:
+            raise TypeError(f"select_n cases must have one type, got {', '.join(map(str, cases))}")
+    if which.dtype != np.bool_ and which.dtype != np.int32:
+        raise TypeError(f"select_n chooses by bool or int32, got {which}")
+    if which.dtype == np.bool_ and len(cases) > 2:
+        raise TypeError(f"select_n by bool takes at most 2 cases, got {len(cases)}")
+    if which.shape not in ((), cases[0].shape):
+        raise TypeError(f"the selector must be a scalar or have the cases' shape {cases[0].shape}, got {which.shape}")
+    return ShapedArray(cases[0].shape, cases[0].dtype, all(c.weak_type for c in cases))
+
+
+def _select_n_jvp(primals, tangents):
+    which, *cases = primals
+    _, *ts = tangents
+    out = select_n_p.bind(which, *cases)
+    if all(type(t) is Zero for t in ts):
+        return out, Zero.of(out)
+    return out, select_n_p.bind(which, *(instantiate_zeros(t) for t in ts))
+
+
+def _select_n_transpose(ct, which, *cases):
+    zero = full_like(ct, 0)
+    out = [None]
+    for i, c in enumerate(cases):
+        if is_undefined_primal(c):
+            out.append(select_n_p.bind(which, *(ct if j == i else zero for j in range(len(cases)))))
+        else:
+            out.append(None)
+    return out
+
+
+def _select_n_batch(xs, dims):
+    which, *cases = xs
+    dw, *dc = dims
+    size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
+    cases = [batching.bring(c, d, size, 0) for c, d in zip(cases, dc)]
+    shape = aval_of(cases[0]).shape
+    if dw is None:
+        if aval_of(which).shape:
+            which = batching.broadcast(which, size, 0)
+    else:
+        which = batching.moveaxis(which, dw, 0)
+        if aval_of(which).ndim == 1 and len(shape) > 1:
+            which = broadcast_in_dim(which, shape, (0,))
+    return select_n_p.bind(which, *cases), 0
+
+
+def _select_n_lowering(ctx, which, *cases):
+    w, out = ctx.avals_in[0], ctx.avals_out[0]
+    if len(cases) == 1:
+        return cases[0]
+    t = mlir.tensor_type(out)
+    if mlir.values.physical_aval(out).ndim != out.ndim and w.shape:
+        physical = mlir.values.physical_aval(out)
+        target = ShapedArray(physical.shape, w.dtype)
+        which = ctx.broadcast(which, w, target, range(w.ndim))
+        w = target
+
+    def choose(lo, hi):
+        """Binary decision among cases[lo:hi]."""
+        if hi - lo == 1:
+            return cases[lo]
+        mid = (lo + hi) // 2
+        if w.dtype == np.bool_:
+            pred, tp = which, mlir.tensor_type(w)
+        else:
+            tp = mlir.tensor_type(w.update(dtype=np.dtype(bool)))
+            bound = ctx.fill(mid, w)
+            ti = mlir.tensor_type(w)
+            pred = ctx.op(f"stablehlo.compare LT, {which}, {bound}, SIGNED : ({ti}, {ti}) -> {tp}")
+            return ctx.op(f"stablehlo.select {pred}, {choose(lo, mid)}, {choose(mid, hi)} : {tp}, {t}")
+        return ctx.op(f"stablehlo.select {pred}, {choose(mid, hi)}, {choose(lo, mid)} : {tp}, {t}")
+    return choose(0, len(cases))
+
+
+select_n_p = Primitive("select_n")
+select_n_p.def_abstract_eval(_select_n_aval)
+ad.primitive_jvps[select_n_p] = _select_n_jvp
+ad.primitive_transposes[select_n_p] = _select_n_transpose
+batching.primitive_batchers[select_n_p] = _select_n_batch
+mlir.register_lowering(select_n_p, _select_n_lowering)
+
+
+def sum_to_scalar(x):
+    return reduce_sum_p.bind(x, axes=tuple(range(aval_of(x).ndim)), out_sharding=None)
+
+
+def false_like(x):
+    return full(aval_of(x).shape, False, np.dtype(bool))

@@ -1,0 +1,83 @@
+"""Complex numbers: parts, conjugate, assembly."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.ad import is_undefined_primal
+from xlab.lax import elementwise as _e
+from xlab.lax.arithmetic import neg
+from xlab.lax.elementwise import elementwise
+from xlab.lax.shape import full_like
+
+__all__ = ["complex", "conj", "imag", "real"]
+
+
+def _zeros(x):
+    return full_like(x, 0)
+
+
+def complex(x, y):
+    """Elementwise `x + iy` from two real arrays of one dtype."""
+    return complex_p.bind(x, y)
+
+
+complex_p = Primitive("complex")
+
+
+@complex_p.def_abstract_eval
+def _complex_aval(x, y):
+    _e.check_dtypes("complex", (x, y), lambda d: d in (np.float32, np.float64))
+    dtype = np.dtype(np.complex64 if x.dtype == np.float32 else np.complex128)
+    return ShapedArray(_e.joint_shape("complex", (x, y)), dtype, x.weak_type and y.weak_type)
+
+
+batching.defbroadcasting(complex_p)
+ad.deflinear2(complex_p, lambda ct, x, y: [real(ct) if is_undefined_primal(x) else None,
+                                           imag(neg(ct)) if is_undefined_primal(y) else None])
+mlir.register_lowering(complex_p, lambda ctx, x, y: ctx.op(
+    f"stablehlo.complex {x}, {y} : ({ctx.types_in()}) -> {ctx.type_out()}"))
+
+
+def real(x):
+    """Real part of complex numbers."""
+    return real_p.bind(x)
+
+
+def imag(x):
+    """Imaginary part of complex numbers."""
+    return imag_p.bind(x)
+
+
+real_p = elementwise("real", _e.complexes, result=_e.real_part_dtype)
+ad.deflinear2(real_p, lambda ct, x: [complex(ct, _zeros(ct))])
+mlir.register_lowering(real_p, lambda ctx, x: ctx.op(f"stablehlo.real {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
+imag_p = elementwise("imag", _e.complexes, result=_e.real_part_dtype)
+ad.deflinear2(imag_p, lambda ct, x: [complex(_zeros(ct), neg(ct))])
+mlir.register_lowering(imag_p, lambda ctx, x: ctx.op(f"stablehlo.imag {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
+
+
+def conj(x):
+    """Complex conjugate; real numbers become complex."""
+    if not _e.complexes(aval_of(x).dtype):
+        return complex(x, _zeros(x))
+    return conj_p.bind(x, input_dtype=aval_of(x).dtype)
+
+
+conj_p = elementwise("conj", _e.complexes)
+ad.deflinear2(conj_p, lambda ct, x, input_dtype: [conj_p.bind(ct, input_dtype=input_dtype)])
+
+
+def _conj_lowering(ctx, x, *, input_dtype):
+    aval = ctx.avals_in[0]
+    part = mlir.tensor_type(aval.update(dtype=_e.real_part_dtype(aval.dtype)))
+    re = ctx.op(f"stablehlo.real {x} : ({ctx.type_in()}) -> {part}")
+    im = ctx.op(f"stablehlo.imag {x} : ({ctx.type_in()}) -> {part}")
+    minus = ctx.op(f"stablehlo.negate {im} : {part}")
+    return ctx.op(f"stablehlo.complex {re}, {minus} : ({part}, {part}) -> {ctx.type_out()}")
+
+
+mlir.register_lowering(conj_p, _conj_lowering)

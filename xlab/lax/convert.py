@@ -1,0 +1,134 @@
+"""Changes of dtype: value-preserving, bit-preserving, and of precision only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.ad import Zero
+
+__all__ = ["bitcast_convert_type", "convert_element_type", "reduce_precision", "stop_gradient"]
+
+
+def convert_element_type(operand, new_dtype):
+    """The operand with another dtype; floats are truncated towards zero on the way to integers."""
+    return convert(operand, new_dtype, weak_type=False)
+
+
+def convert(operand, new_dtype=None, weak_type: bool = False):
+    """`convert_element_type` that can also change weakness; no equation where nothing changes."""
+    aval = aval_of(operand)
+    dtype = aval.dtype if new_dtype is None else new_dtype
+    if not dtypes.is_extended(dtype):
+        dtype = dtypes.canonicalize_dtype(dtype)
+    if aval.dtype == dtype and aval.weak_type == weak_type and not isinstance(operand, (bool, int, float, complex, np.generic, np.ndarray)):
+        return operand
+    if dtypes.is_extended(dtype) != dtypes.is_extended(aval.dtype):
+        raise TypeError(f"cannot convert {aval} to {dtypes.name(dtype)}: keys are made with xlab.random.wrap_key_data and "
+                        f"opened with xlab.random.key_data")
+    return convert_element_type_p.bind(operand, new_dtype=dtype, weak_type=bool(weak_type), sharding=None)
+
+
+def _convert_aval(x, *, new_dtype, weak_type, sharding):
+    return ShapedArray(x.shape, new_dtype, weak_type)
+
+
+def _convert_jvp(primals, tangents, *, new_dtype, weak_type, sharding):
+    (x,), (t,) = primals, tangents
+    out = convert_element_type_p.bind(x, new_dtype=new_dtype, weak_type=weak_type, sharding=sharding)
+    if type(t) is Zero or not dtypes.issubdtype(new_dtype, np.inexact):
+        return out, Zero.of(out)
+    return out, convert_element_type_p.bind(t, new_dtype=new_dtype, weak_type=weak_type, sharding=sharding)
+
+
+def _convert_transpose(ct, x, *, new_dtype, weak_type, sharding):
+    return [convert(ct, x.aval.dtype, x.aval.weak_type)]
+
+
+def _convert_lowering(ctx, x, *, new_dtype, weak_type, sharding):
+    src, out = ctx.avals_in[0], ctx.avals_out[0]
+    if src.dtype == out.dtype:
+        return x
+    t_in, t_out = mlir.tensor_type(src), mlir.tensor_type(out)
+    complex_in = dtypes.issubdtype(src.dtype, np.complexfloating)
+    if complex_in and not dtypes.issubdtype(out.dtype, np.complexfloating):
+        part = src.update(dtype=np.zeros((), src.dtype).real.dtype)
+        x = ctx.op(f"stablehlo.real {x} : ({t_in}) -> {mlir.tensor_type(part)}")
+        src, t_in = part, mlir.tensor_type(part)
+    if out.dtype == np.bool_:
+        zero = ctx.fill(0, src)
+        kind = ("FLOAT" if dtypes.issubdtype(src.dtype, np.inexact) else
+                "UNSIGNED" if dtypes.issubdtype(src.dtype, np.unsignedinteger) else "SIGNED")
+        return ctx.op(f"stablehlo.compare NE, {x}, {zero}, {kind} : ({t_in}, {t_in}) -> {t_out}")
+    return ctx.op(f"stablehlo.convert {x} : ({t_in}) -> {t_out}")
+
+
+convert_element_type_p = Primitive("convert_element_type")
+convert_element_type_p.linear_in_unreduced = True
+convert_element_type_p.def_abstract_eval(_convert_aval)
+ad.primitive_jvps[convert_element_type_p] = _convert_jvp
+ad.primitive_transposes[convert_element_type_p] = _convert_transpose
+batching.defvectorized(convert_element_type_p)
+mlir.register_lowering(convert_element_type_p, _convert_lowering)
+
+
+def bitcast_convert_type(operand, new_dtype):
+    """The same bits read as another dtype; a change of width adds or removes a last dimension."""
+    return bitcast_convert_type_p.bind(operand, new_dtype=dtypes.canonicalize_dtype(new_dtype))
+
+
+def _bitcast_aval(x, *, new_dtype):
+    old, new = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new_dtype)
+    if old == new:
+        return ShapedArray(x.shape, new_dtype)
+    if old > new:
+        return ShapedArray((*x.shape, old // new), new_dtype)
+    if not x.shape or x.shape[-1] != new // old:
+        raise TypeError(f"bitcast_convert_type from {x} to {dtypes.name(new_dtype)} needs a last dimension of size "
+                        f"{new // old}")
+    return ShapedArray(x.shape[:-1], new_dtype)
+
+
+def _bitcast_batch(xs, dims, **params):
+    x = batching.moveaxis(xs[0], dims[0], 0)
+    return bitcast_convert_type_p.bind(x, **params), 0
+
+
+bitcast_convert_type_p = Primitive("bitcast_convert_type")
+bitcast_convert_type_p.def_abstract_eval(_bitcast_aval)
+ad.defzero(bitcast_convert_type_p)
+batching.primitive_batchers[bitcast_convert_type_p] = _bitcast_batch
+mlir.register_lowering(bitcast_convert_type_p, lambda ctx, x, new_dtype: ctx.op(
+    f"stablehlo.bitcast_convert {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
+
+
+def reduce_precision(operand, exponent_bits: int, mantissa_bits: int):
+    """Rounds to the given number of exponent and mantissa bits, keeping the dtype."""
+    return reduce_precision_p.bind(operand, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits))
+
+
+reduce_precision_p = Primitive("reduce_precision")
+reduce_precision_p.def_abstract_eval(lambda x, **_: x)
+ad.deflinear2(reduce_precision_p, lambda ct, x, **params: [reduce_precision_p.bind(ct, **params)])
+batching.defvectorized(reduce_precision_p)
+mlir.register_lowering(reduce_precision_p, lambda ctx, x, exponent_bits, mantissa_bits: ctx.op(
+    f"stablehlo.reduce_precision {x}, format = e{exponent_bits}m{mantissa_bits} : {ctx.type_out()}"))
+
+
+def stop_gradient(x):
+    """The value itself, with derivative zero; works on pytrees."""
+    from xlab import tree
+
+    def leaf(v):
+        return stop_gradient_p.bind(v) if dtypes.issubdtype(aval_of(v).dtype, np.inexact) else v
+    return tree.map(leaf, x)
+
+
+stop_gradient_p = Primitive("stop_gradient")
+stop_gradient_p.def_abstract_eval(lambda x: x)
+ad.defzero(stop_gradient_p)
+batching.defvectorized(stop_gradient_p)
+mlir.register_lowering(stop_gradient_p, lambda ctx, x: x)

@@ -1,0 +1,194 @@
+"""Products: `dot_general` and what is written through it."""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+
+from xlab.config import config
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.ad import is_undefined_primal
+from xlab.lax.convert import convert
+from xlab.lax.shape import canonical_axes, transpose
+
+__all__ = ["Precision", "batch_matmul", "dot", "dot_general"]
+
+
+class Precision(enum.Enum):
+    """How exactly a product is computed where the hardware offers a choice."""
+
+    DEFAULT = 0
+    HIGH = 1
+    HIGHEST = 2
+
+    def __str__(self):
+        return self.name
+
+
+_SPELLINGS = {"default": Precision.DEFAULT, "fastest": Precision.DEFAULT, "bfloat16": Precision.DEFAULT,
+              "high": Precision.HIGH, "bfloat16_3x": Precision.HIGH, "tensorfloat32": Precision.HIGH,
+              "highest": Precision.HIGHEST, "float32": Precision.HIGHEST}
+
+
+def canonical_precision(precision):
+    """A pair of `Precision` (one per operand), or None for the default."""
+    if precision is None:
+        precision = config.default_matmul_precision
+        if precision is None:
+            return None
+    if isinstance(precision, (tuple, list)) and len(precision) == 2:
+        one, two = precision
+    else:
+        one = two = precision
+    pair = tuple(_SPELLINGS.get(p.lower()) if isinstance(p, str) else p for p in (one, two))
+    if any(not isinstance(p, Precision) for p in pair):
+        raise ValueError(f"precision must be None, a Precision, one of {sorted(_SPELLINGS)}, or a pair of them; got "
+                         f"{precision!r}")
+    return pair
+
+
+def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_type=None, *, out_sharding=None):
+    """Generalised product: contract and batch any dimensions.
+
+    Args:
+        lhs, rhs: operands.
+        dimension_numbers: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`.
+        precision: see `Precision`.
+        preferred_element_type: dtype to accumulate and return.
+
+    Returns:
+        Batch dimensions, then the remaining dimensions of `lhs`, then those of `rhs`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> from xlab import lax
+        >>> lax.dot_general(jnp.ones((2, 3)), jnp.ones((3, 4)), (((1,), (0,)), ((), ()))).shape
+        (2, 4)
+    """
+    (lc, rc), (lb, rb) = dimension_numbers
+    la, ra = aval_of(lhs), aval_of(rhs)
+    numbers = ((canonical_axes(lc, la.ndim), canonical_axes(rc, ra.ndim)),
+               (canonical_axes(lb, la.ndim), canonical_axes(rb, ra.ndim)))
+    preferred = None if preferred_element_type is None else dtypes.canonicalize_dtype(preferred_element_type)
+    return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers, precision=canonical_precision(precision),
+                              preferred_element_type=preferred, out_sharding=None)
+
+
+def dot(lhs, rhs, precision=None, preferred_element_type=None):
+    """Vector and matrix products: contracts the last dimension of `lhs` with the first of `rhs`."""
+    la, ra = aval_of(lhs), aval_of(rhs)
+    if not (1 <= la.ndim <= 2 and 1 <= ra.ndim <= 2):
+        raise TypeError(f"lax.dot takes vectors and matrices, got {la} and {ra}")
+    return dot_general(lhs, rhs, (((la.ndim - 1,), (0,)), ((), ())), precision, preferred_element_type)
+
+
+def batch_matmul(lhs, rhs, precision=None):
+    """Matrix products over equal leading dimensions."""
+    n = aval_of(lhs).ndim
+    batch = tuple(range(n - 2))
+    return dot_general(lhs, rhs, (((n - 1,), (n - 2,)), (batch, batch)), precision)
+
+
+def _remaining(ndim, *used):
+    taken = {i for group in used for i in group}
+    return [i for i in range(ndim) if i not in taken]
+
+
+def _dot_aval(lhs, rhs, *, dimension_numbers, precision, preferred_element_type, out_sharding):
+    (lc, rc), (lb, rb) = dimension_numbers
+    if len(lc) != len(rc) or len(lb) != len(rb):
+        raise TypeError(f"dot_general needs equally many contracting and batch dimensions on both sides, got "
+                        f"{dimension_numbers}")
+    for kind, a, b in (("contracting", lc, rc), ("batch", lb, rb)):
+        sizes = [lhs.shape[i] for i in a], [rhs.shape[i] for i in b]
+        if sizes[0] != sizes[1]:
+            raise TypeError(f"dot_general requires {kind} dimensions to have equal sizes, got {sizes[0]} and {sizes[1]} for "
+                            f"{lhs} and {rhs}")
+    if lhs.dtype != rhs.dtype and preferred_element_type is None:
+        raise TypeError(f"lax.dot_general requires arguments to have equal dtypes, got {dtypes.name(lhs.dtype)}, "
+                        f"{dtypes.name(rhs.dtype)}; convert one, or give preferred_element_type")
+    shape = ([lhs.shape[i] for i in lb] + [lhs.shape[i] for i in _remaining(lhs.ndim, lc, lb)]
+             + [rhs.shape[i] for i in _remaining(rhs.ndim, rc, rb)])
+    dtype = preferred_element_type or lhs.dtype
+    return ShapedArray(shape, dtype, lhs.weak_type and rhs.weak_type and preferred_element_type is None)
+
+
+def _dot_transpose(ct, lhs, rhs, *, dimension_numbers, precision, preferred_element_type, out_sharding):
+    (lc, rc), (lb, rb) = dimension_numbers
+    if is_undefined_primal(lhs):
+        return [_transpose_left(ct, rhs, lhs.aval, lc, rc, lb, rb, precision, preferred_element_type), None]
+    flipped = None if precision is None else precision[::-1]
+    return [None, _transpose_left(ct, lhs, rhs.aval, rc, lc, rb, lb, flipped, preferred_element_type, swap=True)]
+
+
+def _transpose_left(ct, other, aval, mc, oc, mb, ob, precision, preferred, swap=False):
+    """The cotangent of one operand (contracting mc, batch mb): ct times the other, transposed into place."""
+    n_batch = len(mb)
+    mine_free = _remaining(aval.ndim, mc, mb)
+    other_free = _remaining(aval_of(other).ndim, oc, ob)
+    # ct dimensions: batch, lhs free, rhs free.
+    first = n_batch + (len(other_free) if swap else 0)
+    ct_mine = list(range(first, first + len(mine_free)))
+    second = n_batch + (0 if swap else len(mine_free))
+    ct_other = list(range(second, second + len(other_free)))
+    del ct_mine
+    numbers = ((tuple(ct_other), tuple(other_free)), (tuple(range(n_batch)), tuple(ob)))
+    out = dot_general_p.bind(ct, other, dimension_numbers=numbers, precision=precision,
+                             preferred_element_type=preferred, out_sharding=None)
+    # The other's remaining dimensions are its contracting ones, in increasing order.
+    order = sorted(range(len(oc)), key=lambda i: oc[i])
+    produced = [*mb, *mine_free, *(mc[i] for i in order)]
+    out = transpose(out, tuple(int(i) for i in np.argsort(produced)))
+    return convert(out, aval.dtype) if aval_of(out).dtype != aval.dtype else out
+
+
+def _dot_batch(xs, dims, *, dimension_numbers, precision, preferred_element_type, out_sharding):
+    lhs, rhs = xs
+    dl, dr = dims
+    (lc, rc), (lb, rb) = dimension_numbers
+
+    def shift(axes, d):
+        return tuple(a + (d is not None and a >= d) for a in axes)
+    lc, lb, rc, rb = shift(lc, dl), shift(lb, dl), shift(rc, dr), shift(rb, dr)
+    if dl is not None and dr is not None:
+        lb, rb = (dl, *lb), (dr, *rb)
+        out_dim = 0
+    elif dl is not None:
+        out_dim = len(lb) + _remaining(aval_of(lhs).ndim, lc, lb).index(dl)
+    else:
+        out_dim = (len(lb) + len(_remaining(aval_of(lhs).ndim, lc, lb))
+                   + _remaining(aval_of(rhs).ndim, rc, rb).index(dr))
+    return dot_general_p.bind(lhs, rhs, dimension_numbers=((lc, rc), (lb, rb)), precision=precision,
+                              preferred_element_type=preferred_element_type, out_sharding=None), out_dim
+
+
+def _dot_lowering(ctx, lhs, rhs, *, dimension_numbers, precision, preferred_element_type, out_sharding):
+    (lc, rc), (lb, rb) = dimension_numbers
+    a, b = ctx.avals_in
+    out = ctx.avals_out[0]
+    if a.dtype != b.dtype:
+        wide = out.dtype
+        if a.dtype != wide:
+            lhs = ctx.op(f"stablehlo.convert {lhs} : ({mlir.tensor_type(a)}) -> {mlir.tensor_type(a.update(dtype=wide))}")
+            a = a.update(dtype=wide)
+        if b.dtype != wide:
+            rhs = ctx.op(f"stablehlo.convert {rhs} : ({mlir.tensor_type(b)}) -> {mlir.tensor_type(b.update(dtype=wide))}")
+            b = b.update(dtype=wide)
+    dims_text = mlir.values.dims_text
+    batch = f", batching_dims = {dims_text(lb)} x {dims_text(rb)}" if lb else ""
+    exactness = f", precision = [{precision[0]}, {precision[1]}]" if precision is not None else ""
+    return ctx.op(f"stablehlo.dot_general {lhs}, {rhs}{batch}, contracting_dims = {dims_text(lc)} x {dims_text(rc)}"
+                  f"{exactness} : ({mlir.tensor_type(a)}, {mlir.tensor_type(b)}) -> {mlir.tensor_type(out)}")
+
+
+dot_general_p = Primitive("dot_general")
+dot_general_p.def_abstract_eval(_dot_aval)
+ad.defjvp(dot_general_p, lambda t, x, y, **params: dot_general_p.bind(t, y, **params),
+          lambda t, x, y, **params: dot_general_p.bind(x, t, **params))
+ad.primitive_transposes[dot_general_p] = _dot_transpose
+batching.primitive_batchers[dot_general_p] = _dot_batch
+mlir.register_lowering(dot_general_p, _dot_lowering)

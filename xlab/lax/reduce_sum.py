@@ -1,0 +1,55 @@
+"""`reduce_sum`, apart from the other reductions because arithmetic needs it for its transposes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.lax.shape import broadcast_in_dim
+
+
+def reduced_shape(x, axes) -> tuple[int, ...]:
+    """The shape without the reduced axes, after checking them."""
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"duplicate axis in {tuple(axes)}")
+    for a in axes:
+        if not 0 <= a < x.ndim:
+            raise ValueError(f"axis {a} is out of bounds for an array of type {x}")
+    return tuple(d for i, d in enumerate(x.shape) if i not in axes)
+
+
+def _reduce_sum_aval(x, *, axes, out_sharding):
+    if not dtypes.issubdtype(x.dtype, np.number):
+        raise TypeError(f"reduce_sum does not accept dtype {dtypes.name(x.dtype)}: it takes numeric arrays")
+    return ShapedArray(reduced_shape(x, axes), x.dtype, x.weak_type)
+
+
+def _reduce_sum_transpose(ct, x, *, axes, out_sharding):
+    kept = [i for i in range(x.aval.ndim) if i not in axes]
+    return [broadcast_in_dim(ct, x.aval.shape, kept)]
+
+
+def reduction_text(ctx, op: str, x: str, init: str, axes, aval_in, aval_out) -> str:
+    """Emits `stablehlo.reduce` with a one-operation body."""
+    scalar = mlir.tensor_type(aval_in.update(shape=()))
+    return ctx.op(f"stablehlo.reduce({x} init: {init}) applies {op} across dimensions = [{', '.join(map(str, axes))}] : "
+                  f"({mlir.tensor_type(aval_in)}, {scalar}) -> {mlir.tensor_type(aval_out)}")
+
+
+def _reduce_sum_lowering(ctx, x, *, axes, out_sharding):
+    aval = ctx.avals_in[0]
+    if not axes:
+        return x
+    init = ctx.constant(np.zeros((), aval.dtype), aval.update(shape=(), weak_type=False))
+    return reduction_text(ctx, "stablehlo.add", x, init, axes, aval, ctx.avals_out[0])
+
+
+reduce_sum_p = Primitive("reduce_sum")
+reduce_sum_p.linear_in_unreduced = True
+reduce_sum_p.def_abstract_eval(_reduce_sum_aval)
+ad.deflinear2(reduce_sum_p, _reduce_sum_transpose)
+batching.defreducer(reduce_sum_p)
+mlir.register_lowering(reduce_sum_p, _reduce_sum_lowering)

@@ -1,0 +1,237 @@
+"""Reductions over positional axes: max, min, product, all, any, argmax, argmin, and `reduce_precision`'s kin."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.ad import Zero
+from xlab.lax import elementwise as _e
+from xlab.lax.arithmetic import div, mul
+from xlab.lax.comparison import eq
+from xlab.lax.convert import convert_element_type
+from xlab.lax.reduce_sum import reduce_sum_p, reduced_shape, reduction_text
+from xlab.lax.shape import broadcast_in_dim, canonical_axes, canonical_axis, reshape
+
+__all__ = ["argmax", "argmin", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum",
+           "reduce_xor"]
+
+
+def _axes(x, axes):
+    return canonical_axes(axes, aval_of(x).ndim)
+
+
+def reduce_sum(operand, axes, *, out_sharding=None):
+    """Sum over the given axes."""
+    return reduce_sum_p.bind(operand, axes=_axes(operand, axes), out_sharding=None)
+
+
+def lowest(dtype):
+    """The identity of `max` for a dtype."""
+    dtype = np.dtype(dtype)
+    if dtype == np.bool_:
+        return np.False_
+    if dtypes.issubdtype(dtype, np.floating):
+        return np.asarray(-np.inf).astype(dtype)[()] if dtypes.finfo(dtype).min < 0 else dtypes.finfo(dtype).min
+    return np.asarray(dtypes.iinfo(dtype).min).astype(dtype)[()]
+
+
+def highest(dtype):
+    """The identity of `min` for a dtype."""
+    dtype = np.dtype(dtype)
+    if dtype == np.bool_:
+        return np.True_
+    if dtypes.issubdtype(dtype, np.floating):
+        return np.asarray(np.inf).astype(dtype)[()]
+    return np.asarray(dtypes.iinfo(dtype).max).astype(dtype)[()]
+
+
+def _reduction(name: str, op: str, accepts, identity):
+    """A reduction by one StableHLO operation, with the identity of its dtype as start."""
+    prim = Primitive(name)
+
+    @prim.def_abstract_eval
+    def aval(x, *, axes, **_):
+        if not accepts(x.dtype):
+            raise TypeError(f"{name} does not accept dtype {dtypes.name(x.dtype)}")
+        return ShapedArray(reduced_shape(x, axes), x.dtype, x.weak_type)
+
+    def lowering(ctx, x, *, axes, **_):
+        src = ctx.avals_in[0]
+        if not axes:
+            return x
+        init = ctx.constant(np.asarray(identity(src.dtype)), src.update(shape=(), weak_type=False))
+        return reduction_text(ctx, op, x, init, axes, src, ctx.avals_out[0])
+    batching.defreducer(prim)
+    mlir.register_lowering(prim, lowering)
+    return prim
+
+
+def _extremum_jvp(t, ans, x, *, axes, out_sharding=None):
+    """The tangent at the extremal position; the mean over positions that tie."""
+    aval = aval_of(x)
+    kept = [i for i in range(aval.ndim) if i not in axes]
+    where = convert_element_type(eq(x, broadcast_in_dim(ans, aval.shape, kept)), aval.dtype)
+    return div(reduce_sum(mul(t, where), axes), reduce_sum(where, axes))
+
+
+def reduce_max(operand, axes, *, out_sharding=None):
+    """Maximum over the given axes; -inf (or the lowest integer) where there is nothing."""
+    return reduce_max_p.bind(operand, axes=_axes(operand, axes), out_sharding=None)
+
+
+def reduce_min(operand, axes, *, out_sharding=None):
+    """Minimum over the given axes."""
+    return reduce_min_p.bind(operand, axes=_axes(operand, axes), out_sharding=None)
+
+
+reduce_max_p = _reduction("reduce_max", "stablehlo.maximum", _e.ordered, lowest)
+reduce_min_p = _reduction("reduce_min", "stablehlo.minimum", _e.ordered, highest)
+ad.defjvp2(reduce_max_p, _extremum_jvp)
+ad.defjvp2(reduce_min_p, _extremum_jvp)
+
+
+def reduce_prod(operand, axes, *, out_sharding=None):
+    """Product over the given axes."""
+    return reduce_prod_p.bind(operand, axes=_axes(operand, axes))
+
+
+def _reduce_prod_jvp(primals, tangents, *, axes):
+    """d prod = sum_i t_i * prod_{j != i} x_j, the others' product from both sides so that zeros are exact."""
+    (x,), (t,) = primals, tangents
+    out = reduce_prod_p.bind(x, axes=axes)
+    if type(t) is Zero:
+        return out, Zero.of(out)
+    from xlab.lax.cumulative import cumprod
+    from xlab.lax.shape import concatenate, transpose
+    from xlab.lax.slicing import slice_in_dim
+    aval = aval_of(x)
+    kept = [i for i in range(aval.ndim) if i not in axes]
+    shape = [aval.shape[i] for i in kept]
+    size = int(np.prod([aval.shape[i] for i in axes], dtype=np.int64))
+
+    def flat(v):
+        return reshape(transpose(v, (*axes, *kept)), (size, *shape))
+    xs, ts = flat(x), flat(t)
+    one = broadcast_in_dim(np.ones((), aval.dtype)[()], (1, *shape), ())
+    before = concatenate([one, slice_in_dim(cumprod(xs, 0), 0, size - 1)], 0) if size else xs
+    after = concatenate([slice_in_dim(cumprod(xs, 0, reverse=True), 1, size), one], 0) if size else xs
+    return out, reduce_sum(mul(ts, mul(before, after)), (0,))
+
+
+reduce_prod_p = _reduction("reduce_prod", "stablehlo.multiply", _e.numeric, lambda d: np.ones((), d))
+ad.primitive_jvps[reduce_prod_p] = _reduce_prod_jvp
+
+
+def reduce_and(operand, axes):
+    """Bitwise and over the given axes."""
+    return reduce_and_p.bind(operand, axes=_axes(operand, axes))
+
+
+def reduce_or(operand, axes):
+    """Bitwise or over the given axes."""
+    return reduce_or_p.bind(operand, axes=_axes(operand, axes))
+
+
+def reduce_xor(operand, axes):
+    """Bitwise exclusive or over the given axes."""
+    return reduce_xor_p.bind(operand, axes=_axes(operand, axes))
+
+
+def _all_ones(dtype):
+    return np.True_ if dtype == np.bool_ else np.asarray(~np.zeros((), dtype))
+
+
+reduce_and_p = _reduction("reduce_and", "stablehlo.and", _e.integer_or_bool, _all_ones)
+reduce_or_p = _reduction("reduce_or", "stablehlo.or", _e.integer_or_bool, lambda d: np.zeros((), d))
+reduce_xor_p = _reduction("reduce_xor", "stablehlo.xor", _e.integer_or_bool, lambda d: np.zeros((), d))
+for _p in (reduce_and_p, reduce_or_p, reduce_xor_p):
+    ad.defzero(_p)
+
+
+# -- argmax, argmin ---------------------------------------------------------------------------------------
+
+
+def argmax(operand, axis: int, index_dtype=np.int32):
+    """Position of the maximum along an axis; the first of several; of a NaN if there is one."""
+    return argmax_p.bind(operand, axes=(canonical_axis(axis, aval_of(operand).ndim),),
+                         index_dtype=dtypes.canonicalize_dtype(index_dtype))
+
+
+def argmin(operand, axis: int, index_dtype=np.int32):
+    """Position of the minimum along an axis; the first of several; of a NaN if there is one."""
+    return argmin_p.bind(operand, axes=(canonical_axis(axis, aval_of(operand).ndim),),
+                         index_dtype=dtypes.canonicalize_dtype(index_dtype))
+
+
+def _arg_extremum(name: str, direction: str, identity):
+    prim = Primitive(name)
+
+    @prim.def_abstract_eval
+    def aval(x, *, axes, index_dtype):
+        if not _e.ordered(x.dtype):
+            raise TypeError(f"{name} does not accept dtype {dtypes.name(x.dtype)}")
+        if not dtypes.issubdtype(index_dtype, np.integer):
+            raise TypeError(f"{name} needs an integer index_dtype, got {dtypes.name(index_dtype)}")
+        if x.shape[axes[0]] < 1:
+            raise ValueError(f"attempt to get {name} of an empty sequence: axis {axes[0]} of {x}")
+        return ShapedArray(reduced_shape(x, axes), index_dtype)
+
+    def lowering(ctx, x, *, axes, index_dtype):
+        src, out = ctx.avals_in[0], ctx.avals_out[0]
+        index = ShapedArray(src.shape, index_dtype)
+        positions = ctx.op(f"stablehlo.iota dim = {axes[0]} : {mlir.tensor_type(index)}")
+        scalar, iscalar = src.update(shape=(), weak_type=False), ShapedArray((), index_dtype)
+        best = ctx.constant(np.asarray(identity(src.dtype)), scalar)
+        first = ctx.constant(np.zeros((), index_dtype), iscalar)
+        ts, ti = mlir.tensor_type(scalar), mlir.tensor_type(iscalar)
+        kind = ("FLOAT" if dtypes.issubdtype(src.dtype, np.inexact) else
+                "UNSIGNED" if src.dtype == np.bool_ or dtypes.issubdtype(src.dtype, np.unsignedinteger) else "SIGNED")
+        a, i, b, j = (ctx.fresh() for _ in range(4))
+        body = []
+
+        def emit(text):
+            name = ctx.fresh()
+            body.append(f"      {name} = {text}")
+            return name
+        wins = emit(f"stablehlo.compare {direction}, {a}, {b}, {kind} : ({ts}, {ts}) -> tensor<i1>")
+        if kind == "FLOAT":
+            nan = emit(f"stablehlo.compare NE, {a}, {a}, FLOAT : ({ts}, {ts}) -> tensor<i1>")
+            wins = emit(f"stablehlo.or {wins}, {nan} : tensor<i1>")
+        same = emit(f"stablehlo.compare EQ, {a}, {b}, {kind} : ({ts}, {ts}) -> tensor<i1>")
+        if kind == "FLOAT":
+            both = emit(f"stablehlo.compare NE, {b}, {b}, FLOAT : ({ts}, {ts}) -> tensor<i1>")
+            both = emit(f"stablehlo.and {nan}, {both} : tensor<i1>")
+            same = emit(f"stablehlo.or {same}, {both} : tensor<i1>")
+            # When both are NaN the position decides, so NaN on the left alone must not.
+            only = emit(f"stablehlo.not {both} : tensor<i1>")
+            wins = emit(f"stablehlo.and {wins}, {only} : tensor<i1>")
+        earlier = emit(f"stablehlo.compare LT, {i}, {j}, SIGNED : ({ti}, {ti}) -> tensor<i1>".replace(
+            "SIGNED", "UNSIGNED" if dtypes.issubdtype(index_dtype, np.unsignedinteger) else "SIGNED"))
+        tie = emit(f"stablehlo.and {same}, {earlier} : tensor<i1>")
+        left = emit(f"stablehlo.or {wins}, {tie} : tensor<i1>")
+        value = emit(f"stablehlo.select {left}, {a}, {b} : tensor<i1>, {ts}")
+        place = emit(f"stablehlo.select {left}, {i}, {j} : tensor<i1>, {ti}")
+        body.append(f"      stablehlo.return {value}, {place} : {ts}, {ti}")
+        values_out = mlir.tensor_type(src.update(shape=out.shape))
+        text = (f'"stablehlo.reduce"({x}, {positions}, {best}, {first}) <{{dimensions = array<i64: {axes[0]}>}}> ({{\n'
+                f"    ^bb0({a}: {ts}, {i}: {ti}, {b}: {ts}, {j}: {ti}):\n" + "\n".join(body) + "\n    }) : "
+                f"({mlir.tensor_type(src)}, {mlir.tensor_type(index)}, {ts}, {ti}) -> "
+                f"({values_out}, {mlir.tensor_type(out)})")
+        return ctx.ops(text, 2)[1]
+
+    def batch(xs, dims, *, axes, index_dtype):
+        d = dims[0]
+        axis = axes[0] + (axes[0] >= d)
+        return prim.bind(xs[0], axes=(axis,), index_dtype=index_dtype), d - (axis < d)
+    ad.defzero(prim)
+    batching.primitive_batchers[prim] = batch
+    mlir.register_lowering(prim, lowering)
+    return prim
+
+
+argmax_p = _arg_extremum("argmax", "GT", lowest)
+argmin_p = _arg_extremum("argmin", "LT", highest)

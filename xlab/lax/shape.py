@@ -1,0 +1,505 @@
+"""Shape: broadcasting, reshaping, transposing, joining, padding, and arrays made from nothing."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
+from xlab.interpreters.mlir.values import physical_aval
+
+__all__ = ["broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcasted_iota", "collapse", "concatenate", "copy",
+           "empty", "expand_dims", "full", "full_like", "iota", "pad", "reshape", "rev", "squeeze", "transpose"]
+
+
+def canonical_shape(shape) -> tuple[int, ...]:
+    """A shape as a tuple of ints; a message for anything traced or negative."""
+    if isinstance(shape, (int, np.integer)):
+        shape = (shape,)
+    try:
+        out = tuple(map(operator.index, shape))
+    except TypeError as e:
+        raise TypeError(f"shapes must be sequences of integers known while tracing, got {shape!r}: {e}") from None
+    if any(d < 0 for d in out):
+        raise ValueError(f"shapes cannot have negative dimensions, got {out}")
+    return out
+
+
+def canonical_axis(axis, ndim: int) -> int:
+    """An axis as a number from 0 to ndim-1."""
+    axis = operator.index(axis)
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"axis {axis} is out of bounds for array of dimension {ndim}")
+    return axis + ndim if axis < 0 else axis
+
+
+def canonical_axes(axes, ndim: int) -> tuple[int, ...]:
+    return tuple(canonical_axis(a, ndim) for a in axes)
+
+
+# -- broadcast_in_dim -------------------------------------------------------------------------------------
+
+
+def broadcast_in_dim(operand, shape: Sequence[int], broadcast_dimensions: Sequence[int], *, out_sharding=None):
+    """The operand spread over `shape`; its dimension i becomes `broadcast_dimensions[i]`."""
+    shape = canonical_shape(shape)
+    dims = tuple(map(operator.index, broadcast_dimensions))
+    aval = aval_of(operand)
+    if aval.shape == shape and dims == tuple(range(len(shape))) and hasattr(operand, "aval"):
+        return operand
+    return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims, sharding=None)
+
+
+def broadcast(operand, sizes: Sequence[int], *, out_sharding=None):
+    """The operand with new leading dimensions."""
+    ndim = aval_of(operand).ndim
+    sizes = canonical_shape(sizes)
+    return broadcast_in_dim(operand, (*sizes, *aval_of(operand).shape), range(len(sizes), len(sizes) + ndim))
+
+
+def broadcast_shapes(*shapes) -> tuple[int, ...]:
+    """The shape that all given shapes broadcast to, by NumPy's rule."""
+    if not shapes:
+        return ()
+    ndim = max(map(len, shapes))
+    out = []
+    for column in zip(*((1,) * (ndim - len(s)) + tuple(s) for s in shapes)):
+        sizes = {d for d in column if d != 1}
+        if len(sizes) > 1:
+            raise ValueError(f"Incompatible shapes for broadcasting: shapes={list(map(tuple, shapes))}")
+        out.append(sizes.pop() if sizes else 1)
+    return tuple(out)
+
+
+def _broadcast_aval(x, *, shape, broadcast_dimensions, sharding):
+    if len(broadcast_dimensions) != x.ndim:
+        raise TypeError(f"broadcast_in_dim needs one dimension number per operand dimension: got {broadcast_dimensions} for "
+                        f"{x}")
+    if any(b <= a for a, b in zip(broadcast_dimensions, broadcast_dimensions[1:])):
+        raise TypeError(f"broadcast_dimensions must be strictly increasing, got {broadcast_dimensions}")
+    for d, target in zip(x.shape, broadcast_dimensions):
+        if not 0 <= target < len(shape) or d not in (1, shape[target]):
+            raise TypeError(f"cannot broadcast {x} to {shape} along dimensions {broadcast_dimensions}: sizes must be equal "
+                            f"or 1")
+    return ShapedArray(shape, x.dtype, x.weak_type)
+
+
+def _broadcast_transpose(ct, x, *, shape, broadcast_dimensions, sharding):
+    from xlab.lax.reduce_sum import reduce_sum_p
+    aval = x.aval
+    grown = [t for d, t in zip(aval.shape, broadcast_dimensions) if d == 1 and shape[t] != 1]
+    new = [i for i in range(len(shape)) if i not in broadcast_dimensions]
+    ct = reduce_sum_p.bind(ct, axes=tuple(sorted(new + grown)), out_sharding=None) if new or grown else ct
+    return [reshape(ct, aval.shape)]
+
+
+def _broadcast_batch(xs, dims, *, shape, broadcast_dimensions, sharding):
+    x = batching.moveaxis(xs[0], dims[0], 0)
+    n = aval_of(x).shape[0]
+    return broadcast_in_dim_p.bind(x, shape=(n, *shape), broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
+                                   sharding=None), 0
+
+
+def _broadcast_lowering(ctx, x, *, shape, broadcast_dimensions, sharding):
+    src, out = physical_aval(ctx.avals_in[0]), physical_aval(ctx.avals_out[0])
+    extra = src.ndim - ctx.avals_in[0].ndim
+    dims = (*broadcast_dimensions, *range(len(shape), len(shape) + extra))
+    if src.shape == out.shape:
+        return x
+    return ctx.broadcast(x, src, out, dims)
+
+
+broadcast_in_dim_p = Primitive("broadcast_in_dim")
+broadcast_in_dim_p.linear_in_unreduced = True
+broadcast_in_dim_p.def_abstract_eval(_broadcast_aval)
+ad.deflinear2(broadcast_in_dim_p, _broadcast_transpose)
+batching.primitive_batchers[broadcast_in_dim_p] = _broadcast_batch
+mlir.register_lowering(broadcast_in_dim_p, _broadcast_lowering)
+
+
+# -- reshape, squeeze, expand_dims ------------------------------------------------------------------------
+
+
+def reshape(operand, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None, *, out_sharding=None):
+    """The elements in row-major order under another shape."""
+    shape = canonical_shape(new_sizes)
+    aval = aval_of(operand)
+    if dimensions is not None and tuple(dimensions) != tuple(range(aval.ndim)):
+        operand = transpose(operand, dimensions)
+        aval = aval_of(operand)
+    if aval.shape == shape and hasattr(operand, "aval"):
+        return operand
+    return reshape_p.bind(operand, new_sizes=shape, dimensions=None, sharding=None)
+
+
+def _reshape_aval(x, *, new_sizes, dimensions, sharding):
+    size = 1
+    for d in new_sizes:
+        size *= d
+    if size != x.size:
+        raise TypeError(f"cannot reshape array of shape {x.shape} (size {x.size}) into shape {new_sizes} (size {size})")
+    return ShapedArray(new_sizes, x.dtype, x.weak_type)
+
+
+def _reshape_batch(xs, dims, *, new_sizes, dimensions, sharding):
+    x = batching.moveaxis(xs[0], dims[0], 0)
+    return reshape(x, (aval_of(x).shape[0], *new_sizes)), 0
+
+
+def _reshape_lowering(ctx, x, **_):
+    src, out = physical_aval(ctx.avals_in[0]), physical_aval(ctx.avals_out[0])
+    if src.shape == out.shape:
+        return x
+    return ctx.op(f"stablehlo.reshape {x} : ({mlir.tensor_type(src)}) -> {mlir.tensor_type(out)}")
+
+
+reshape_p = Primitive("reshape")
+reshape_p.linear_in_unreduced = True
+reshape_p.def_abstract_eval(_reshape_aval)
+ad.deflinear2(reshape_p, lambda ct, x, **_: [reshape(ct, x.aval.shape)])
+batching.primitive_batchers[reshape_p] = _reshape_batch
+mlir.register_lowering(reshape_p, _reshape_lowering)
+
+
+def squeeze(array, dimensions: Sequence[int]):
+    """The array without the given dimensions of size 1."""
+    dims = tuple(sorted(canonical_axes(dimensions, aval_of(array).ndim)))
+    if not dims and hasattr(array, "aval"):
+        return array
+    return squeeze_p.bind(array, dimensions=dims)
+
+
+def _squeeze_aval(x, *, dimensions):
+    for d in dimensions:
+        if x.shape[d] != 1:
+            raise ValueError(f"cannot select an axis to squeeze out which has size not equal to one, got shape={x.shape} "
+                             f"and dimensions={dimensions}")
+    return ShapedArray([s for i, s in enumerate(x.shape) if i not in dimensions], x.dtype, x.weak_type)
+
+
+def _squeeze_batch(xs, dims, *, dimensions):
+    x = batching.moveaxis(xs[0], dims[0], 0)
+    return squeeze_p.bind(x, dimensions=tuple(d + 1 for d in dimensions)), 0
+
+
+squeeze_p = Primitive("squeeze")
+squeeze_p.linear_in_unreduced = True
+squeeze_p.def_abstract_eval(_squeeze_aval)
+ad.deflinear2(squeeze_p, lambda ct, x, **_: [reshape(ct, x.aval.shape)])
+batching.primitive_batchers[squeeze_p] = _squeeze_batch
+mlir.register_lowering(squeeze_p, _reshape_lowering)
+
+
+def expand_dims(array, dimensions: Sequence[int]):
+    """The array with new dimensions of size 1 at the given places of the result."""
+    aval = aval_of(array)
+    ndim = aval.ndim + len(tuple(dimensions))
+    new = set(canonical_axes(dimensions, ndim))
+    if len(new) != len(tuple(dimensions)):
+        raise ValueError(f"repeated axis in expand_dims: {dimensions}")
+    old = iter(aval.shape)
+    shape = [1 if i in new else next(old) for i in range(ndim)]
+    return broadcast_in_dim(array, shape, [i for i in range(ndim) if i not in new])
+
+
+def collapse(operand, start_dimension: int, stop_dimension: int | None = None):
+    """Dimensions from start to stop (exclusive) as one."""
+    shape = aval_of(operand).shape
+    lo, hi, _ = slice(start_dimension, stop_dimension).indices(len(shape))
+    if hi < lo:
+        raise ValueError(f"invalid dimension range [{start_dimension}, {stop_dimension}) for shape {shape}")
+    return reshape(operand, (*shape[:lo], int(np.prod(shape[lo:hi], dtype=np.int64)), *shape[hi:]))
+
+
+# -- transpose, rev ---------------------------------------------------------------------------------------
+
+
+def transpose(operand, permutation: Sequence[int]):
+    """The operand with its dimensions in another order: result dimension i is operand dimension permutation[i]."""
+    perm = tuple(map(operator.index, permutation))
+    if perm == tuple(range(len(perm))) and hasattr(operand, "aval") and len(perm) == operand.aval.ndim:
+        return operand
+    return transpose_p.bind(operand, permutation=perm)
+
+
+def _transpose_aval(x, *, permutation):
+    if sorted(permutation) != list(range(x.ndim)):
+        raise TypeError(f"transpose needs a permutation of {tuple(range(x.ndim))}, got {permutation}")
+    return ShapedArray([x.shape[i] for i in permutation], x.dtype, x.weak_type)
+
+
+def _transpose_batch(xs, dims, *, permutation):
+    d = dims[0]
+    return transpose_p.bind(xs[0], permutation=(d, *(i + (i >= d) for i in permutation))), 0
+
+
+def _transpose_lowering(ctx, x, *, permutation):
+    src, out = physical_aval(ctx.avals_in[0]), physical_aval(ctx.avals_out[0])
+    perm = (*permutation, *range(len(permutation), src.ndim))
+    return ctx.op(f"stablehlo.transpose {x}, dims = [{', '.join(map(str, perm))}] : "
+                  f"({mlir.tensor_type(src)}) -> {mlir.tensor_type(out)}")
+
+
+transpose_p = Primitive("transpose")
+transpose_p.linear_in_unreduced = True
+transpose_p.def_abstract_eval(_transpose_aval)
+ad.deflinear2(transpose_p, lambda ct, x, permutation: [transpose(ct, tuple(np.argsort(permutation).tolist()))])
+batching.primitive_batchers[transpose_p] = _transpose_batch
+mlir.register_lowering(transpose_p, _transpose_lowering)
+
+
+def rev(operand, dimensions: Sequence[int]):
+    """The operand with the given dimensions reversed."""
+    dims = canonical_axes(dimensions, aval_of(operand).ndim)
+    return rev_p.bind(operand, dimensions=dims)
+
+
+def _rev_aval(x, *, dimensions):
+    if len(set(dimensions)) != len(dimensions):
+        raise TypeError(f"rev dimensions must be unique, got {dimensions}")
+    return x
+
+
+rev_p = Primitive("rev")
+rev_p.def_abstract_eval(_rev_aval)
+ad.deflinear2(rev_p, lambda ct, x, dimensions: [rev(ct, dimensions)])
+batching.primitive_batchers[rev_p] = lambda xs, ds, dimensions: (
+    rev_p.bind(xs[0], dimensions=tuple(d + (d >= ds[0]) for d in dimensions)), ds[0])
+mlir.register_lowering(rev_p, lambda ctx, x, dimensions: ctx.op(
+    f"stablehlo.reverse {x}, dims = [{', '.join(map(str, dimensions))}] : {ctx.type_out()}"))
+
+
+# -- concatenate, pad -------------------------------------------------------------------------------------
+
+
+def concatenate(operands, dimension: int):
+    """Arrays of one dtype joined along a dimension."""
+    operands = list(operands)
+    if not operands:
+        raise ValueError("concatenate requires a non-empty sequences of arrays")
+    if len(operands) == 1 and hasattr(operands[0], "aval"):
+        return operands[0]
+    return concatenate_p.bind(*operands, dimension=canonical_axis(dimension, aval_of(operands[0]).ndim))
+
+
+def _concatenate_aval(*xs, dimension):
+    first = xs[0]
+    for x in xs[1:]:
+        if x.dtype != first.dtype:
+            raise TypeError(f"concatenate requires equal dtypes, got {', '.join(map(str, xs))}")
+        if x.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(x.shape, first.shape)) if i != dimension):
+            raise TypeError(f"cannot concatenate arrays with shapes that differ in dimensions other than {dimension}: "
+                            f"{', '.join(str(x.shape) for x in xs)}")
+    shape = list(first.shape)
+    shape[dimension] = sum(x.shape[dimension] for x in xs)
+    return ShapedArray(shape, first.dtype)
+
+
+def _concatenate_transpose(ct, *xs, dimension):
+    from xlab.lax.slicing import slice_in_dim
+    out, start = [], 0
+    for x in xs:
+        size = (x.aval if is_undefined_primal(x) else aval_of(x)).shape[dimension]
+        out.append(slice_in_dim(ct, start, start + size, axis=dimension) if is_undefined_primal(x) else None)
+        start += size
+    return out
+
+
+def _concatenate_batch(xs, dims, *, dimension):
+    size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
+    xs = [batching.bring(x, d, size, 0) for x, d in zip(xs, dims)]
+    return concatenate_p.bind(*xs, dimension=dimension + 1), 0
+
+
+concatenate_p = Primitive("concatenate")
+concatenate_p.def_abstract_eval(_concatenate_aval)
+ad.deflinear2(concatenate_p, _concatenate_transpose)
+batching.primitive_batchers[concatenate_p] = _concatenate_batch
+mlir.register_lowering(concatenate_p, lambda ctx, *xs, dimension: ctx.op(
+    f"stablehlo.concatenate {', '.join(xs)}, dim = {dimension} : ({ctx.types_in()}) -> {ctx.type_out()}"))
+
+
+def pad(operand, padding_value, padding_config):
+    """The operand with (low, high, interior) padding per dimension; negative amounts cut."""
+    config = tuple(tuple(map(operator.index, c)) for c in padding_config)
+    return pad_p.bind(operand, padding_value, padding_config=config)
+
+
+def _pad_aval(x, value, *, padding_config):
+    if x.dtype != value.dtype:
+        raise TypeError(f"pad needs operand and padding value of one dtype, got {x} and {value}")
+    if value.shape or len(padding_config) != x.ndim:
+        raise ValueError(f"pad takes a scalar value and one (low, high, interior) per dimension of {x}; got {value} and "
+                         f"{padding_config}")
+    shape = []
+    for d, (lo, hi, interior) in zip(x.shape, padding_config):
+        if interior < 0:
+            raise ValueError(f"interior padding must be non-negative, got {padding_config}")
+        size = lo + hi + d + max(0, d - 1) * interior
+        if size < 0:
+            raise ValueError(f"padding {padding_config} leaves a negative size for {x}")
+        shape.append(size)
+    return ShapedArray(shape, x.dtype, x.weak_type and value.weak_type)
+
+
+def _pad_jvp(primals, tangents, *, padding_config):
+    out = pad_p.bind(*primals, padding_config=padding_config)
+    if all(type(t) is Zero for t in tangents):
+        return out, Zero.of(out)
+    return out, pad_p.bind(*map(instantiate_zeros, tangents), padding_config=padding_config)
+
+
+def _pad_transpose(ct, x, value, *, padding_config):
+    from xlab.lax.reduce_sum import reduce_sum_p
+    from xlab.lax.slicing import slice as lax_slice
+    undone = [(-lo, -hi, 0) for lo, hi, _ in padding_config]
+    zero = np.zeros((), aval_of(ct).dtype)[()]
+    trimmed = pad_p.bind(ct, zero, padding_config=tuple(undone))
+    strides = [i + 1 for _, _, i in padding_config]
+    inner = lax_slice(trimmed, [0] * len(strides), aval_of(trimmed).shape, strides)
+    axes = tuple(range(aval_of(ct).ndim))
+
+    def total(a):
+        return reduce_sum_p.bind(a, axes=axes, out_sharding=None)
+    ct_value = None
+    if is_undefined_primal(value):
+        from xlab.lax.arithmetic import sub
+        ct_value = sub(total(ct), total(inner))
+    return [inner if is_undefined_primal(x) else None, ct_value]
+
+
+def _pad_batch(xs, dims, *, padding_config):
+    x, value = xs
+    if dims[1] is None:
+        config = list(padding_config)
+        config.insert(dims[0], (0, 0, 0))
+        return pad_p.bind(x, value, padding_config=tuple(config)), dims[0]
+    # A padding value per example: pad with zeros and choose it where the mask says padding.
+    from xlab.lax.comparison import select
+    n = aval_of(value).shape[0]
+    x = batching.bring(x, dims[0], n, 0)
+    config = ((0, 0, 0), *padding_config)
+    zero = np.zeros((), aval_of(x).dtype)[()]
+    padded = pad_p.bind(x, zero, padding_config=config)
+    mask = pad_p.bind(full(aval_of(x).shape, True, np.dtype(bool)), np.False_, padding_config=config)
+    return select(mask, padded, broadcast_in_dim(value, aval_of(padded).shape, (0,))), 0
+
+
+pad_p = Primitive("pad")
+pad_p.def_abstract_eval(_pad_aval)
+ad.primitive_jvps[pad_p] = _pad_jvp
+ad.primitive_transposes[pad_p] = _pad_transpose
+batching.primitive_batchers[pad_p] = _pad_batch
+mlir.register_lowering(pad_p, lambda ctx, x, v, padding_config: ctx.op(
+    f"stablehlo.pad {x}, {v}, low = {mlir.values.dims_text(c[0] for c in padding_config)}, "
+    f"high = {mlir.values.dims_text(c[1] for c in padding_config)}, "
+    f"interior = {mlir.values.dims_text(c[2] for c in padding_config)} : ({ctx.types_in()}) -> {ctx.type_out()}"))
+
+
+# -- arrays from nothing ----------------------------------------------------------------------------------
+
+
+def full(shape, fill_value, dtype=None, *, sharding=None):
+    """An array of the given shape with one value everywhere."""
+    shape = canonical_shape(shape)
+    aval = aval_of(fill_value)
+    if aval.shape:
+        raise TypeError(f"full takes a scalar fill value, got {aval}")
+    weak = dtype is None and aval.weak_type
+    dtype = aval.dtype if dtype is None else dtypes.canonicalize_dtype(dtype)
+    from xlab.lax.convert import convert
+    if isinstance(fill_value, (bool, int, float, complex, np.generic, np.ndarray)):
+        value = np.asarray(fill_value).astype(dtype)[()]
+        if weak:
+            value = convert(fill_value, dtype, True)
+    else:
+        value = convert(fill_value, dtype, weak)
+    return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=None)
+
+
+def full_like(x, fill_value, dtype=None, shape=None, *, sharding=None):
+    """Like `full`, with shape and dtype of `x` unless given."""
+    aval = x if isinstance(x, ShapedArray) else aval_of(x)
+    if dtypes.is_extended(aval.dtype) and dtype is None:
+        raise TypeError("full_like cannot fill an array of keys")
+    return full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
+
+
+def empty(shape, dtype):
+    """An array whose contents do not matter (zeros)."""
+    return full(shape, 0, dtype)
+
+
+def iota(dtype, size: int):
+    """0, 1, ..., size-1 in the given dtype."""
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+def broadcasted_iota(dtype, shape, dimension: int, *, out_sharding=None):
+    """Each element's index along one dimension."""
+    shape = canonical_shape(shape)
+    return iota_p.bind(dtype=dtypes.canonicalize_dtype(dtype), shape=shape,
+                       dimension=canonical_axis(dimension, len(shape)), sharding=None)
+
+
+def _iota_aval(*, dtype, shape, dimension, sharding):
+    if not dtypes.issubdtype(dtype, np.number):
+        raise TypeError(f"iota does not accept dtype {dtypes.name(dtype)}: it takes integer or floating-point dtypes")
+    return ShapedArray(shape, dtype)
+
+
+iota_p = Primitive("iota")
+iota_p.def_abstract_eval(_iota_aval)
+ad.defzero(iota_p)
+batching.primitive_batchers.excuse(iota_p, "it has no operands to batch")
+mlir.register_lowering(iota_p, lambda ctx, *, dtype, shape, dimension, sharding: ctx.op(
+    f"stablehlo.iota dim = {dimension} : {ctx.type_out()}"))
+
+
+def copy(x):
+    """The value in a buffer of its own."""
+    return copy_p.bind(x)
+
+
+copy_p = Primitive("copy")
+copy_p.linear_in_unreduced = True
+copy_p.def_abstract_eval(lambda x: x)
+ad.deflinear2(copy_p, lambda ct, x: [ct])
+batching.defvectorized(copy_p)
+mlir.register_lowering(copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimization_barrier {x} : {ctx.type_out()}"))
+
+
+def zeros_like_aval(aval):
+    """An array of zeros of a type."""
+    value = np.zeros((), aval.dtype)[()]
+    if not aval.shape:
+        from xlab.lax.convert import convert
+        return convert(0 if aval.weak_type else value, aval.dtype, aval.weak_type)
+    return broadcast_in_dim_p.bind(value, shape=aval.shape, broadcast_dimensions=(), sharding=None)
+
+
+def moveaxis(x, source: int, target: int):
+    """One dimension moved, the others in order."""
+    ndim = aval_of(x).ndim
+    perm = [i for i in range(ndim) if i != source]
+    perm.insert(target, source)
+    return transpose(x, perm)
+
+
+def _broadcast_at(x, size: int, axis: int):
+    shape = list(aval_of(x).shape)
+    shape.insert(axis, size)
+    return broadcast_in_dim(x, shape, [i for i in range(len(shape)) if i != axis])
+
+
+def _register_operations():
+    from xlab.lax.reduce_sum import reduce_sum_p
+    batching.set_array_operations(
+        moveaxis, _broadcast_at, lambda x, axis: reduce_sum_p.bind(x, axes=(axis,), out_sharding=None))
+    batching.set_spread(lambda x, shape: broadcast_in_dim(x, shape, (0,)))

@@ -1,0 +1,366 @@
+"""Slices: static, and at positions known only at run time."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
+from xlab.interpreters.mlir.values import physical_aval
+from xlab.lax.arithmetic import add
+from xlab.lax.comparison import lt, select
+from xlab.lax.convert import convert_element_type
+from xlab.lax.shape import (broadcast_in_dim, canonical_axis, canonical_shape, concatenate, full, pad, reshape, squeeze,
+                            zeros_like_aval)
+
+__all__ = ["dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",
+           "dynamic_update_slice", "dynamic_update_slice_in_dim", "index_in_dim", "slice", "slice_in_dim", "split"]
+
+
+def slice(operand, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None):
+    """Elements `start:limit:stride` along each dimension."""
+    starts = tuple(map(operator.index, start_indices))
+    limits = tuple(map(operator.index, limit_indices))
+    steps = None if strides is None else tuple(map(operator.index, strides))
+    aval = aval_of(operand)
+    if starts == (0,) * aval.ndim and limits == aval.shape and (steps is None or set(steps) <= {1}) \
+            and hasattr(operand, "aval"):
+        return operand
+    if steps is not None and set(steps) <= {1}:
+        steps = None
+    return slice_p.bind(operand, start_indices=starts, limit_indices=limits, strides=steps)
+
+
+def _slice_aval(x, *, start_indices, limit_indices, strides):
+    steps = strides or (1,) * x.ndim
+    if not len(start_indices) == len(limit_indices) == len(steps) == x.ndim:
+        raise TypeError(f"slice needs one start, limit and stride per dimension of {x}; got {start_indices}, "
+                        f"{limit_indices}, {strides}")
+    shape = []
+    for d, a, b, s in zip(x.shape, start_indices, limit_indices, steps):
+        if not (0 <= a <= b <= d):
+            raise TypeError(f"slice {start_indices} to {limit_indices} is out of bounds for {x}")
+        if s <= 0:
+            raise TypeError(f"slice strides must be positive, got {strides}")
+        shape.append(-(-(b - a) // s))
+    return ShapedArray(shape, x.dtype, x.weak_type)
+
+
+def _slice_transpose(ct, x, *, start_indices, limit_indices, strides):
+    shape = x.aval.shape
+    config = []
+    for d, a, s, n in zip(shape, start_indices, strides or (1,) * len(shape), aval_of(ct).shape):
+        covered = (n - 1) * s + 1 if n else 0
+        config.append((a, d - a - covered, s - 1))
+    return [pad(ct, np.zeros((), x.aval.dtype)[()], config)]
+
+
+def _slice_batch(xs, dims, *, start_indices, limit_indices, strides):
+    x, d = xs[0], dims[0]
+    starts, limits = list(start_indices), list(limit_indices)
+    starts.insert(d, 0)
+    limits.insert(d, aval_of(x).shape[d])
+    steps = None
+    if strides is not None:
+        steps = list(strides)
+        steps.insert(d, 1)
+    return slice(x, starts, limits, steps), d
+
+
+def _slice_lowering(ctx, x, *, start_indices, limit_indices, strides):
+    src, out = physical_aval(ctx.avals_in[0]), physical_aval(ctx.avals_out[0])
+    steps = strides or (1,) * len(start_indices)
+    ranges = [f"{a}:{b}" if s == 1 else f"{a}:{b}:{s}" for a, b, s in zip(start_indices, limit_indices, steps)]
+    ranges += [f"0:{d}" for d in src.shape[len(ranges):]]
+    return ctx.op(f"stablehlo.slice {x} [{', '.join(ranges)}] : ({mlir.tensor_type(src)}) -> {mlir.tensor_type(out)}")
+
+
+slice_p = Primitive("slice")
+slice_p.def_abstract_eval(_slice_aval)
+ad.deflinear2(slice_p, _slice_transpose)
+batching.primitive_batchers[slice_p] = _slice_batch
+mlir.register_lowering(slice_p, _slice_lowering)
+
+
+def slice_in_dim(operand, start_index, limit_index, stride: int = 1, axis: int = 0):
+    """A slice along one dimension; None and negative indices as in Python."""
+    shape = aval_of(operand).shape
+    axis = canonical_axis(axis, len(shape))
+    n = shape[axis]
+    start = 0 if start_index is None else operator.index(start_index)
+    limit = n if limit_index is None else operator.index(limit_index)
+    starts, limits, steps = [0] * len(shape), list(shape), [1] * len(shape)
+    starts[axis], limits[axis], steps[axis] = (start + n if start < 0 else start), (limit + n if limit < 0 else limit), stride
+    return slice(operand, starts, limits, steps)
+
+
+def index_in_dim(operand, index: int, axis: int = 0, keepdims: bool = True):
+    """One position along a dimension."""
+    n = aval_of(operand).shape[canonical_axis(axis, aval_of(operand).ndim)]
+    index = operator.index(index)
+    if not -n <= index < n:
+        raise IndexError(f"index {index} is out of bounds for axis {axis} with size {n}")
+    index %= n
+    out = slice_in_dim(operand, index, index + 1, 1, axis)
+    return out if keepdims else squeeze(out, (axis,))
+
+
+def split(operand, sizes: Sequence[int], axis: int = 0):
+    """The operand cut along a dimension into parts of the given sizes."""
+    axis = canonical_axis(axis, aval_of(operand).ndim)
+    if sum(sizes) != aval_of(operand).shape[axis]:
+        raise ValueError(f"split sizes {tuple(sizes)} must add up to dimension {axis} of {aval_of(operand)}")
+    return list(split_p.bind(operand, sizes=tuple(map(operator.index, sizes)), axis=axis))
+
+
+split_p = Primitive("split", multiple_results=True)
+
+
+@split_p.def_abstract_eval
+def _split_aval(x, *, sizes, axis):
+    return [ShapedArray((*x.shape[:axis], n, *x.shape[axis + 1:]), x.dtype, x.weak_type) for n in sizes]
+
+
+def _split_transpose(cts, x, *, sizes, axis):
+    return [concatenate([instantiate_zeros(ct) for ct in cts], axis)]
+
+
+def _split_lowering(ctx, x, *, sizes, axis):
+    src = ctx.avals_in[0]
+    outs, start = [], 0
+    for n, aval in zip(sizes, ctx.avals_out):
+        ranges = [f"0:{d}" for d in src.shape]
+        ranges[axis] = f"{start}:{start + n}"
+        outs.append(ctx.op(f"stablehlo.slice {x} [{', '.join(ranges)}] : ({mlir.tensor_type(src)}) -> "
+                           f"{mlir.tensor_type(aval)}"))
+        start += n
+    return outs
+
+
+ad.deflinear2(split_p, _split_transpose)
+batching.primitive_batchers[split_p] = lambda xs, ds, sizes, axis: (
+    split_p.bind(xs[0], sizes=sizes, axis=axis + (axis >= ds[0])), [ds[0]] * len(sizes))
+mlir.register_lowering(split_p, _split_lowering)
+
+
+# -- dynamic ----------------------------------------------------------------------------------------------
+
+
+def _start_scalars(operand, start_indices):
+    """Start positions as integer scalars of one dtype, negative ones counted from the end."""
+    shape = aval_of(operand).shape
+    aval = getattr(start_indices, "aval", None)
+    if aval is not None or isinstance(start_indices, np.ndarray):
+        array = start_indices
+        shape_of = aval_of(array).shape
+        if shape_of != (len(shape),):
+            raise ValueError(f"start indices must be one number per dimension of shape {shape}, got {aval_of(array)}")
+        start_indices = [squeeze(slice(array, (i,), (i + 1,)), (0,)) for i in range(len(shape))]
+    start_indices = list(start_indices)
+    if len(start_indices) != len(shape):
+        raise ValueError(f"{len(start_indices)} start indices were given for an operand of rank {len(shape)}")
+    out = []
+    for i, n in zip(start_indices, shape):
+        if isinstance(i, (int, np.integer)):
+            i = operator.index(i)
+            out.append(np.int32(i + n if i < 0 else i))
+            continue
+        a = aval_of(i)
+        if a.shape or not dtypes.issubdtype(a.dtype, np.integer):
+            raise TypeError(f"dynamic slice indices must be integer scalars, got {a}")
+        if dtypes.issubdtype(a.dtype, np.signedinteger):
+            bound = np.asarray(n).astype(a.dtype)[()]
+            i = select(lt(i, np.zeros((), a.dtype)[()]), add(i, bound), i)
+        out.append(i)
+    kinds = {aval_of(i).dtype for i in out if not isinstance(i, np.int32)}
+    if len(kinds) == 1:
+        dtype = kinds.pop()
+        out = [np.asarray(i).astype(dtype)[()] if isinstance(i, np.int32) else i for i in out]
+    elif kinds:
+        out = [convert_element_type(i, np.int32) for i in out]
+    return out
+
+
+def dynamic_slice(operand, start_indices, slice_sizes: Sequence[int]):
+    """A slice of static size at a run-time position; positions are moved so that the slice lies inside."""
+    return dynamic_slice_p.bind(operand, *_start_scalars(operand, start_indices), slice_sizes=canonical_shape(slice_sizes))
+
+
+def _dynamic_slice_aval(x, *starts, slice_sizes):
+    if len(slice_sizes) != x.ndim or len(starts) != x.ndim:
+        raise TypeError(f"dynamic_slice needs one start and size per dimension of {x}, got sizes {slice_sizes}")
+    if any(s > d for s, d in zip(slice_sizes, x.shape)):
+        raise TypeError(f"slice sizes {slice_sizes} are larger than the operand {x}")
+    return ShapedArray(slice_sizes, x.dtype, x.weak_type)
+
+
+def _dynamic_slice_jvp(primals, tangents, *, slice_sizes):
+    out = dynamic_slice_p.bind(*primals, slice_sizes=slice_sizes)
+    if type(tangents[0]) is Zero:
+        return out, Zero.of(out)
+    return out, dynamic_slice_p.bind(tangents[0], *primals[1:], slice_sizes=slice_sizes)
+
+
+def _dynamic_slice_transpose(ct, x, *starts, slice_sizes):
+    return [dynamic_update_slice_p.bind(zeros_like_aval(x.aval), ct, *starts), *[None] * len(starts)]
+
+
+def _dynamic_slice_batch(xs, dims, *, slice_sizes):
+    x, *starts = xs
+    d, *ds = dims
+    if all(s is None for s in ds):
+        sizes = list(slice_sizes)
+        sizes.insert(d, aval_of(x).shape[d])
+        starts.insert(d, np.zeros((), aval_of(starts[0]).dtype)[()] if starts else np.int32(0))
+        return dynamic_slice_p.bind(x, *starts, slice_sizes=tuple(sizes)), d
+    return _gather_slices(xs, dims, slice_sizes), 0
+
+
+def _gather_slices(xs, dims, slice_sizes):
+    """One slice per example, as a gather."""
+    from xlab.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather
+    x, *starts = xs
+    d, *ds = dims
+    size = next(aval_of(v).shape[e] for v, e in zip(xs, dims) if e is not None)
+    starts = [convert_element_type(batching.bring(s, e, size, 0), np.int32) for s, e in zip(starts, ds)]
+    index = concatenate([reshape(s, (size, 1)) for s in starts], 1)
+    n = len(slice_sizes)
+    if d is None:
+        numbers = GatherDimensionNumbers(offset_dims=tuple(range(1, n + 1)), collapsed_slice_dims=(),
+                                         start_index_map=tuple(range(n)))
+        sizes = slice_sizes
+    else:
+        x = batching.moveaxis(x, d, 0)
+        numbers = GatherDimensionNumbers(
+            offset_dims=tuple(range(1, n + 1)), collapsed_slice_dims=(), start_index_map=tuple(range(1, n + 1)),
+            operand_batching_dims=(0,), start_indices_batching_dims=(0,))
+        sizes = (1, *slice_sizes)
+    return gather(x, index, numbers, sizes, mode=GatherScatterMode.CLIP)
+
+
+def _dynamic_slice_lowering(ctx, x, *starts, slice_sizes):
+    src, out = physical_aval(ctx.avals_in[0]), physical_aval(ctx.avals_out[0])
+    starts, types = list(starts), [mlir.tensor_type(a) for a in ctx.avals_in[1:]]
+    for _ in range(src.ndim - len(starts)):
+        index = ctx.avals_in[1] if len(ctx.avals_in) > 1 else ShapedArray((), np.int32)
+        starts.append(ctx.constant(np.zeros((), index.dtype), index))
+        types.append(mlir.tensor_type(index))
+    return ctx.op(f"stablehlo.dynamic_slice {', '.join([x, *starts])}, sizes = [{', '.join(map(str, out.shape))}] : "
+                  f"({', '.join([mlir.tensor_type(src), *types])}) -> {mlir.tensor_type(out)}")
+
+
+dynamic_slice_p = Primitive("dynamic_slice")
+dynamic_slice_p.def_abstract_eval(_dynamic_slice_aval)
+ad.primitive_jvps[dynamic_slice_p] = _dynamic_slice_jvp
+ad.primitive_transposes[dynamic_slice_p] = _dynamic_slice_transpose
+batching.primitive_batchers[dynamic_slice_p] = _dynamic_slice_batch
+mlir.register_lowering(dynamic_slice_p, _dynamic_slice_lowering)
+
+
+def dynamic_update_slice(operand, update, start_indices):
+    """The operand with a block replaced at a run-time position, moved so that the block lies inside."""
+    return dynamic_update_slice_p.bind(operand, update, *_start_scalars(operand, start_indices))
+
+
+def _dynamic_update_aval(x, update, *starts):
+    if x.dtype != update.dtype:
+        raise TypeError(f"dynamic_update_slice needs operand and update of one dtype, got {x} and {update}")
+    if x.ndim != update.ndim or any(u > d for u, d in zip(update.shape, x.shape)):
+        raise TypeError(f"the update {update} does not fit into the operand {x}")
+    return ShapedArray(x.shape, x.dtype, x.weak_type)
+
+
+def _dynamic_update_jvp(primals, tangents):
+    out = dynamic_update_slice_p.bind(*primals)
+    if type(tangents[0]) is Zero and type(tangents[1]) is Zero:
+        return out, Zero.of(out)
+    return out, dynamic_update_slice_p.bind(*map(instantiate_zeros, tangents[:2]), *primals[2:])
+
+
+def _dynamic_update_transpose(ct, x, update, *starts):
+    shape = (update.aval if is_undefined_primal(update) else aval_of(update)).shape
+    dtype = aval_of(ct).dtype
+    ct_x = dynamic_update_slice_p.bind(ct, full(shape, 0, dtype), *starts) if is_undefined_primal(x) else None
+    ct_u = dynamic_slice_p.bind(ct, *starts, slice_sizes=shape) if is_undefined_primal(update) else None
+    return [ct_x, ct_u, *[None] * len(starts)]
+
+
+def _dynamic_update_batch(xs, dims):
+    x, update, *starts = xs
+    d, du, *ds = dims
+    size = next(aval_of(v).shape[e] for v, e in zip(xs, dims) if e is not None)
+    if all(s is None for s in ds):
+        x, update = batching.bring(x, d, size, 0), batching.bring(update, du, size, 0)
+        zero = np.zeros((), aval_of(starts[0]).dtype)[()] if starts else np.int32(0)
+        return dynamic_update_slice_p.bind(x, update, zero, *starts), 0
+    from xlab.lax.gather import GatherScatterMode
+    from xlab.lax.scatter import ScatterDimensionNumbers, scatter
+    x, update = batching.bring(x, d, size, 0), batching.bring(update, du, size, 0)
+    starts = [convert_element_type(batching.bring(s, e, size, 0), np.int32) for s, e in zip(starts, ds)]
+    index = concatenate([reshape(s, (size, 1)) for s in starts], 1)
+    n = aval_of(x).ndim - 1
+    numbers = ScatterDimensionNumbers(
+        update_window_dims=tuple(range(1, n + 1)), inserted_window_dims=(),
+        scatter_dims_to_operand_dims=tuple(range(1, n + 1)), operand_batching_dims=(0,),
+        scatter_indices_batching_dims=(0,))
+    return scatter(x, index, update, numbers, indices_are_sorted=True, unique_indices=True,
+                   mode=GatherScatterMode.CLIP), 0
+
+
+def _dynamic_update_lowering(ctx, x, update, *starts):
+    src, up = physical_aval(ctx.avals_in[0]), physical_aval(ctx.avals_in[1])
+    starts, types = list(starts), [mlir.tensor_type(a) for a in ctx.avals_in[2:]]
+    for _ in range(src.ndim - len(starts)):
+        index = ctx.avals_in[2] if len(ctx.avals_in) > 2 else ShapedArray((), np.int32)
+        starts.append(ctx.constant(np.zeros((), index.dtype), index))
+        types.append(mlir.tensor_type(index))
+    t = mlir.tensor_type(src)
+    return ctx.op(f"stablehlo.dynamic_update_slice {', '.join([x, update, *starts])} : "
+                  f"({', '.join([t, mlir.tensor_type(up), *types])}) -> {t}")
+
+
+dynamic_update_slice_p = Primitive("dynamic_update_slice")
+dynamic_update_slice_p.def_abstract_eval(_dynamic_update_aval)
+ad.primitive_jvps[dynamic_update_slice_p] = _dynamic_update_jvp
+ad.primitive_transposes[dynamic_update_slice_p] = _dynamic_update_transpose
+batching.primitive_batchers[dynamic_update_slice_p] = _dynamic_update_batch
+mlir.register_lowering(dynamic_update_slice_p, _dynamic_update_lowering)
+
+
+def dynamic_slice_in_dim(operand, start_index, slice_size: int, axis: int = 0):
+    """`dynamic_slice` along one dimension."""
+    shape = aval_of(operand).shape
+    axis = canonical_axis(axis, len(shape))
+    starts, sizes = [0] * len(shape), list(shape)
+    starts[axis], sizes[axis] = start_index, operator.index(slice_size)
+    return dynamic_slice(operand, starts, sizes)
+
+
+def dynamic_index_in_dim(operand, index, axis: int = 0, keepdims: bool = True):
+    """One run-time position along a dimension."""
+    out = dynamic_slice_in_dim(operand, index, 1, axis)
+    return out if keepdims else squeeze(out, (axis,))
+
+
+def dynamic_update_slice_in_dim(operand, update, start_index, axis: int):
+    """`dynamic_update_slice` along one dimension."""
+    ndim = aval_of(operand).ndim
+    starts = [0] * ndim
+    starts[canonical_axis(axis, ndim)] = start_index
+    return dynamic_update_slice(operand, update, starts)
+
+
+def dynamic_update_index_in_dim(operand, update, index, axis: int):
+    """Replaces one run-time position along a dimension."""
+    axis = canonical_axis(axis, aval_of(operand).ndim)
+    if aval_of(update).ndim != aval_of(operand).ndim:
+        shape = list(aval_of(operand).shape)
+        shape[axis] = 1
+        update = broadcast_in_dim(update, shape, [i for i in range(len(shape)) if i != axis])
+    return dynamic_update_slice_in_dim(operand, update, index, axis)

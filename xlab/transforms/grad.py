@@ -1,0 +1,90 @@
+"""Gradients of scalar functions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from xlab.compile.tracing import function_name
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.transforms.arguments import canonical_argnums, check_callable, check_inexact, split_arguments
+from xlab.transforms.vjp import vjp_of
+from xlab import tree as _tree
+
+
+def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
+                   allow_int: bool = False, reduce_axes: Sequence = ()) -> Callable:
+    """A function that returns the value of `fun` and its gradient.
+
+    Args:
+        fun: returns a scalar (or `(scalar, auxiliary data)` with `has_aux`).
+        argnums: which positional arguments to differentiate; an int gives one gradient, a tuple gives a tuple.
+        holomorphic: `fun` is holomorphic, inputs and output are complex.
+        allow_int: integer inputs are allowed and get gradients of type `float0`.
+
+    Example:
+        >>> import xlab
+        >>> value, slope = xlab.value_and_grad(lambda x: x ** 3)(2.0)
+        >>> float(value), float(slope)
+        (8.0, 12.0)
+    """
+    check_callable(fun, "value_and_grad")
+
+    @functools.wraps(fun)
+    def value_and_grad_fun(*args, **kwargs):
+        nums = canonical_argnums(argnums, len(args), "grad")
+        chosen_fun, chosen = split_arguments(fun, args, kwargs, nums)
+        check_inexact(_tree.leaves(chosen), "grad", fun, "inputs", allow_int=allow_int, holomorphic=holomorphic)
+        out, pull, aux = vjp_of(chosen_fun, chosen, has_aux=has_aux)
+        _check_scalar(fun, out, holomorphic)
+        aval = aval_of(out)
+        seed = np.ones((), aval.dtype)[()]
+        if aval.weak_type or aval.mat:
+            from xlab.lax.shape import full_like
+            seed = full_like(out, 1)
+        grads = pull(seed)
+        grads = grads[0] if isinstance(argnums, (int, np.integer)) else grads
+        return ((out, aux), grads) if has_aux else (out, grads)
+    return value_and_grad_fun
+
+
+def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
+         allow_int: bool = False, reduce_axes: Sequence = ()) -> Callable:
+    """A function that returns the gradient of `fun`; arguments as for `value_and_grad`.
+
+    Example:
+        >>> import xlab
+        >>> import xlab.numpy as jnp
+        >>> float(xlab.grad(jnp.tanh)(0.0))
+        1.0
+    """
+    with_value = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
+
+    @functools.wraps(fun)
+    def grad_fun(*args, **kwargs):
+        if has_aux:
+            (_, aux), g = with_value(*args, **kwargs)
+            return g, aux
+        return with_value(*args, **kwargs)[1]
+    return grad_fun
+
+
+def _check_scalar(fun, out, holomorphic):
+    name = function_name(fun)
+    try:
+        aval = aval_of(out)
+    except TypeError:
+        raise TypeError(f"Gradient only defined for scalar-output functions: {name} returned {out!r} of type "
+                        f"{type(out).__name__}. Return one number, for example the sum or mean.") from None
+    if not isinstance(aval, ShapedArray) or aval.shape:
+        raise TypeError(f"Gradient only defined for scalar-output functions: {name} returned {aval}. Reduce it to one "
+                        f"number (.sum(), .mean()), or use jacrev / vjp for an output with dimensions.")
+    if holomorphic:
+        if not dtypes.issubdtype(aval.dtype, np.complexfloating):
+            raise TypeError(f"grad of {name} with holomorphic=True requires a complex output, got {aval}")
+    elif not dtypes.issubdtype(aval.dtype, np.floating):
+        raise TypeError(f"grad of {name} requires a real-valued output (a sub-dtype of np.floating), got {aval}. For complex "
+                        f"functions pass holomorphic=True, or use vjp.")

@@ -1,0 +1,47 @@
+"""Looking at programs without running them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+from xlab import tree as _tree
+from xlab.compile.jit import jit
+from xlab.compile.stages import ShapeDtypeStruct
+from xlab.transforms.arguments import check_callable
+
+
+def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env=None, return_shape: bool = False,
+               abstracted_axes=None) -> Callable:
+    """A function that returns the jaxpr of `fun` for given arguments.
+
+    Example:
+        >>> import xlab
+        >>> print(xlab.make_jaxpr(lambda x: x + 1)(2.0))
+        { lambda ; a:f32[]. let b:f32[] = add a 1.0:f32[] in (b,) }
+    """
+    check_callable(fun, "make_jaxpr")
+
+    @functools.wraps(fun)
+    def jaxpr_maker(*args, **kwargs):
+        from xlab.core.trace import Axis, bound_axes
+        with bound_axes([Axis(n, s, "plain") for n, s in axis_env or ()]):
+            traced = jit(fun, static_argnums=static_argnums or None).trace(*args, **kwargs)
+        return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
+    return jaxpr_maker
+
+
+def eval_shape(fun: Callable, *args, **kwargs):
+    """Shapes and dtypes of the results of `fun`, without computing them.
+
+    Example:
+        >>> import xlab, numpy as np
+        >>> xlab.eval_shape(lambda x: x.sum(0), xlab.ShapeDtypeStruct((3, 4), np.float32))
+        ShapeDtypeStruct(shape=(4,), dtype=float32)
+    """
+    from xlab.compile.tracing import trace_program
+    from xlab.core.avals import aval_of
+    flat, in_tree = _tree.flatten((args, kwargs))
+    program = trace_program(fun, in_tree, [aval_of(x) for x in flat])
+    return _tree.unflatten(program.out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
+                                              for a in program.closed.out_avals])

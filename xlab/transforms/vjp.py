@@ -1,0 +1,155 @@
+"""Reverse mode: the value, and a function from cotangents of results to cotangents of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from xlab import tree as _tree
+from xlab.compile.tracing import function_name
+from xlab.core import dtypes
+from xlab.core.avals import aval_of
+from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xlab.interpreters import ad
+from xlab.interpreters import partial_eval as pe
+from xlab.transforms.arguments import FlatFunction, check_callable
+
+
+class Pullback:
+    """What `vjp` returns: call it with cotangents shaped like the output, get a tuple of cotangents."""
+
+    __slots__ = ("consts", "in_avals", "in_tree", "jaxpr", "name", "out_avals", "out_tree")
+
+    def __init__(self, jaxpr, consts, in_tree, out_tree, in_avals, out_avals, name):
+        self.jaxpr, self.consts = jaxpr, consts
+        self.in_tree, self.out_tree, self.in_avals, self.out_avals, self.name = in_tree, out_tree, in_avals, out_avals, name
+
+    def __call__(self, cotangent):
+        flat, tree = _tree.flatten(cotangent)
+        if tree != self.out_tree:
+            raise ValueError(f"the pullback of {self.name} takes cotangents with the structure of its output, "
+                             f"{self.out_tree}; got {tree}")
+        cts = []
+        for ct, aval in zip(flat, self.out_avals):
+            want = aval.to_tangent_aval()
+            got = ct.aval if type(ct) is ad.Zero else aval_of(ct) if getattr(ct, "dtype", None) != dtypes.float0 else want
+            if got.shape != want.shape or got.dtype != want.dtype:
+                raise ValueError(f"the pullback of {self.name} takes a cotangent of type {want} for an output of type {aval}, "
+                                 f"got {got}")
+            if got.mat != want.mat:
+                raise ValueError(f"the pullback of {self.name} takes a cotangent of type {want}, got {got}: their manual axis "
+                                 f"types differ; use pcast or psum to change the cotangent's")
+            cts.append(ad.Zero(want) if want.dtype == dtypes.float0 else ct)
+        primals = [ad.UndefinedPrimal(v.aval) for v in self.jaxpr.invars]
+        given = ad.backward_pass(self.jaxpr, self.consts, primals, cts)
+        out = [_cotangent(ct, aval) for ct, aval in zip(given, self.in_avals)]
+        return _tree.unflatten(self.in_tree, out)
+
+    def __repr__(self):
+        return f"<pullback of {self.name}>"
+
+
+def _cotangent(ct, aval):
+    if aval.to_tangent_aval().dtype == dtypes.float0:
+        return np.zeros(aval.shape, dtypes.float0)
+    return ad.instantiate_zeros(ct)
+
+
+def vjp_of(fun: Callable, primals, *, has_aux: bool = False):
+    """Output (as nested by `fun`), pullback, and auxiliary data."""
+    flat, in_tree = _tree.flatten(primals)
+    flat_fun = FlatFunction(fun, in_tree, aux=has_aux)
+    outs, _, jaxpr, consts = ad.linearize(flat_fun, flat, flat_fun.__name__)
+    aux = _tree.map(_drop_tracers, flat_fun.aux_value) if has_aux else None
+    pull = Pullback(jaxpr, consts, in_tree, flat_fun.out_tree, [aval_of(x) for x in flat], [aval_of(o) for o in outs],
+                    flat_fun.__name__)
+    return _tree.unflatten(flat_fun.out_tree, outs), pull, aux
+
+
+def _drop_tracers(x):
+    """Auxiliary values without their tangents."""
+    while isinstance(x, ad.JVPTracer) and not x._trace.alive:
+        x = x.primal
+    return x
+
+
+def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes=()):
+    """Value of `fun` at the primals, and its pullback there.
+
+    Returns:
+        `(out, pullback)`, or `(out, pullback, aux)` with `has_aux`. `pullback(ct)` gives a tuple with one cotangent per
+        primal.
+
+    Example:
+        >>> import xlab
+        >>> y, pullback = xlab.vjp(lambda x: x * x, 3.0)
+        >>> float(pullback(1.0)[0])
+        6.0
+    """
+    check_callable(fun, "vjp")
+    out, pull, aux = vjp_of(fun, primals, has_aux=has_aux)
+    return (out, pull, aux) if has_aux else (out, pull)
+
+
+def linearize(fun: Callable, *primals, has_aux: bool = False):
+    """Value of `fun` at the primals, and its derivative there as a linear function of tangents.
+
+    Example:
+        >>> import xlab
+        >>> y, push = xlab.linearize(lambda x: x ** 2, 3.0)
+        >>> float(push(1.0))
+        6.0
+    """
+    check_callable(fun, "linearize")
+    flat, in_tree = _tree.flatten(primals)
+    flat_fun = FlatFunction(fun, in_tree, aux=has_aux)
+    outs, _, jaxpr, consts = ad.linearize(flat_fun, flat, flat_fun.__name__)
+    jaxpr = pe.dce_jaxpr_eqns(jaxpr)
+    out_tree = flat_fun.out_tree
+    tangent_avals = [aval_of(x).to_tangent_aval() for x in flat]
+
+    def push(*tangents):
+        ts, tree = _tree.flatten(tangents)
+        if tree != in_tree:
+            raise ValueError(f"the linearized {flat_fun.__name__} takes tangents with the structure {in_tree}, got {tree}")
+        for t, want in zip(ts, tangent_avals):
+            if want.dtype != dtypes.float0 and (aval_of(t).shape, aval_of(t).dtype) != (want.shape, want.dtype):
+                raise ValueError(f"the linearized {flat_fun.__name__} takes a tangent of type {want}, got {aval_of(t)}")
+        return _tree.unflatten(out_tree, eval_jaxpr(jaxpr, consts, *ts))
+    push.jaxpr = ClosedJaxpr(jaxpr, consts)
+    out = _tree.unflatten(out_tree, outs)
+    if has_aux:
+        return out, push, _tree.map(_drop_tracers, flat_fun.aux_value)
+    return out, push
+
+
+def linear_transpose(fun: Callable, *primals, reduce_axes=()) -> Callable:
+    """The transpose of a function that is linear in all its arguments; primals give only shapes and dtypes.
+
+    Example:
+        >>> import xlab
+        >>> transpose = xlab.linear_transpose(lambda x: 3 * x, 1.0)
+        >>> float(transpose(2.0)[0])
+        6.0
+    """
+    check_callable(fun, "linear_transpose")
+    flat, in_tree = _tree.flatten(primals)
+    flat_fun = FlatFunction(fun, in_tree)
+    avals = [aval_of(x) for x in flat]
+    jaxpr, consts = pe.trace_to_jaxpr(flat_fun, avals)
+    out_avals, out_tree = jaxpr.out_avals, flat_fun.out_tree
+
+    def transposed(cotangent):
+        cts, tree = _tree.flatten(cotangent)
+        if tree != out_tree:
+            raise TypeError(f"the transpose of {function_name(fun)} takes cotangents with the structure of its output, "
+                            f"{out_tree}; got {tree}")
+        for ct, aval in zip(cts, out_avals):
+            if (aval_of(ct).shape, aval_of(ct).dtype) != (aval.shape, aval.to_tangent_aval().dtype):
+                raise TypeError(f"the transpose of {function_name(fun)} takes a cotangent of type {aval}, got {aval_of(ct)}")
+        given = ad.backward_pass(jaxpr, consts, [ad.UndefinedPrimal(a) for a in avals], cts)
+        return _tree.unflatten(in_tree, [ad.instantiate_zeros(ct) for ct in given])
+    return transposed
+
+

@@ -1,0 +1,107 @@
+"""`vmap`: the function of one example as the function of a batch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from xlab import tree as _tree
+from xlab.compile.tracing import function_name
+from xlab.core.avals import aval_of
+from xlab.core.trace import Axis
+from xlab.interpreters import batching
+from xlab.transforms.arguments import check_callable
+
+
+def vmap(fun: Callable, in_axes=0, out_axes=0, axis_name=None, axis_size: int | None = None,
+         spmd_axis_name=None, sum_match: bool = False) -> Callable:
+    """Maps a function over array axes, all examples at once.
+
+    Args:
+        fun: function of one example.
+        in_axes: per argument, which axis holds the examples: an int, None for "the same for all", or a pytree prefix.
+        out_axes: where the examples' axis goes in the results, likewise.
+        axis_name: name for collectives inside `fun`.
+        axis_size: number of examples, needed only when no argument is mapped.
+
+    Example:
+        >>> import xlab
+        >>> import xlab.numpy as jnp
+        >>> print(xlab.vmap(jnp.dot)(jnp.ones((3, 2)), jnp.ones((3, 2))))
+        [2. 2. 2.]
+    """
+    check_callable(fun, "vmap")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if in_axes is not None and type(in_axes) not in (int, tuple) and not _is_axis(in_axes):
+        raise TypeError(f"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
+                        f"passed to the function, but got {in_axes}.")
+
+    @functools.wraps(fun)
+    def vmap_fun(*args, **kwargs):
+        name = function_name(fun)
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ValueError(f"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional "
+                             f"arguments passed to {name}, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}")
+        flat, in_tree = _tree.flatten((args, kwargs))
+        axes = _tree.broadcast_prefix((in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args),
+                                       dict.fromkeys(kwargs, 0)), (args, kwargs), is_leaf=lambda x: x is None)
+        dims = [_dim(x, a, name) for x, a in zip(flat, axes)]
+        size = _size(flat, dims, axis_size, name, in_tree)
+        out_tree = None
+
+        def flat_fun(*leaves):
+            nonlocal out_tree
+            a, k = _tree.unflatten(in_tree, leaves)
+            leaves, out_tree = _tree.flatten(fun(*a, **k))
+            return leaves
+        flat_fun.__name__ = name
+        batched, out_dims = batching.batch_flat(flat_fun, Axis(axis_name, size, "vmap"), dims)
+        outs = batched(*flat)
+        skeleton = _tree.unflatten(out_tree, list(range(len(outs))))
+        wanted = _tree.broadcast_prefix(out_axes, skeleton, is_leaf=lambda x: x is None)
+        results = []
+        for x, d, want in zip(outs, out_dims.dims, wanted):
+            if want is None:
+                if d is not None:
+                    raise ValueError(f"vmap of {name} has out_axes=None for a result that depends on the mapped arguments: its "
+                                     f"values differ between examples. Give it an axis, or reduce over the examples.")
+                results.append(x)
+            else:
+                ndim = aval_of(x).ndim + (d is None)
+                if not -ndim <= want < ndim:
+                    raise ValueError(f"vmap of {name}: out_axes {want} is out of bounds for a batched result with {ndim} "
+                                     f"dimensions")
+                results.append(batching.bring(x, d, size, want % ndim))
+        return _tree.unflatten(out_tree, results)
+    return vmap_fun
+
+
+def _is_axis(x) -> bool:
+    return all(a is None or isinstance(a, int) for a in _tree.leaves(x, is_leaf=lambda v: v is None))
+
+
+def _dim(x, axis, name):
+    if axis is None:
+        return None
+    ndim = aval_of(x).ndim
+    if not isinstance(axis, int) or not -ndim <= axis < ndim:
+        raise ValueError(f"vmap of {name} was asked to map axis {axis} of an argument of type {aval_of(x)}, which has {ndim} "
+                         f"dimension{'s' if ndim != 1 else ''}. Use in_axes=None for arguments that are the same for all.")
+    return axis % ndim
+
+
+def _size(flat, dims, axis_size, name, in_tree) -> int:
+    sizes = {}
+    for i, (x, d) in enumerate(zip(flat, dims)):
+        if d is not None:
+            sizes.setdefault(aval_of(x).shape[d], []).append(i)
+    if axis_size is not None:
+        sizes.setdefault(axis_size, []).append(None)
+    if not sizes:
+        raise ValueError(f"vmap of {name} must have at least one non-None value in in_axes, or an axis_size")
+    if len(sizes) > 1:
+        paths = [_tree.keystr(p) for p, _ in _tree.flatten_with_path(_tree.unflatten(in_tree, list(range(len(flat)))))[0]]
+        parts = [f"{paths[i] if i is not None else 'axis_size'} has size {n}" for n, where in sizes.items() for i in where[:3]]
+        raise ValueError(f"vmap of {name} got inconsistent sizes for array axes to be mapped: {'; '.join(parts)}")
+    return next(iter(sizes))
