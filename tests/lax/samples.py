@@ -100,7 +100,7 @@ CONVERT = [
     Sample("convert_python", lambda n, x: n.lax.convert_element_type(x, float), [ints(3)], WHOLE),
     Sample("bitcast", lambda n, x: n.lax.bitcast_convert_type(x, np.int32), [EDGES], WHOLE),
     Sample("bitcast_narrow", lambda n, x: n.lax.bitcast_convert_type(x, np.uint8), [floats(3)], WHOLE),
-    Sample("reduce_precision", lambda n, x: n.lax.reduce_precision(x, 5, 10), [floats(4)]),
+    Sample("reduce_precision", lambda n, x: n.lax.reduce_precision(x, 5, 10), [floats(4)], smooth=False),
     Sample("float_to_int_edges", convert(np.int32), [np.float32([1.9, -1.9, 0.5, 100.0])], WHOLE),
 ]
 
@@ -118,8 +118,8 @@ SHAPE = [
     Sample("collapse", lambda n, x: n.lax.collapse(x, 1, 3), [X]),
     Sample("concatenate", lambda n, x, y, z: n.lax.concatenate([x, y, z], 1),
            [floats(2, 1), floats(2, 3), floats(2, 2)]),
-    Sample("pad", lambda n, x: n.lax.pad(x, np.float32(1.5), [(1, 2, 0), (0, 1, 1)]), [floats(2, 3)]),
-    Sample("pad_negative", lambda n, x: n.lax.pad(x, np.float32(0), [(-1, 2, 0), (0, -1, 1)]), [floats(3, 3)]),
+    Sample("pad", lambda n, x: n.lax.pad(x, np.float32(1.5), [(1, 2, 0), (0, 1, 1)]), [floats(2, 3)], smooth=False),
+    Sample("pad_negative", lambda n, x: n.lax.pad(x, np.float32(0), [(-1, 2, 0), (0, -1, 1)]), [floats(3, 3)], smooth=False),
     Sample("pad_value", lambda n, x, v: n.lax.pad(x, v, [(1, 1, 0)]), [floats(3), np.float32(2)]),
     Sample("rev", lambda n, x: n.lax.rev(x, (0, 2)), [X]),
     Sample("iota", lambda n: n.lax.iota(np.int32, 5), [], VALUE),
@@ -129,7 +129,7 @@ SHAPE = [
     Sample("full_like", lambda n, x: n.lax.full_like(x, 2), [floats(2, 2)], WHOLE),
     Sample("split", lambda n, x: n.lax.split(x, (1, 2), axis=1), [floats(2, 3)]),
     Sample("tile", lambda n, x: n.lax.tile(x, (2, 1)), [floats(2, 3)]),
-    Sample("stop_gradient", lambda n, x: n.lax.stop_gradient(x) * x, [floats(3)]),
+    Sample("stop_gradient", lambda n, x: n.lax.stop_gradient(x) * x, [floats(3)], smooth=False),
     Sample("optimization_barrier", lambda n, x, y: n.lax.optimization_barrier((x, y)), [floats(3), floats(2)]),
 ]
 

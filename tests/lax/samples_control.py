@@ -107,7 +107,7 @@ SCANS = [
     Sample("scan_length", counted, [X], DEEP),
     Sample("scan_weak_carry", weak_carry, [floats(4)]),
     Sample("scan_nested", nested, [X, floats(2, 3)], DEEP),
-    Sample("scan_integers", integers_through, [floats(3)], DEEP),
+    Sample("scan_integers", integers_through, [floats(3)], DEEP, smooth=False),
     Sample("scan_empty", recurrence, [X, W, floats(0, 3)], ("eager", "jit", "grad")),
     Sample("scan_tree", lambda n, x, xs: n.lax.scan(
         lambda c, x: ({"c": c["c"] + x["a"]}, x["b"] * c["c"]), {"c": x}, xs),

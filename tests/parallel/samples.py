@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.reference.data import BF16, floats, ints
 from tests.reference.sample import Sample
 
@@ -105,4 +107,4 @@ ERRORS = [
            error="DuplicateSpecError"),
 ]
 
-SAMPLES = [*COLLECTIVES, *SHARDED, *(Sample(f"error_{s.name}", s.fun, s.args, s.transforms, error=s.error) for s in ERRORS)]
+SAMPLES = [*COLLECTIVES, *SHARDED, *(replace(s, name=f"error_{s.name}") for s in ERRORS)]

@@ -22,7 +22,7 @@ def cases(table: str):
 
 
 def law_cases(table: str):
-    """Parametrises a test with the cases whose transformation has a law (`jit`, `vmap`, `grad`)."""
+    """Parametrises a test with the cases whose transformation has a law (`jit`, `vmap`, `jvp`, `grad`)."""
     found = [case for case in load(table) if case.transform in laws.LAWS
              and case.sample.lawful
              and case.sample.error is None and not case.sample.x64]

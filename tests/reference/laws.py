@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -25,13 +26,9 @@ from tests.reference.sample import Case, Namespaces, Sample
 def law(case: Case, n: Namespaces) -> list[str]:
     """The differences that the law of the case's transformation finds; empty when it holds.
 
-    `jit(f) == f`; `vmap(f)` is a loop; `vjp` is the transpose of `jvp`.
+    `jit(f) == f`; `vmap(f)` is a loop; `jvp` is a difference quotient; `vjp` is the transpose of `jvp`.
     """
-    return {"jit": jit_is_the_function, "vmap": vmap_is_a_loop, "grad": vjp_is_the_transpose}[
-        case.transform](case.sample, n)
-
-
-LAWS = ("jit", "vmap", "grad")
+    return LAWS[case.transform](case.sample, n)
 
 
 def jit_is_the_function(sample: Sample, n: Namespaces) -> list[str]:
@@ -74,6 +71,45 @@ def vjp_is_the_transpose(sample: Sample, n: Namespaces) -> list[str]:
     if not np.isfinite(ahead) or abs(ahead - behind) <= tol:
         return []
     return [f"⟨ct, jvp(t)⟩ = {ahead}, ⟨vjp(ct), t⟩ = {behind}"]
+
+
+def jvp_is_a_difference(sample: Sample, n: Namespaces) -> list[str]:
+    """J t = (f(x + ε t) − f(x − ε t)) / 2ε, with 64-bit arguments; functions that narrow them are let pass."""
+    if not sample.smooth:
+        return []
+    with n.jax.enable_x64(True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fun = lambda *args: sample.fun(n, *args)
+        args = placed(n, tree_map(_wide, tuple(sample.args)))
+        moved = [bool(found := flat(arg)) and all(map(inexact, found)) for arg in args]
+
+        def at(step):
+            return [np.asarray(x) for x in flat(fun(*(
+                tree_map(lambda x: x + step * tangent(x), arg) if moves else arg
+                for arg, moves in zip(args, moved, strict=True)))) if inexact(x)]
+
+        ahead, behind = at(EPSILON), at(-EPSILON)
+        if not any(moved) or any(x.dtype not in (np.float64, np.complex128) for x in ahead):
+            return []
+        pushed, _ = TRANSFORMS["jvp"](n, fun, args)
+        out, slope = pushed(*args)
+        slopes = [np.asarray(t) for x, t in zip(flat(out), flat(slope), strict=True) if inexact(x)]
+    found = []
+    for number, (a, b, t) in enumerate(zip(ahead, behind, slopes, strict=True)):
+        found += value_differences(f"result {number}", t, (a - b) / (2 * EPSILON), (1e-5, 1e-6),
+                                   ("jvp", "a difference quotient"))
+    return found
+
+
+EPSILON = 1e-6
+LAWS = {"jit": jit_is_the_function, "vmap": vmap_is_a_loop, "jvp": jvp_is_a_difference,
+        "grad": vjp_is_the_transpose}
+
+
+def _wide(x):
+    """An argument in 64 bits, where it has 32."""
+    dtype = {"float32": np.float64, "complex64": np.complex128}.get(str(getattr(x, "dtype", "")))
+    return x if dtype is None else x.astype(dtype)
 
 
 def _dot(xs, ys) -> float:

@@ -44,6 +44,7 @@ class Sample:
         error: name of the error class both sides must raise, for bad input.
         x64: run with 64-bit types enabled.
         lawful: whether `laws.py` applies (some functions promise a derivative that is not theirs).
+        smooth: whether difference quotients with 64-bit arguments apply to it.
     """
     name: str
     fun: Callable = field(repr=False)
@@ -53,6 +54,7 @@ class Sample:
     error: str | None = None
     x64: bool = False
     lawful: bool = True
+    smooth: bool = True
 
 
 @dataclass(frozen=True)
