@@ -7,7 +7,14 @@ import pytest
 
 from xlab import config as module
 from xlab import events
-from xlab.config import FLAGS, config, debug_nans, default_matmul_precision, enable_x64, flag_context
+from xlab.config import (
+    FLAGS,
+    config,
+    debug_nans,
+    default_matmul_precision,
+    enable_x64,
+    flag_context,
+)
 
 
 def test_context_managers_nest_and_restore():
@@ -25,7 +32,8 @@ def test_context_managers_nest_and_restore():
     def recursive(n):
         return config.enable_x64 and (n == 0 or recursive(n - 1))
 
-    assert recursive(3) and config.enable_x64 is False
+    assert recursive(3)
+    assert config.enable_x64 is False
     with default_matmul_precision("float32"):
         assert config.default_matmul_precision == "float32"
 
@@ -54,7 +62,8 @@ def test_global_updates_reach_threads_that_have_values_of_their_own():
         thread.start()
         thread.join()
         try:
-            assert config.debug_infs and config.trace_context() != before
+            assert config.debug_infs
+            assert config.trace_context() != before
         finally:
             config.update("debug_infs", False)
         assert config.trace_context() == before
@@ -73,7 +82,8 @@ def test_only_flags_that_matter_change_the_context():
 
 def test_extra_context_values():
     previous = config.set_context_value("some_mesh", ("x", 4))
-    assert previous is None and config.context_value("some_mesh") == ("x", 4)
+    assert previous is None
+    assert config.context_value("some_mesh") == ("x", 4)
     inside = config.trace_context()
     assert config.set_context_value("some_mesh", None) == ("x", 4)
     assert config.trace_context() != inside
@@ -82,7 +92,9 @@ def test_extra_context_values():
 def test_prefixes_and_mistakes():
     config.update("jax_debug_nans", True)
     try:
-        assert config.xlab_debug_nans and config.jax_debug_nans and config.read("jax_debug_nans")
+        assert config.xlab_debug_nans
+        assert config.jax_debug_nans
+        assert config.read("jax_debug_nans")
     finally:
         config.update("xlab_debug_nans", False)
     with pytest.raises(AttributeError, match="Did you mean enable_x64"):
@@ -126,7 +138,8 @@ def test_importing_starts_no_client():
     code = ("import xlab.backend, xlab.backend.client as c, xlab.sharding, xlab.tree;"
             "print(c.started()); c.devices(); print(c.started())")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.split() == ["False", "True"] and done.stderr == ""
+    assert done.stdout.split() == ["False", "True"]
+    assert done.stderr == ""
 
 
 def test_spans_nest_and_carry_errors(monkeypatch):
@@ -135,18 +148,24 @@ def test_spans_nest_and_carry_errors(monkeypatch):
     seen = []
     with events.span("trace") as attrs:
         attrs["unseen"] = 1                        # nobody listens: kept nowhere
-    events.add(seen.append)
-    try:
-        with pytest.raises(KeyError), events.span("lower", name="f") as attrs:
+
+    def work():
+        with events.span("lower", name="f") as attrs:
             attrs["lines"] = 3
             events.emit("cache_miss", reason="new")
             raise KeyError("x")
+
+    events.add(seen.append)
+    try:
+        with pytest.raises(KeyError):
+            work()
     finally:
         events.remove(seen.append)
     miss, lower = seen
     assert (miss.kind, miss.depth, miss.attrs) == ("cache_miss", 1, {"reason": "new"})
     assert (lower.kind, lower.depth, lower.attrs) == ("lower", 0, {"name": "f", "lines": 3})
-    assert lower.duration_ns == 20 and isinstance(lower.error, KeyError)
+    assert lower.duration_ns == 20
+    assert isinstance(lower.error, KeyError)
     events.add(seen.append)
     with pytest.raises(ValueError, match="Unknown event kind"):
         events.span("cooking")

@@ -85,7 +85,9 @@ class Flag:
                 pass
         else:
             return text
-        raise ValueError(f"Environment variable {self.env} accepts {self.accepted()}; got {text!r}.")
+        raise ValueError(
+            f"Environment variable {self.env} accepts {self.accepted()}; got {text!r}."
+        )
 
 
 _PRECISIONS = (
@@ -327,7 +329,9 @@ def cpu_device_count() -> int:
     """How many CPU devices a new client gets: the option, else XLA_FLAGS, else 8 in notebooks and 1 in scripts."""
     if config.num_cpu_devices is not None:
         return config.num_cpu_devices
-    match = re.search(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    match = re.search(
+        r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", "")
+    )
     if match:
         return int(match.group(1))
     return 8 if in_notebook() else 1

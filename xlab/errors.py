@@ -1,7 +1,8 @@
 """Error classes: what went wrong, why, and what to try. Each docstring explains the mistake.
 
 Ground floor, standard library only. Every class derives from the builtin a user would catch and
-from `XlabError`, so `except xlab.errors.XlabError` catches everything the runtime diagnoses itself.
+from `XlabError`, so `except xlab.errors.XlabError` catches everything the runtime diagnoses itself. `JaxRuntimeError`, what
+native code raises, is added here by `backend`, which may name it.
 """
 
 from __future__ import annotations
@@ -176,5 +177,3 @@ class UnsupportedVersionError(XlabError, ImportError):
 
     Fix: install the version named in the message into the environment of the running kernel.
     """
-
-

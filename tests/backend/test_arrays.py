@@ -69,7 +69,8 @@ def test_assembling_and_moving():
     assert from_native(moved._sharding) is host
     np.testing.assert_array_equal(toys.gather(moved), x)
     loose = arrays.copy_to_devices(array, array.aval, toys.along("x"), host.devices_in_order, committed=False)
-    assert not loose._committed and array._committed
+    assert not loose._committed
+    assert array._committed
     np.testing.assert_array_equal(toys.gather(loose), x)
     there = arrays.copy_to_devices(toys.put(x, toys.single()), array.aval, toys.single(3), client.devices()[3:4])
     assert from_native(there._sharding) is toys.single(3)

@@ -13,7 +13,8 @@ def dot():
 
 def test_what_an_executable_says_of_itself():
     exe = dot()
-    assert "all-reduce" in compiling.hlo_text(exe) and "eqn3" in compiling.hlo_text(exe)
+    assert "all-reduce" in compiling.hlo_text(exe)
+    assert "eqn3" in compiling.hlo_text(exe)
     assert str(compiling.output_shardings(exe)[0]) == "{replicated}"
     assert str(compiling.parameter_shardings(exe)[0]) == "{devices=[1,8]<=[8]}"
     assert compiling.memory_stats(exe).argument_bytes == 2 * 16 * 2 * 4
@@ -56,9 +57,10 @@ def test_stages_of_partitioning():
     stages = ir.partition_stages(toys.SHARDED_DOT)
     assert list(stages) == ["input", "propagated", "resharded", "collectives", "local"]
     assert "sdy.all_reduce" in stages["resharded"]
-    assert "stablehlo.all_reduce" in stages["local"] and "tensor<16x2xf32>" in stages["local"]
+    assert "stablehlo.all_reduce" in stages["local"]
+    assert "tensor<16x2xf32>" in stages["local"]
     assert "eqn3" in ir.propagate_shardings(toys.SHARDED_DOT, locations=True)
-    with pytest.raises(Exception, match="custom op|expected|unregistered"):
+    with pytest.raises(Exception, match=r"custom op|expected|unregistered"):
         ir.parse("func.func @main() { nonsense }")
 
 
@@ -72,7 +74,8 @@ def test_profile_names_every_instruction_on_every_device():
         arrays.execute(exe, [a, b], [handler])[0].block_until_ready()
     names = {i.name for c in compiling.hlo_modules(exe)[0].computations() for i in c.instructions()}
     table = taken.by_instruction()
-    assert table and set(table) <= names
+    assert table
+    assert set(table) <= names
     collective = next(v for k, v in table.items() if k.startswith("all-reduce"))
     assert sorted(collective) == list(range(8))
     for events in collective.values():

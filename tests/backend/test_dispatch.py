@@ -24,7 +24,8 @@ def test_second_call_runs_no_python(devices):
     finally:
         sys.setprofile(None)
     assert calls == []
-    assert len(misses) == 1 and dispatch.signature_count(fn) == 1
+    assert len(misses) == 1
+    assert dispatch.signature_count(fn) == 1
     np.testing.assert_array_equal(toys.gather(y), X * 8)
 
 

@@ -69,24 +69,34 @@ def test_values_put_and_read_back():
 
 def test_equality_hash_and_identity():
     mesh = Mesh(DEVICES.reshape(4, 2), ("x", "y"))
-    assert mesh is MESHES[0] and mesh != MESHES[2]
+    assert mesh is MESHES[0]
+    assert mesh != MESHES[2]
     a = NamedSharding(mesh, P("x"))
-    assert a is NamedSharding(mesh, P("x"), "device") and hash(a) == hash(NamedSharding(mesh, P(("x",))))
-    assert a != NamedSharding(mesh, P("x", None)) and a.is_equivalent_to(NamedSharding(mesh, P("x", None)), 2)
+    assert a is NamedSharding(mesh, P("x"), "device")
+    assert hash(a) == hash(NamedSharding(mesh, P(("x",))))
+    assert a != NamedSharding(mesh, P("x", None))
+    assert a.is_equivalent_to(NamedSharding(mesh, P("x", None)), 2)
     assert a != NamedSharding(mesh, P("x"), "pinned_host")
     assert SingleDeviceSharding(DEVICES[0]) is SingleDeviceSharding(DEVICES[0])
     one = NamedSharding(Mesh(DEVICES[:1], ("x",)), P("x"))
-    assert one.is_equivalent_to(SingleDeviceSharding(DEVICES[0]), 1) and one.is_fully_replicated
+    assert one.is_equivalent_to(SingleDeviceSharding(DEVICES[0]), 1)
+    assert one.is_fully_replicated
     for value in (mesh, a, P("x", unreduced={"y"}), SingleDeviceSharding(DEVICES[1]), AbstractMesh((2,), ("x",))):
         assert pickle.loads(pickle.dumps(value)) == value
-    assert a.native == NamedSharding(mesh, P("x")).native and a.native != NamedSharding(mesh, P("y")).native
+    assert a.native == NamedSharding(mesh, P("x")).native
+    assert a.native != NamedSharding(mesh, P("y")).native
 
 
 def test_specs():
-    assert repr(P("x", None, ("y", "z"))) == "P('x', None, ('y', 'z'))" and not isinstance(P(), tuple)
-    assert P(("x",), (), ["y", "z"]) == P("x", None, ("y", "z")) and P("x") != P("x", None) and P("x") != ("x",)
+    assert repr(P("x", None, ("y", "z"))) == "P('x', None, ('y', 'z'))"
+    assert not isinstance(P(), tuple)
+    assert P(("x",), (), ["y", "z"]) == P("x", None, ("y", "z"))
+    assert P("x") != P("x", None)
+    assert P("x") != ("x",)
     assert P("x") + P("y") == P("x", "y") == P("x") + ("y",)
-    assert list(P("x", "y")) == ["x", "y"] and P("x", "y")[1:] == ("y",) and len(P("x")) == 1
+    assert list(P("x", "y")) == ["x", "y"]
+    assert P("x", "y")[1:] == ("y",)
+    assert len(P("x")) == 1
     assert repr(P("x", unreduced={"y"}, reduced={"z"})) == "P('x', unreduced={'y'}, reduced={'z'})"
     with pytest.raises(ValueError, match="cannot contain None"):
         P(unreduced={None})
@@ -109,7 +119,8 @@ def test_shardy_text_and_tilings():
         assert str(NamedSharding(mesh, spec).to_hlo_sharding(2)) == text
     manual = mesh.update_axis_types({"x": AxisType.Manual})
     assert "manual" in str(NamedSharding(manual, P(None, "y")).to_hlo_sharding(2))
-    assert manual.manual_axes == ("x",) and manual.explicit_axes == ("y",)
+    assert manual.manual_axes == ("x",)
+    assert manual.explicit_axes == ("y",)
 
 
 @pytest.mark.parametrize(("make", "error", "words"), [
@@ -148,11 +159,15 @@ def test_uneven_parts_say_what_to_try():
 def test_current_mesh():
     outside = config.trace_context()
     with set_mesh(MESHES[0]):
-        assert get_mesh() is MESHES[0] and get_abstract_mesh() is MESHES[0].abstract_mesh
+        assert get_mesh() is MESHES[0]
+        assert get_abstract_mesh() is MESHES[0].abstract_mesh
         assert config.trace_context() != outside
         with use_abstract_mesh(AbstractMesh((2,), ("q",))):
-            assert get_abstract_mesh().axis_names == ("q",) and get_mesh() is MESHES[0]
-    assert get_mesh().empty and get_abstract_mesh().empty and config.trace_context() == outside
+            assert get_abstract_mesh().axis_names == ("q",)
+            assert get_mesh() is MESHES[0]
+    assert get_mesh().empty
+    assert get_abstract_mesh().empty
+    assert config.trace_context() == outside
     with MESHES[0], MESHES[1]:
         assert get_mesh() is MESHES[1]
     assert get_mesh().empty
@@ -167,6 +182,9 @@ def test_mesh_words():
     assert str(mesh) == "Mesh('x': 4, 'y': 2, axis_types=(Auto, Auto))"
     assert repr(mesh) == "Mesh(axis_sizes=(4, 2), axis_names=('x', 'y'), axis_types=(Auto, Auto))"
     assert make_mesh((4, 2), ("x", "y")).axis_types == (AxisType.Explicit,) * 2
-    assert dict(mesh.shape) == {"x": 4, "y": 2} and mesh.device_ids.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
-    assert mesh.local_mesh is mesh and not mesh.is_multi_process and len(mesh.local_devices) == 8
+    assert dict(mesh.shape) == {"x": 4, "y": 2}
+    assert mesh.device_ids.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert mesh.local_mesh is mesh
+    assert not mesh.is_multi_process
+    assert len(mesh.local_devices) == 8
     assert repr(NamedSharding(mesh, P("x"))) == f"NamedSharding(mesh={mesh!s}, spec=P('x',), memory_kind=device)"

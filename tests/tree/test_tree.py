@@ -56,7 +56,8 @@ def test_registration():
         name: str = tree.static(default="dense")
 
     leaves, treedef = tree.flatten(Layer(1, 2, "a"))
-    assert leaves == [1, 2] and treedef != tree.structure(Layer(1, 2, "b"))
+    assert leaves == [1, 2]
+    assert treedef != tree.structure(Layer(1, 2, "b"))
     assert tree.map(lambda x: x * 10, Layer(1, 2)) == Layer(10, 20)
     assert [tree.keystr(p) for p, _ in tree.leaves_with_path(Layer(1, 2))] == [".w", ".b"]
     with pytest.raises(ValueError, match="already registered"):
@@ -89,10 +90,12 @@ def test_partial():
         return x + y + z
 
     p = tree.Partial(f, 1, z=2)
-    assert p(10) == 13 and tree.leaves(p) == [1, 2]
+    assert p(10) == 13
+    assert tree.leaves(p) == [1, 2]
     assert tree.map(lambda v: v * 2, p)(10) == 16
     nested = tree.Partial(p, 5)
-    assert nested() == 8 and tree.leaves(nested) == [5]
+    assert nested() == 8
+    assert tree.leaves(nested) == [5]
     assert tree.structure(tree.Partial(p, 1)) == tree.structure(tree.Partial(p, 2))
 
 
@@ -115,11 +118,15 @@ def test_reductions_and_shape_changes():
     assert tree.reduce_associative(lambda a, b: f"({a}{b})", [1, 2, 3, 4, 5]) == "(((12)(34))5)"
     with pytest.raises(TypeError, match="identity"):
         tree.reduce_associative(max, [])
-    assert tree.all({"a": 1}) and not tree.all([1, 0])
+    assert tree.all({"a": 1})
+    assert not tree.all([1, 0])
     turned = tree.transpose(tree.structure([0, 0]), None, [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
     assert turned == {"a": [1, 3], "b": [2, 4]}
     with pytest.raises(TypeError, match="Mismatch in transpose"):
         tree.transpose(tree.structure([0]), tree.structure((0, 0)), [(1, 2, 3)])
-    assert tree.all_leaves([1, 2]) and not tree.all_leaves([1, (2,)])
-    assert tree.is_tree_node(dict) and not tree.is_tree_node(int)
-    assert tree.treedef_is_leaf(tree.structure(1)) and not tree.treedef_is_leaf(tree.structure((1,)))
+    assert tree.all_leaves([1, 2])
+    assert not tree.all_leaves([1, (2,)])
+    assert tree.is_tree_node(dict)
+    assert not tree.is_tree_node(int)
+    assert tree.treedef_is_leaf(tree.structure(1))
+    assert not tree.treedef_is_leaf(tree.structure((1,)))

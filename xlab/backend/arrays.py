@@ -53,7 +53,9 @@ def put(shards: Sequence[Any], aval: Any, sharding: Any, devices: Sequence[Any],
     dtype = aval.dtype
     for shard in shards:
         if getattr(shard, "dtype", dtype) != dtype:
-            raise TypeError(f"A shard of dtype {shard.dtype} cannot become part of an array of dtype {dtype}.")
+            raise TypeError(
+                f"A shard of dtype {shard.dtype} cannot become part of an array of dtype {dtype}."
+            )
     if len(shards) == 1:
         if copy and type(shards[0]) is ArrayImpl:
             return copy_to_devices(shards[0], aval, sharding, devices, committed, copy=True)
@@ -135,7 +137,9 @@ def forget_shards(arr: ArrayImpl) -> None:
     arr.__dict__.pop(_SHARDS, None)
 
 
-def from_shards(aval: Any, sharding: Any, arrays: Sequence[ArrayImpl], committed: bool = True) -> ArrayImpl:
+def from_shards(
+    aval: Any, sharding: Any, arrays: Sequence[ArrayImpl], committed: bool = True
+) -> ArrayImpl:
     """One array from one-device arrays in the sharding's device order; nothing is copied."""
     return ArrayImpl(aval, sharding.native, list(arrays), committed, _skip_checks=True)
 
@@ -148,7 +152,9 @@ def copy_to_devices(arr: ArrayImpl, aval: Any, sharding: Any, devices: Sequence[
     targets = native._internal_device_list
     if targets is None or len(targets) != len(devices):
         targets = _jax.DeviceList(tuple(devices))
-    moved = _jax.batched_copy_array_to_devices_with_sharding([arr], [targets], [native], [semantics])[0]
+    moved = _jax.batched_copy_array_to_devices_with_sharding(
+        [arr], [targets], [native], [semantics]
+    )[0]
     return rewrap(moved, aval, sharding, committed)
 
 
@@ -169,7 +175,9 @@ def execute(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any]) -
     return exe.execute_sharded(flat_args).consume_with_handlers(handlers)
 
 
-def execute_with_tokens(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any]) -> tuple[list[Any], Any]:
+def execute_with_tokens(
+    exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any]
+) -> tuple[list[Any], Any]:
     """As `execute`; also gives the token that says when the run has ended on each device."""
     results = exe.execute_sharded(flat_args, with_tokens=True)
     out = results.consume_with_handlers(handlers)

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xlab.backend.native import _jax
 from xlab.config import config, cpu_device_count
 
-Device = _jax.Device
-DeviceList = _jax.DeviceList
+if TYPE_CHECKING:
+    Device = Any
+    DeviceList = Any
+else:
+    Device = _jax.Device
+    DeviceList = _jax.DeviceList
 PLATFORM = "cpu"
 
 _lock = threading.Lock()
@@ -84,7 +88,9 @@ def local_devices(process_index: int | None = None, platform: str | None = None)
     _check_platform(platform)
     mine = client().process_index() if process_index is None else process_index
     if not 0 <= mine < process_count():
-        raise ValueError(f"There is no process {mine}; the processes are 0 to {process_count() - 1}.")
+        raise ValueError(
+            f"There is no process {mine}; the processes are 0 to {process_count() - 1}."
+        )
     return [d for d in _devices if d.process_index == mine]
 
 
@@ -129,7 +135,11 @@ def default_device() -> Device:
     if chosen is None:
         if _client is None:
             client()
-        return _devices[0] if _devices[0].process_index == _client.process_index() else local_devices()[0]
+        return (
+            _devices[0]
+            if _devices[0].process_index == _client.process_index()
+            else local_devices()[0]
+        )
     if isinstance(chosen, Device):
         return chosen
     if isinstance(chosen, str):

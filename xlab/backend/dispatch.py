@@ -62,7 +62,15 @@ def native_jit(name: str, fun: Callable, cache_miss: Callable[..., tuple[Any, Fa
         return out, fast, False
 
     return _jax.pjit(
-        name, fun, miss, list(static_argnums), list(static_argnames), key, registry, shard_arg, _cache
+        name,
+        fun,
+        miss,
+        list(static_argnums),
+        list(static_argnames),
+        key,
+        registry,
+        shard_arg,
+        _cache,
     )
 
 

@@ -56,7 +56,9 @@ def verify(program: str | bytes | Any) -> None:
 
 def print_module(module: Any, *, locations: bool = False, large_constants: int | None = 16) -> str:
     """The module as text; constants of more elements than `large_constants` are elided."""
-    return module.operation.get_asm(enable_debug_info=locations, large_elements_limit=large_constants)
+    return module.operation.get_asm(
+        enable_debug_info=locations, large_elements_limit=large_constants
+    )
 
 
 def to_bytecode(program: str | Any) -> bytes:

@@ -154,6 +154,8 @@ def _read(data: Any) -> tuple[tuple[InstructionEvent, ...], tuple[HostEvent, ...
                              int(stats.get("run_id", 0)), start - origin, end - origin, waited)
         )  # fmt: skip
     found.sort(key=lambda e: (e.start_ns, e.device, e.hlo_op))
-    moved = [HostEvent(h.name, h.thread, h.start_ns - origin, h.end_ns - origin, h.stats) for h in host]
+    moved = [
+        HostEvent(h.name, h.thread, h.start_ns - origin, h.end_ns - origin, h.stats) for h in host
+    ]
     moved.sort(key=lambda e: (e.start_ns, -e.end_ns))
     return tuple(found), tuple(moved)

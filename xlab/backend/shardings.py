@@ -148,9 +148,15 @@ def _has_owner(native: Any) -> bool:
 
 def _install() -> None:
     kind = property(_memory_kind)
-    shared.install(NativeNamed, {"_to_xla_hlo_sharding": _named_hlo, "memory_kind": kind}, _named_is_ours)
-    shared.install(NativeSingle, {"_to_xla_hlo_sharding": _single_hlo, "memory_kind": kind}, _has_owner)
-    shared.install(NativeGSPMD, {"_to_xla_hlo_sharding": _gspmd_hlo, "memory_kind": kind}, _has_owner)
+    shared.install(
+        NativeNamed, {"_to_xla_hlo_sharding": _named_hlo, "memory_kind": kind}, _named_is_ours
+    )
+    shared.install(
+        NativeSingle, {"_to_xla_hlo_sharding": _single_hlo, "memory_kind": kind}, _has_owner
+    )
+    shared.install(
+        NativeGSPMD, {"_to_xla_hlo_sharding": _gspmd_hlo, "memory_kind": kind}, _has_owner
+    )
     if not neighbour_present():
         _prepare_named_constructor()
 

@@ -95,7 +95,10 @@ class KeyDType(ExtendedDType):
         self.itemsize = 4 * int(np.prod(self.key_shape, dtype=int))
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is KeyDType and (self.tag, self.key_shape) == (other.tag, other.key_shape)
+        return type(other) is KeyDType and (self.tag, self.key_shape) == (
+            other.tag,
+            other.key_shape,
+        )
 
     def __hash__(self) -> int:
         return hash((KeyDType, self.tag, self.key_shape))
@@ -178,7 +181,12 @@ def check_user_dtype(dtype: Any, function: str = "dtype") -> Any:
     """As `canonicalize_dtype`, for a dtype the user wrote: warns when it is narrowed, refuses what no array has."""
     wanted = to_dtype(dtype)
     got = canonicalize_dtype(wanted)
-    if isinstance(wanted, np.dtype) and wanted != float0 and short_name(wanted) == wanted.name and wanted != bool_:
+    if (
+        isinstance(wanted, np.dtype)
+        and wanted != float0
+        and short_name(wanted) == wanted.name
+        and wanted != bool_
+    ):
         raise TypeError(
             f"{function} was given dtype {wanted}, which no array can have. Arrays hold booleans, integers, "
             "floating point and complex numbers, or random keys."
@@ -204,10 +212,17 @@ def scalar_type_of(x: Any) -> type:
     if kind in _PYTHON:
         return kind
     dtype = to_dtype(x)
-    for category, scalar in ((np.bool_, bool), (np.integer, int), (np.floating, float), (np.complexfloating, complex)):
+    for category, scalar in (
+        (np.bool_, bool),
+        (np.integer, int),
+        (np.floating, float),
+        (np.complexfloating, complex),
+    ):
         if issubdtype(dtype, category):
             return scalar
-    raise TypeError(f"{x!r} is not like a Python number; expected a boolean, integer, float or complex value.")
+    raise TypeError(
+        f"{x!r} is not like a Python number; expected a boolean, integer, float or complex value."
+    )
 
 
 _subdtype: dict[tuple[Any, Any], bool] = {}
@@ -247,7 +262,11 @@ def _scalar_class(x: Any) -> Any:
         return x
     if isinstance(x, type) and issubclass(x, np.generic):
         return x
-    return to_dtype(x).type if not isinstance(x, type) or x in _PYTHON or hasattr(x, "dtype") else np.dtype(x).type
+    return (
+        to_dtype(x).type
+        if not isinstance(x, type) or x in _PYTHON or hasattr(x, "dtype")
+        else np.dtype(x).type
+    )
 
 
 def finfo(dtype: Any) -> Any:
@@ -260,7 +279,9 @@ def iinfo(dtype: Any) -> Any:
     return ml_dtypes.iinfo(to_dtype(dtype))
 
 
-_BITS = {np.dtype(t): b for t, b in ((int2, 2), (uint2, 2), (int4, 4), (uint4, 4), (float4_e2m1fn, 4))}
+_BITS = {
+    np.dtype(t): b for t, b in ((int2, 2), (uint2, 2), (int4, 4), (uint4, 4), (float4_e2m1fn, 4))
+}
 
 
 def itemsize(dtype: Any) -> int:
@@ -377,4 +398,6 @@ def promote_types(a: Any, b: Any) -> Any:
     for x in (a, b):
         weak = isinstance(x, type) and x in (int, float, complex)
         kinds.append((to_dtype(x), weak))
-    return canonicalize_dtype(promotion.join(tuple(kinds), config.numpy_dtype_promotion == "strict")[0])
+    return canonicalize_dtype(
+        promotion.join(tuple(kinds), config.numpy_dtype_promotion == "strict")[0]
+    )

@@ -126,7 +126,9 @@ def _bound(nodes: set, strict: bool) -> Any:
 
 
 def _names(nodes: Any) -> str:
-    named = sorted(f"Python {n.__name__}" if isinstance(n, type) else str(getattr(n, "name", n)) for n in nodes)
+    named = sorted(
+        f"Python {n.__name__}" if isinstance(n, type) else str(getattr(n, "name", n)) for n in nodes
+    )
     return ", ".join(named)
 
 

@@ -66,12 +66,16 @@ class use_abstract_mesh:
 
     def __init__(self, mesh: AbstractMesh):
         if not isinstance(mesh, AbstractMesh):
-            raise ValueError(f"use_abstract_mesh expects an AbstractMesh; got {mesh!r} of type {type(mesh).__name__}.")
+            raise ValueError(
+                f"use_abstract_mesh expects an AbstractMesh; got {mesh!r} of type {type(mesh).__name__}."
+            )
         self._mesh = mesh
         self._previous: list[Any] = []
 
     def __enter__(self) -> AbstractMesh:
-        self._previous.append(config.set_context_value(_ABSTRACT, None if self._mesh.empty else self._mesh))
+        self._previous.append(
+            config.set_context_value(_ABSTRACT, None if self._mesh.empty else self._mesh)
+        )
         return self._mesh
 
     def __exit__(self, *exc_info: object) -> None:

@@ -16,11 +16,12 @@ def from_spec(mesh: Any, spec: PartitionSpec, ndim: int) -> Any:
     """The tiling of a value of rank `ndim`: positions count through the mesh, last axis fastest."""
     names, sizes = mesh.axis_names, dict(mesh.shape_tuple)
     manual = [a for a in names if a in mesh.manual_axes]
-    dims, order = [], []
+    dims: list[int] = []
+    order: list[Any] = []
     for d in range(ndim):
-        axes = spec.axes_of(d)
-        order.extend(axes)
-        dims.append(math.prod([sizes[a] for a in axes]))
+        cut = spec.axes_of(d)
+        order.extend(cut)
+        dims.append(math.prod([sizes[a] for a in cut]))
     order = [a for a in order if a not in manual]
     unreduced = [a for a in names if a in spec.unreduced]
     replicated = [a for a in names if a not in order and a not in manual and a not in unreduced]
@@ -35,7 +36,9 @@ def from_spec(mesh: Any, spec: PartitionSpec, ndim: int) -> Any:
         return _native.REPLICATED
     places = {a: i for i, a in enumerate(names)}
     turn = tuple(places[a] for a in (*order, *replicated, *manual, *unreduced))
-    return _native.hlo_from_iota(tuple(dims), tuple(sizes[a] for a in names), turn, tuple(subgroups))
+    return _native.hlo_from_iota(
+        tuple(dims), tuple(sizes[a] for a in names), turn, tuple(subgroups)
+    )
 
 
 def sdy_text(mesh: Any, spec: PartitionSpec, ndim: int, mesh_symbol: str) -> str:
@@ -79,7 +82,9 @@ def shard_shape(hlo_sharding: Any, shape: tuple[int, ...], what: str) -> tuple[i
     return tuple(size // parts for size, parts in zip(shape, tiles, strict=True))
 
 
-def indices(hlo_sharding: Any, shape: tuple[int, ...], count: int, what: str) -> list[tuple[slice, ...]]:
+def indices(
+    hlo_sharding: Any, shape: tuple[int, ...], count: int, what: str
+) -> list[tuple[slice, ...]]:
     """The slice at each position under a tiling."""
     everything = slice(None)
     if hlo_sharding.is_replicated() or hlo_sharding.is_manual():
@@ -89,7 +94,8 @@ def indices(hlo_sharding: Any, shape: tuple[int, ...], count: int, what: str) ->
     out: list[Any] = [None] * count
     for at in np.ndindex(*tiles):
         index = tuple(
-            everything if tiles[d] == 1 else slice(at[d] * part[d], (at[d] + 1) * part[d]) for d in range(len(shape))
+            everything if tiles[d] == 1 else slice(at[d] * part[d], (at[d] + 1) * part[d])
+            for d in range(len(shape))
         )
         for position in positions[at]:
             out[int(position)] = index
@@ -108,7 +114,7 @@ def to_spec(hlo_sharding: Any, mesh: Any, ndim: int) -> PartitionSpec | None:
     positions, tiles = _tiles(hlo_sharding, ndim)
     if positions.size != mesh.size:
         return None
-    entries = []
+    entries: list[Any] = []
     for d, parts in enumerate(tiles):
         if parts == 1:
             entries.append(None)

@@ -42,7 +42,9 @@ def shard_shape(spec: Any, mesh: Any, shape: tuple[int, ...], what: str) -> tupl
     return tuple(out)
 
 
-def _indivisible(what: str, shape: tuple[int, ...], d: int, axes: tuple, parts: int, sizes: Any) -> IndivisibleError:
+def _indivisible(
+    what: str, shape: tuple[int, ...], d: int, axes: tuple, parts: int, sizes: Any
+) -> IndivisibleError:
     named = ", ".join(f"{a!r} of size {sizes[a]}" for a in axes)
     fitting = [a for a, s in sizes.items() if s > 1 and shape[d] % s == 0]
     padded = -(-shape[d] // parts) * parts

@@ -106,7 +106,9 @@ def _axis_types(what: str, names: tuple, types: Any) -> tuple[AxisType, ...]:
     types = tuple(types)
     for t in types:
         if not isinstance(t, AxisType):
-            raise TypeError(f"{what}: axis_types must be AxisType.Auto, .Explicit or .Manual; got {t!r}.")
+            raise TypeError(
+                f"{what}: axis_types must be AxisType.Auto, .Explicit or .Manual; got {t!r}."
+            )
     if len(types) != len(names):
         raise ValueError(
             f"Number of axis names should match the number of axis_types. Got axis_names={names} and "
@@ -144,6 +146,13 @@ class Mesh(_Axes):
 
     __slots__ = ("__weakref__", "_entered", "_flat", "_hash", "_token", "abstract_mesh", "axis_names", "axis_sizes",
                  "axis_types", "devices", "size")  # fmt: skip
+    devices: np.ndarray
+    size: int
+    abstract_mesh: AbstractMesh
+    _flat: tuple[Any, ...]
+    _hash: int
+    _token: Any
+    _entered: list[Any]
 
     def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
         grid = devices if isinstance(devices, np.ndarray) else np.array(devices, dtype=object)
@@ -161,7 +170,9 @@ class Mesh(_Axes):
             return found
         for device in flat:
             if not isinstance(device, _client.Device):
-                raise TypeError(f"A Mesh is made of devices, such as xlab.devices(); got {device!r}.")
+                raise TypeError(
+                    f"A Mesh is made of devices, such as xlab.devices(); got {device!r}."
+                )
         if len(set(flat)) != len(flat):
             raise ValueError(f"A Mesh cannot use a device twice; got {[d.id for d in flat]}.")
         self = object.__new__(cls)
@@ -270,7 +281,9 @@ def _rebuild(ids: list, names: tuple, types: tuple) -> Mesh:
     wanted = np.array(ids, dtype=np.int64)
     missing = [i for i in wanted.flat if int(i) not in by_id]
     if missing:
-        raise ValueError(f"This mesh was saved where devices {missing} existed; here there are {len(by_id)} devices.")
+        raise ValueError(
+            f"This mesh was saved where devices {missing} existed; here there are {len(by_id)} devices."
+        )
     grid = np.empty(wanted.shape, dtype=object)
     for index, i in np.ndenumerate(wanted):
         grid[index] = by_id[int(i)]
@@ -285,14 +298,27 @@ class AbstractMesh(_Axes):
         8
     """
 
-    __slots__ = ("__weakref__", "_hash", "abstract_device", "axis_names", "axis_sizes", "axis_types", "size")
+    __slots__ = (
+        "__weakref__",
+        "_hash",
+        "abstract_device",
+        "axis_names",
+        "axis_sizes",
+        "axis_types",
+        "size",
+    )
+    abstract_device: AbstractDevice | None
+    size: int
+    _hash: int
 
     def __new__(cls, axis_sizes: Any, axis_names: Any, axis_types: Any = None, *,
                 abstract_device: AbstractDevice | None = None) -> AbstractMesh:  # fmt: skip
         sizes = (axis_sizes,) if isinstance(axis_sizes, int) else tuple(int(s) for s in axis_sizes)
         names = _axis_names(axis_names)
         if len(sizes) != len(names):
-            raise ValueError(f"AbstractMesh needs a size for each axis name; got sizes {sizes} and names {names}.")
+            raise ValueError(
+                f"AbstractMesh needs a size for each axis name; got sizes {sizes} and names {names}."
+            )
         types = _axis_types("AbstractMesh", names, axis_types)
         key = (sizes, names, types, abstract_device)
         found = _abstract_meshes.get(key)
@@ -313,7 +339,9 @@ class AbstractMesh(_Axes):
     def empty(self) -> bool:
         return self.size == 0
 
-    def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None, **kwargs: Any) -> AbstractMesh:
+    def update(
+        self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None, **kwargs: Any
+    ) -> AbstractMesh:
         """This mesh with some fields replaced."""
         return AbstractMesh(
             self.axis_sizes if axis_sizes is None else axis_sizes,
@@ -324,11 +352,15 @@ class AbstractMesh(_Axes):
 
     def update_axis_types(self, name_to_type: dict[Any, AxisType]) -> AbstractMesh:
         """This mesh with the types of some axes replaced."""
-        types = tuple(name_to_type.get(n, t) for n, t in zip(self.axis_names, self.axis_types, strict=True))
+        types = tuple(
+            name_to_type.get(n, t) for n, t in zip(self.axis_names, self.axis_types, strict=True)
+        )
         return self.update(axis_types=types)
 
     def _no_devices(self, what: str) -> Any:
-        raise ValueError(f"AbstractMesh has no {what}: it stands for axes only. Make a Mesh with make_mesh(...).")
+        raise ValueError(
+            f"AbstractMesh has no {what}: it stands for axes only. Make a Mesh with make_mesh(...)."
+        )
 
     @property
     def devices(self) -> Any:
@@ -354,7 +386,12 @@ class AbstractMesh(_Axes):
         return self._hash
 
     def __reduce__(self) -> Any:
-        return _rebuild_abstract, (self.axis_sizes, self.axis_names, self.axis_types, self.abstract_device)
+        return _rebuild_abstract, (
+            self.axis_sizes,
+            self.axis_names,
+            self.axis_types,
+            self.abstract_device,
+        )
 
     def __repr__(self) -> str:
         device = f", {self.abstract_device!r}" if self.abstract_device else ""
@@ -364,7 +401,9 @@ class AbstractMesh(_Axes):
 _abstract_meshes: dict[tuple, AbstractMesh] = {}
 
 
-def _rebuild_abstract(sizes: tuple, names: tuple, types: tuple, device: AbstractDevice | None) -> AbstractMesh:
+def _rebuild_abstract(
+    sizes: tuple, names: tuple, types: tuple, device: AbstractDevice | None
+) -> AbstractMesh:
     return AbstractMesh(sizes, names, types, abstract_device=device)
 
 
@@ -402,7 +441,9 @@ def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[Any], axis_types:
             f"Number of devices {len(available)} must be >= the product of mesh_shape {shape}, which is {wanted}.{more}"
         )
     if devices is not None and wanted != len(available):
-        raise ValueError(f"The mesh shape {shape} uses {wanted} devices, but {len(available)} were given.")
+        raise ValueError(
+            f"The mesh shape {shape} uses {wanted} devices, but {len(available)} were given."
+        )
     grid = np.empty(wanted, dtype=object)
     grid[:] = available[:wanted]
     return Mesh(grid.reshape(shape), names, axis_types)

@@ -144,9 +144,28 @@ class NamedSharding(Sharding):
         (4, 2)
     """
 
-    __slots__ = ("__weakref__", "_hash", "_hlo", "_native", "_replicated", "_sdy", "memory_kind", "mesh", "spec")
+    __slots__ = (
+        "__weakref__",
+        "_hash",
+        "_hlo",
+        "_native",
+        "_replicated",
+        "_sdy",
+        "memory_kind",
+        "mesh",
+        "spec",
+    )
+    mesh: Any
+    spec: PartitionSpec
+    _hash: int
+    _hlo: dict[int, Any]
+    _sdy: dict[tuple[int, str], str]
+    _native: Any
+    _replicated: bool | None
 
-    def __new__(cls, mesh: Mesh | AbstractMesh, spec: PartitionSpec, memory_kind: str | None = None) -> NamedSharding:
+    def __new__(
+        cls, mesh: Mesh | AbstractMesh, spec: PartitionSpec, memory_kind: str | None = None
+    ) -> NamedSharding:
         try:
             return _named[mesh, spec, memory_kind]
         except (KeyError, TypeError):
@@ -168,7 +187,9 @@ class NamedSharding(Sharding):
     def native(self) -> Any:
         if self._native is None:
             if not isinstance(self.mesh, Mesh):
-                raise ValueError(f"{self!r} has no devices: its mesh is abstract, so no array can be laid out by it.")
+                raise ValueError(
+                    f"{self!r} has no devices: its mesh is abstract, so no array can be laid out by it."
+                )
             self._native = _native.native_named(self, self.mesh.token, self.memory_kind)
         return self._native
 
@@ -186,7 +207,9 @@ class NamedSharding(Sharding):
     def is_fully_replicated(self) -> bool:
         if self._replicated is None:
             sizes = self.mesh.shape
-            self._replicated = all(sizes[a] == 1 for a in self.spec.axes()) and not self.spec.unreduced
+            self._replicated = (
+                all(sizes[a] == 1 for a in self.spec.axes()) and not self.spec.unreduced
+            )
         return self._replicated
 
     @property
@@ -256,7 +279,9 @@ _named: dict[tuple, NamedSharding] = {}
 
 def _check(mesh: Any, spec: Any) -> None:
     if not isinstance(mesh, (Mesh, AbstractMesh)):
-        raise TypeError(f"NamedSharding expects a Mesh as its first argument; got {mesh!r} of type {type(mesh).__name__}.")
+        raise TypeError(
+            f"NamedSharding expects a Mesh as its first argument; got {mesh!r} of type {type(mesh).__name__}."
+        )
     if not isinstance(spec, PartitionSpec):
         raise TypeError(
             f"NamedSharding expects a PartitionSpec as its second argument; got {spec!r} of type {type(spec).__name__}."
@@ -297,13 +322,17 @@ class SingleDeviceSharding(Sharding):
     """
 
     __slots__ = ("__weakref__", "_native", "device", "memory_kind")
+    device: Any
+    _native: Any
 
     def __new__(cls, device: Any, memory_kind: str | None = None) -> SingleDeviceSharding:
         found = _single.get((device, memory_kind))
         if found is not None:
             return found
         if not isinstance(device, _client.Device):
-            raise TypeError(f"SingleDeviceSharding expects a device, such as xlab.devices()[0]; got {device!r}.")
+            raise TypeError(
+                f"SingleDeviceSharding expects a device, such as xlab.devices()[0]; got {device!r}."
+            )
         kind = _memory_kind((device,), memory_kind)
         self = _single.get((device, kind))
         if self is None:
@@ -362,7 +391,9 @@ def _single_by_id(device_id: int, kind: str | None) -> SingleDeviceSharding:
     return SingleDeviceSharding(next(d for d in _client.devices() if d.id == device_id), kind)
 
 
-def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+def make_single_device_sharding(
+    device: Any, *, memory_kind: str | None = None
+) -> SingleDeviceSharding:
     """The sharding that puts a whole array on one device."""
     return SingleDeviceSharding(device, memory_kind)
 
@@ -440,7 +471,9 @@ def from_native(native: Any) -> Sharding:
     if type(native) is _native.NativeSingle:
         owner = SingleDeviceSharding(native._device, native._memory_kind)
     elif type(native) is _native.NativeGSPMD:
-        owner = GSPMDSharding(tuple(native._internal_device_list), native._hlo_sharding, native._memory_kind)
+        owner = GSPMDSharding(
+            tuple(native._internal_device_list), native._hlo_sharding, native._memory_kind
+        )
     else:
         raise TypeError(
             f"{native!r} is a sharding of another package. Bring the array over with numpy.asarray(array)."

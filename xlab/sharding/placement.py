@@ -31,7 +31,9 @@ class Layout:
     def __post_init__(self):
         object.__setattr__(self, "major_to_minor", tuple(self.major_to_minor))
         if sorted(self.major_to_minor) != list(range(len(self.major_to_minor))):
-            raise ValueError(f"major_to_minor must be an order of all dimensions; got {self.major_to_minor}.")
+            raise ValueError(
+                f"major_to_minor must be an order of all dimensions; got {self.major_to_minor}."
+            )
 
     @property
     def minor_to_major(self) -> tuple[int, ...]:
@@ -60,11 +62,15 @@ class Format:
 
     def __post_init__(self):
         if self.sharding is not None and not isinstance(self.sharding, Sharding):
-            raise ValueError(f"Format expects a Sharding as its second argument; got {self.sharding!r}.")
+            raise ValueError(
+                f"Format expects a Sharding as its second argument; got {self.sharding!r}."
+            )
         if self.layout is not None and not isinstance(self.layout, (Layout, AutoLayout)):
             raise TypeError(f"Format expects a Layout as its first argument; got {self.layout!r}.")
         if isinstance(self.layout, Layout) and self.sharding is None:
-            raise ValueError("A concrete layout needs a sharding beside it: Format(layout, sharding).")
+            raise ValueError(
+                "A concrete layout needs a sharding beside it: Format(layout, sharding)."
+            )
 
 
 MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")

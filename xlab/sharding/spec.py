@@ -16,7 +16,7 @@ class DuplicateSpecError(XlabError, ValueError):
 class UnconstrainedSingleton:
     """The one value that leaves a dimension's sharding to the compiler."""
 
-    _instance = None
+    _instance: UnconstrainedSingleton | None = None
 
     def __new__(cls) -> UnconstrainedSingleton:
         if cls._instance is None:
@@ -67,8 +67,14 @@ class PartitionSpec:
     partitions: tuple[Any, ...]
     unreduced: frozenset
     reduced: frozenset
+    _hash: int
 
-    def __init__(self, *partitions: Any, unreduced: Iterable[Any] = frozenset(), reduced: Iterable[Any] = frozenset()):
+    def __init__(
+        self,
+        *partitions: Any,
+        unreduced: Iterable[Any] = frozenset(),
+        reduced: Iterable[Any] = frozenset(),
+    ):
         fix = object.__setattr__
         fix(self, "partitions", tuple([_canonical(p) for p in partitions]))
         fix(self, "unreduced", _axis_set("unreduced", unreduced))
@@ -86,7 +92,9 @@ class PartitionSpec:
                     f"{self.partitions} and {what} axes: {set(axes)}. An axis either cuts a dimension or is {what}."
                 )
         if self.unreduced & self.reduced:
-            raise ValueError(f"Axes {set(self.unreduced & self.reduced)} cannot be both unreduced and reduced.")
+            raise ValueError(
+                f"Axes {set(self.unreduced & self.reduced)} cannot be both unreduced and reduced."
+            )
 
     def axes(self) -> Iterator[Any]:
         """Mesh axes in order of use, dimension by dimension."""
@@ -140,7 +148,11 @@ class PartitionSpec:
         return NotImplemented
 
     def __radd__(self, other: Any) -> PartitionSpec:
-        return self.update(partitions=other + self.partitions) if isinstance(other, tuple) else NotImplemented
+        return (
+            self.update(partitions=other + self.partitions)
+            if isinstance(other, tuple)
+            else NotImplemented
+        )
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -171,10 +183,14 @@ def _rebuild(partitions: tuple, unreduced: frozenset, reduced: frozenset) -> Par
 
 def _axis_set(what: str, axes: Any) -> frozenset:
     if isinstance(axes, str):
-        raise TypeError(f"{what} must be a set of mesh axes, such as {what}={{{axes!r}}}; got the string {axes!r}.")
+        raise TypeError(
+            f"{what} must be a set of mesh axes, such as {what}={{{axes!r}}}; got the string {axes!r}."
+        )
     found = frozenset(axes)
     if None in found:
-        raise ValueError(f"{what} cannot contain None. All elements in {what} should refer to the mesh axes.")
+        raise ValueError(
+            f"{what} cannot contain None. All elements in {what} should refer to the mesh axes."
+        )
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -79,13 +80,15 @@ def _flatten_up_to(treedef: PyTreeDef, tree: Any, other: Any, is_leaf: IsLeaf) -
 
 def all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
     """Whether every leaf is true."""
-    for leaf in leaves(tree, is_leaf):
-        if not leaf:
-            return False
-    return True
+    return builtins.all(leaves(tree, is_leaf))
 
 
-def reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf = None) -> Any:
+def reduce(
+    function: Callable[[Any, Any], Any],
+    tree: Any,
+    initializer: Any = _MISSING,
+    is_leaf: IsLeaf = None,
+) -> Any:
     """`functools.reduce` over the leaves.
 
     Example:
@@ -106,12 +109,14 @@ def reduce_associative(operation: Callable[[Any, Any], Any], tree: Any, *, ident
             raise TypeError("reduce_associative of a tree without leaves needs identity=.")
         return identity
     while len(level) > 1:
-        pairs = [operation(a, b) for a, b in zip(level[::2], level[1::2])]  # noqa: B905
+        pairs = [operation(a, b) for a, b in zip(level[::2], level[1::2])]
         level = [*pairs, level[-1]] if len(level) % 2 else pairs
     return level[0]
 
 
-def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any) -> Any:
+def transpose(
+    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
+) -> Any:
     """Turns an outer structure of inner ones inside out.
 
     Example:
@@ -124,9 +129,13 @@ def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_
     inner_size, outer_size = inner_treedef.num_leaves, outer_treedef.num_leaves
     expected = outer_treedef.compose(inner_treedef)
     if treedef != expected:
-        raise TypeError(f"Mismatch in transpose: the tree has structure {treedef}, expected {expected}.")
+        raise TypeError(
+            f"Mismatch in transpose: the tree has structure {treedef}, expected {expected}."
+        )
     rows = [flat[i * inner_size : (i + 1) * inner_size] for i in range(outer_size)]
-    return inner_treedef.unflatten([outer_treedef.unflatten([row[j] for row in rows]) for j in range(inner_size)])
+    return inner_treedef.unflatten(
+        [outer_treedef.unflatten([row[j] for row in rows]) for j in range(inner_size)]
+    )
 
 
 def flatten_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
@@ -155,7 +164,9 @@ def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callabl
     pairs, treedef = flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     columns = [[path for path, _ in pairs], [leaf for _, leaf in pairs]]
     for other in rest:
-        columns.append(_flatten_up_to(treedef, tree, other, None if is_leaf_takes_path else is_leaf))
+        columns.append(
+            _flatten_up_to(treedef, tree, other, None if is_leaf_takes_path else is_leaf)
+        )
     return treedef.unflatten([f(*row) for row in zip(*columns, strict=True)])
 
 
@@ -180,12 +191,9 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
     """Whether no element is a container."""
     items = list(iterable)
     found = leaves(items, lambda x: x is not items and is_leaf(x)) if is_leaf else leaves(items)
-    return len(found) == len(items) and builtins_all(a is b for a, b in zip(found, items, strict=True))
-
-
-def builtins_all(values: Iterable[bool]) -> bool:
-    """The builtin that this module's `all` hides."""
-    return False not in values
+    return len(found) == len(items) and builtins.all(
+        a is b for a, b in zip(found, items, strict=True)
+    )
 
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
@@ -223,5 +231,7 @@ def _one_level(flatten_one: Callable[[Any], Any], tree: Any) -> Any:
         return [], None
     found = flatten_one(tree)
     if found is None:
-        raise ValueError(f"can't tree-flatten type: {type(tree)}. It is a leaf: register it, or do not flatten it.")
+        raise ValueError(
+            f"can't tree-flatten type: {type(tree)}. It is a leaf: register it, or do not flatten it."
+        )
     return found

@@ -35,7 +35,9 @@ def _broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf) -> list[Any]:
     return out
 
 
-def flatten_prefix(name: str, prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+def flatten_prefix(
+    name: str, prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None
+) -> list[Any]:
     """As `broadcast_prefix`; errors call the prefix by the argument's `name` and say how to mend it."""
     try:
         return _broadcast(prefix_tree, full_tree, is_leaf)
@@ -56,7 +58,9 @@ def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
     return registry.flatten(full_tree, is_leaf)[1].unflatten(flat)
 
 
-def prefix_errors(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Iterator[Callable[[str], ValueError]]:
+def prefix_errors(
+    prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None
+) -> Iterator[Callable[[str], ValueError]]:
     """What keeps one tree from being a prefix of another: functions from the prefix's name to an error."""
     yield from _errors((), prefix_tree, full_tree, is_leaf)
 
@@ -67,7 +71,9 @@ def _is_leaf(tree: Any, is_leaf: IsLeaf) -> bool:
     return tree is not None and not registry.is_node(type(tree))
 
 
-def _errors(path: tuple, prefix: Any, full: Any, is_leaf: IsLeaf) -> Iterator[Callable[[str], ValueError]]:
+def _errors(
+    path: tuple, prefix: Any, full: Any, is_leaf: IsLeaf
+) -> Iterator[Callable[[str], ValueError]]:
     if _is_leaf(prefix, is_leaf):
         return
     at = "".join(str(key) for key in path)

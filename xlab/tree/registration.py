@@ -27,7 +27,8 @@ def register_pytree_node(
     nodetype: type,
     flatten_func: Callable[[Any], tuple[Iterable[Any], Hashable]],
     unflatten_func: Callable[[Any, Any], Any],
-    flatten_with_keys_func: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Hashable]] | None = None,
+    flatten_with_keys_func: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Hashable]]
+    | None = None,
 ) -> None:
     """Makes `nodetype` a container.
 
@@ -45,10 +46,14 @@ def register_pytree_node(
         [1, 2]
     """
     if not isinstance(nodetype, type):
-        raise TypeError(f"A container type must be a class; got {nodetype!r}. Register type(obj), not obj.")
+        raise TypeError(
+            f"A container type must be a class; got {nodetype!r}. Register type(obj), not obj."
+        )
     try:
         registry.register_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
-        none_leaf_registry.register_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
+        none_leaf_registry.register_node(
+            nodetype, flatten_func, unflatten_func, flatten_with_keys_func
+        )
     except ValueError as error:
         raise ValueError(
             f"{nodetype.__module__}.{nodetype.__qualname__} is already registered as a container. In a notebook, "
@@ -138,8 +143,14 @@ def register_dataclass(
     if nodetype is None:
         return lambda cls: register_dataclass(cls, data_fields, meta_fields, drop_fields)
     if (data_fields is None) != (meta_fields is None):
-        raise TypeError("register_dataclass: data_fields and meta_fields must be given together, or neither.")
-    fields = {f.name: f for f in dataclasses.fields(nodetype)} if dataclasses.is_dataclass(nodetype) else None
+        raise TypeError(
+            "register_dataclass: data_fields and meta_fields must be given together, or neither."
+        )
+    fields = (
+        {f.name: f for f in dataclasses.fields(nodetype)}
+        if dataclasses.is_dataclass(nodetype)
+        else None
+    )
     if data_fields is None or meta_fields is None:
         if fields is None:
             raise TypeError(
@@ -159,7 +170,9 @@ def register_dataclass(
                 f"{sorted(missing)}. Add them, or name them in drop_fields."
             )
         if unknown := named - fields.keys():
-            raise ValueError(f"{nodetype.__name__} has no fields {sorted(unknown)}; it has {sorted(fields)}.")
+            raise ValueError(
+                f"{nodetype.__name__} has no fields {sorted(unknown)}; it has {sorted(fields)}."
+            )
     registry.register_dataclass_node(nodetype, list(data_fields), list(meta_fields))
     none_leaf_registry.register_dataclass_node(nodetype, list(data_fields), list(meta_fields))
     return nodetype
@@ -183,7 +196,10 @@ def _sorted_items(d: Any) -> list[tuple[Any, Any]]:
 
 register_pytree_node(
     collections.defaultdict,
-    lambda d: ([v for _, v in _sorted_items(d)], (d.default_factory, tuple(k for k, _ in _sorted_items(d)))),
+    lambda d: (
+        [v for _, v in _sorted_items(d)],
+        (d.default_factory, tuple(k for k, _ in _sorted_items(d))),
+    ),
     lambda aux, values: collections.defaultdict(aux[0], zip(aux[1], values, strict=True)),
     lambda d: (
         [(DictKey(k), v) for k, v in _sorted_items(d)],
