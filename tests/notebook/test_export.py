@@ -12,8 +12,15 @@ from xlab.notebook.views.draw import clean
 from xlab.observe import records as r
 from xlab.observe.text import text
 
-NASTY = ["<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>", "\"'><svg onload=alert(1)>", "a\u202eb\u2066c\u2028d", "&lt;b&gt; ]]> <!-- --> ${x} `y`",
-         "\x00\x1b[31m\ud800", "</textarea></style></iframe>"]
+NASTY = [
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "\"'><svg onload=alert(1)>",
+    "a\u202eb\u2066c\u2028d",
+    "&lt;b&gt; ]]> <!-- --> ${x} `y`",
+    "\x00\x1b[31m\ud800",
+    "</textarea></style></iframe>",
+]
 
 
 class Reader(html.parser.HTMLParser):
@@ -27,7 +34,9 @@ class Reader(html.parser.HTMLParser):
     def handle_starttag(self, tag, attributes):
         self.tags.append(tag)
         self.names |= {k for k, _ in attributes}
-        self.links += [v for k, v in attributes if k in ("src", "href", "action", "data", "xlink:href")]
+        self.links += [
+            v for k, v in attributes if k in ("src", "href", "action", "data", "xlink:href")
+        ]
 
     def handle_data(self, data):
         self.words.append(data)
@@ -35,6 +44,7 @@ class Reader(html.parser.HTMLParser):
 
 def nasty_report(word):
     """The sample with one piece of text in every place that holds text."""
+
     def change(value):
         if isinstance(value, r.Record):
             kept = {"dtype", "kind", "severity", "tab", "origin", "cache", "role", "label"}
@@ -43,6 +53,7 @@ def nasty_report(word):
         if isinstance(value, tuple):
             return tuple(change(v) for v in value)
         return word + value if isinstance(value, str) else value
+
     found = sample.report()
     return change(found.replace(error=r.Failure("ValueError", "x", sample.source(3), "trace")))
 
@@ -51,7 +62,11 @@ def nasty_report(word):
 def test_no_text_becomes_markup(word):
     page = export.to_html(nasty_report(word))
     read = Reader(page)
-    plain = Reader(export.to_html(sample.report().replace(error=r.Failure("ValueError", "x", sample.source(3), "trace"))))
+    plain = Reader(
+        export.to_html(
+            sample.report().replace(error=r.Failure("ValueError", "x", sample.source(3), "trace"))
+        )
+    )
     assert set(read.tags) <= set(plain.tags)
     assert read.tags.count("script") == 2
     assert not [n for n in read.names if n.startswith("on")]
@@ -63,8 +78,16 @@ def test_no_text_becomes_markup(word):
 @pytest.mark.parametrize("view", VIEWS, ids=lambda v: v.name)
 def test_every_view_escapes(word, view):
     report = nasty_report(word)
-    found = {r.Report: report, r.Program: report.programs[0], r.Trace: report.trace, r.Layout: report.layouts[1],
-             r.Transfer: report.transfers[0], r.Ledger: report.ledger, r.Memory: report.memory[0]}[view.record_type]
+    found = {
+        r.Report: report,
+        r.Program: report.programs[0],
+        r.Trace: report.trace,
+        r.Layout: report.layouts[1],
+        r.Transfer: report.transfers[0],
+        r.Ledger: report.ledger,
+        r.Memory: report.memory[0],
+        r.MeshInfo: sample.MESH,
+    }[view.record_type]
     frame = Reader(view.static_html(found))
     assert frame.tags == ["iframe"]
     assert text(found)
@@ -72,7 +95,12 @@ def test_every_view_escapes(word, view):
 
 def test_ten_megabytes_of_text_are_cut_and_said_to_be():
     long = "x" * 10_000_000
-    p = r.Program(long, equations=(r.Equation(0, long, text=long),), sources=(r.Listing("f", 1, (long,)),), levels=(r.Level("stablehlo", long),))
+    p = r.Program(
+        long,
+        equations=(r.Equation(0, long, text=long),),
+        sources=(r.Listing("f", 1, (long,)),),
+        levels=(r.Level("stablehlo", long),),
+    )
     page = export.to_html(r.Report(long, (p,), notices=(r.Notice("warning", long),)))
     assert len(page) < 200_000
     assert "9,998,000 more characters" in page
@@ -90,16 +118,53 @@ def test_page_asks_nothing_of_a_network():
 
 
 def test_page_reads_without_a_script():
-    words = " ".join(Reader(re.sub(r"(?s)<script.*?</script>", "", export.to_html(sample.report()))).words)
-    for part in ("train_step", "cold 1.42 s", "Program", "jnp.split", "dot_general", "Shardings", "shard f32[16,16]", "Collectives", "you (psum)",
-                 "Remove it", "Timings", "compile 1.18 s", "loader(drop_last=True)", "Memory", "peak", "Passes", "sdy-propagation", "5 NaN"):
+    words = " ".join(
+        Reader(re.sub(r"(?s)<script.*?</script>", "", export.to_html(sample.report()))).words
+    )
+    for part in (
+        "train_step",
+        "cold 1.42 s",
+        "Program",
+        "jnp.split",
+        "dot_general",
+        "Shardings",
+        "shard f32[16,16]",
+        "Collectives",
+        "you (psum)",
+        "Remove it",
+        "Timings",
+        "compile 1.18 s",
+        "loader(drop_last=True)",
+        "Memory",
+        "peak",
+        "Passes",
+        "sdy-propagation",
+        "5 NaN",
+    ):
         assert part in words, part
 
 
 def test_a_thousand_equations_stay_under_the_budget():
     made = r.Type("f32", (64, 128), (("data",), ("model",)))
-    equations = tuple(r.Equation(i, "dot_general" if i % 5 == 0 else "add", (f"v{i}", "w"), (r.Variable(f"v{i + 1}", made),), "" if i % 5 else "dimension_numbers=(((1,), (0,)), ((), ()))", sample.source(1 + i % 19)) for i in range(1000))
-    level = r.Level("optimized", "\n".join(f"  %fusion.{i} = f32[16,64]{{1,0}} fusion(f32[16,64]{{1,0}} %p{i}), kind=kLoop, metadata={{op_name=\"x{i}\"}}" for i in range(1000)), tuple((i + 1, (i,)) for i in range(1000)))
+    equations = tuple(
+        r.Equation(
+            i,
+            "dot_general" if i % 5 == 0 else "add",
+            (f"v{i}", "w"),
+            (r.Variable(f"v{i + 1}", made),),
+            "" if i % 5 else "dimension_numbers=(((1,), (0,)), ((), ()))",
+            sample.source(1 + i % 19),
+        )
+        for i in range(1000)
+    )
+    level = r.Level(
+        "optimized",
+        "\n".join(
+            f'  %fusion.{i} = f32[16,64]{{1,0}} fusion(f32[16,64]{{1,0}} %p{i}), kind=kLoop, metadata={{op_name="x{i}"}}'
+            for i in range(1000)
+        ),
+        tuple((i + 1, (i,)) for i in range(1000)),
+    )
     program = sample.program().replace(equations=equations, levels=(level,) * 3, heat=())
     report = sample.report().replace(programs=(program,), trace=None)
     assert len(view_for(report).static_html(report)) <= 300_000
@@ -117,9 +182,12 @@ def test_a_failing_panel_shows_its_error_and_the_others_stand(monkeypatch):
 
     def fails(*_):
         raise ZeroDivisionError("no")
+
     monkeypatch.setattr(module, "memory_panel", fails)
     words = " ".join(Reader(export.to_html(sample.report())).words)
-    assert "this view failed" in words and "ZeroDivisionError: no" in words and "Remove it" in words
+    assert "this view failed" in words
+    assert "ZeroDivisionError: no" in words
+    assert "Remove it" in words
 
 
 def test_an_empty_report_is_a_page():
@@ -127,7 +195,17 @@ def test_an_empty_report_is_a_page():
     assert "Nothing was traced." in words
 
 
-@pytest.mark.parametrize(("shape", "spec"), [((), ()), ((8,), ((),)), ((8,), (("data", "model"),)), ((7, 3), (("data",), ())), ((4, 4, 4), (("data",), (), ("model",))), ((2, 2, 4, 2, 3), ((), (), ("data",), ("model",), ()))])
+@pytest.mark.parametrize(
+    ("shape", "spec"),
+    [
+        ((), ()),
+        ((8,), ((),)),
+        ((8,), (("data", "model"),)),
+        ((7, 3), (("data",), ())),
+        ((4, 4, 4), (("data",), (), ("model",))),
+        ((2, 2, 4, 2, 3), ((), (), ("data",), ("model",), ())),
+    ],
+)
 def test_layouts_of_any_rank_draw_every_device(shape, spec):
     made = sample.layout("x", shape, spec, "")
     page = view_for(made).static_html(made)
@@ -137,7 +215,11 @@ def test_layouts_of_any_rank_draw_every_device(shape, spec):
 
 @pytest.mark.parametrize("sizes", [(8,), (2, 4), (2, 2, 2), (2, 2, 2, 2), (1, 1), (64, 8)])
 def test_meshes_of_any_number_of_axes_draw_every_device(sizes):
-    mesh = r.MeshInfo(tuple("abcd"[: len(sizes)]), sizes, tuple(range(r.MeshInfo(("x",) * len(sizes), sizes).size)))
+    mesh = r.MeshInfo(
+        tuple("abcd"[: len(sizes)]),
+        sizes,
+        tuple(range(r.MeshInfo(("x",) * len(sizes), sizes).size)),
+    )
     made = sample.layout("x", (64,), (("a",),), "", mesh)
     page = view_for(made).static_html(made)
     assert page.count("data-dev") >= (mesh.size if mesh.size > 1 else 0)

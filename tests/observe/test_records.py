@@ -29,7 +29,7 @@ def test_unknown_fields_of_the_same_schema_are_ignored():
 
 @pytest.mark.parametrize("data", [None, 3, [], {}, {"record": "os.system"}])
 def test_what_is_not_a_record_is_refused(data):
-    with pytest.raises(ValueError, match="Record.to_json"):
+    with pytest.raises(ValueError, match=r"Record\.to_json"):
         Record.from_json(data)
 
 
@@ -40,7 +40,8 @@ def test_infinities_survive(number):
 
 def test_nan_survives_and_zero_is_not_absent():
     back = Record.from_json(r.Value("x", "f32[]", min=0.0, mean=math.nan).to_json())
-    assert back.min == 0.0 and math.isnan(back.mean)
+    assert back.min == 0.0
+    assert math.isnan(back.mean)
 
 
 def test_a_live_object_is_refused_with_advice():
@@ -53,12 +54,18 @@ def test_records_are_frozen():
         r.Type("f32").dtype = "f64"
 
 
-@pytest.mark.parametrize(("made", "text"), [
-    (r.Type("f32", (8, 4), (("data",), ("model",))), "f32[8@data,4@model]"),
-    (r.Type("bf16", (8,), (("a", "b"),), varying=("a",), unreduced=("b",)), "bf16[8@a+b]{V:a U:b}"),
-    (r.Type("f32"), "f32[]"),
-    (r.Type("token", label="token[]"), "token[]"),
-])
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (r.Type("f32", (8, 4), (("data",), ("model",))), "f32[8@data,4@model]"),
+        (
+            r.Type("bf16", (8,), (("a", "b"),), varying=("a",), unreduced=("b",)),
+            "bf16[8@a+b]{V:a U:b}",
+        ),
+        (r.Type("f32"), "f32[]"),
+        (r.Type("token", label="token[]"), "token[]"),
+    ],
+)
 def test_type_text(made, text):
     assert made.text == text
     assert repr(made) in (text, text)
@@ -67,6 +74,7 @@ def test_type_text(made, text):
 def test_walk_visits_nested_programs_in_reading_order():
     p = REPORT.programs[0]
     ids = [e.id for e, _ in p.walk()]
-    assert ids == sorted(ids) and len(set(ids)) == len(ids)
+    assert ids == sorted(ids)
+    assert len(set(ids)) == len(ids)
     assert sum(n for _, n in p.counts) == len(ids)
     assert max(d for _, d in p.walk()) == 1

@@ -20,7 +20,9 @@ def write_html(record: Record, path: str | os.PathLike[str]) -> Path:
     """
     target = Path(path)
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {target}: the folder {target.parent} does not exist; create it first.")
+        raise FileNotFoundError(
+            f"cannot write {target}: the folder {target.parent} does not exist; create it first."
+        )
     target.write_text(page.document(view_for(record), record), encoding="utf-8", errors="replace")
     return target
 

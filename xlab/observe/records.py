@@ -62,11 +62,13 @@ class Record:
         if not isinstance(data, dict) or data.get("record") not in _classes:
             raise ValueError(
                 f"expected a dict with 'record' set to one of {', '.join(sorted(_classes))}; "
-                f"given {str(data)[:80]!r}. Pass what Record.to_json() returned.")
+                f"given {str(data)[:80]!r}. Pass what Record.to_json() returned."
+            )
         if data.get("schema", SCHEMA) > SCHEMA:
             raise ValueError(
                 f"this file has record schema {data['schema']}, this xlab reads up to {SCHEMA}; "
-                "upgrade xlab to open it.")
+                "upgrade xlab to open it."
+            )
         return _decode(data)
 
     def replace(self, **changes: Any) -> Any:
@@ -106,7 +108,8 @@ def _encode(value: Any) -> Any:
         return str(value) if isinstance(value, str) else int(value)
     raise TypeError(
         f"a record holds str, int, float, bool, None, tuples and records; given {type(value).__name__}. "
-        "Convert it (tuple(list), int(numpy integer), str(object)) where the record is made.")
+        "Convert it (tuple(list), int(numpy integer), str(object)) where the record is made."
+    )
 
 
 def _decode(data: Any) -> Any:

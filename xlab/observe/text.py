@@ -10,12 +10,12 @@ f32[8@data,4@model] over data=4 model=2: shard f32[2,2], 1 copy
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xlab.observe import records as r
+from xlab.observe.units import plural, significant, size_text, table, time_text
 
 LIMIT = 200
 
@@ -51,88 +51,21 @@ def text(record: Any, *, times: bool = False, limit: int | None = LIMIT) -> str:
         return "\n".join(text(item, times=times, limit=limit) for item in record)
     form = _forms.get(type(record))
     if form is None:
-        raise TypeError(f"text() takes a record of xlab.observe or a tuple of them; given {type(record).__name__}.")
+        raise TypeError(
+            f"text() takes a record of xlab.observe or a tuple of them; given {type(record).__name__}."
+        )
     return form(record, options)
 
 
-# --------------------------------------------------------------------------------------------- numbers and tables
-
-
-def size_text(count: int | None) -> str:
-    """Bytes with three significant digits; 1 KB is 1000 B.
-
-    >>> size_text(16), size_text(8192), size_text(1_210_000), size_text(None)
-    ('16 B', '8.19 KB', '1.21 MB', '?')
-    """
-    if count is None:
-        return "?"
-    value = float(count)
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if abs(value) < 999.5 or unit == "TB":
-            break
-        value /= 1000.0
-    return f"{significant(value, trim=True)} {unit}"
-
-
-def time_text(us: float | None) -> str:
-    """Microseconds with three significant digits.
-
-    >>> time_text(31.0), time_text(3100.0), time_text(1_420_000.0), time_text(None)
-    ('31.0 µs', '3.10 ms', '1.42 s', '?')
-    """
-    if us is None:
-        return "?"
-    for limit, scale, unit in ((999.5, 1.0, "µs"), (999_500.0, 1e3, "ms"), (math.inf, 1e6, "s")):
-        if abs(us) < limit:
-            break
-    return f"{significant(us / scale)} {unit}"
-
-
-def significant(value: float, trim: bool = False) -> str:
-    """Three significant digits, no exponent between 1e-3 and 1e6.
-
-    >>> significant(0.123456), significant(31.0), significant(40.0, trim=True), significant(1e-9)
-    ('0.123', '31.0', '40', '1e-09')
-    """
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    if not 1e-3 <= abs(value) < 1e6:
-        return f"{value:.3g}"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    shown = f"{value:.{digits}f}"
-    return shown.rstrip("0").rstrip(".") if trim and "." in shown else shown
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 copy`, `2 copies`, `3 equations`."""
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count:,} {noun[:-1]}ies" if noun.endswith("py") else f"{count:,} {noun}s"
-
-
-def table(rows: Sequence[Sequence[str]], align: str = "", indent: str = "  ", gap: str = "   ") -> str:
-    """Align columns; `align` has `l` or `r` per column, the last one is never padded.
-
-    >>> print(table([("op", "bytes"), ("all_reduce", "8 B")], "lr"))
-      op           bytes
-      all_reduce     8 B
-    """
-    if not rows:
-        return ""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(w) if align[i : i + 1] == "r" else cell.ljust(w)
-                 for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
-        lines.append((indent + gap.join(cells)).rstrip())
-    return "\n".join(lines)
-
-
-def _cut(items: Sequence[Any], o: _Options, noun: str, indent: str = "  ") -> tuple[Sequence[Any], list[str]]:
+def _cut(
+    items: Sequence[Any], o: _Options, noun: str, indent: str = "  "
+) -> tuple[Sequence[Any], list[str]]:
     if o.limit is None or len(items) <= o.limit:
         return items, []
     more = len(items) - o.limit
-    return items[: o.limit], [f"{indent}… {plural(more, 'more ' + noun)}: text(record, limit=None) shows all"]
+    return items[: o.limit], [
+        f"{indent}… {plural(more, 'more ' + noun)}: text(record, limit=None) shows all"
+    ]
 
 
 def _place(source: r.Source | None) -> str:
@@ -157,7 +90,11 @@ def equation_text(e: r.Equation) -> str:
         return e.text
     outputs = " ".join(f"{v.name}:{v.type.text}" for v in e.outputs)
     params = f"[{e.params}]" if e.params else ""
-    return " ".join(part for part in (f"{outputs} =" if outputs else "", e.primitive + params, *e.inputs) if part)
+    return " ".join(
+        part
+        for part in (f"{outputs} =" if outputs else "", e.primitive + params, *e.inputs)
+        if part
+    )
 
 
 def _program(p: r.Program, o: _Options) -> str:
@@ -200,7 +137,9 @@ def _variable(v: r.Variable, o: _Options) -> str:
 def _level(level: r.Level, o: _Options) -> str:
     lines = level.text.splitlines()
     shown, more = _cut(lines, o, "line", "")
-    return "\n".join([f"{level.name}: {plural(len(lines), 'line')}, {len(level.links)} linked", *shown, *more])
+    return "\n".join(
+        [f"{level.name}: {plural(len(lines), 'line')}, {len(level.links)} linked", *shown, *more]
+    )
 
 
 # -------------------------------------------------------------------------------------------- layouts and traffic
@@ -208,7 +147,9 @@ def _level(level: r.Level, o: _Options) -> str:
 
 def _mesh(m: r.MeshInfo, o: _Options) -> str:
     hosts = len(set(m.hosts)) or 1
-    head = f"mesh {m.text}   {plural(m.size, m.platform + ' device')}" + (f" on {hosts} hosts" if hosts > 1 else "")
+    head = f"mesh {m.text}   {plural(m.size, m.platform + ' device')}" + (
+        f" on {hosts} hosts" if hosts > 1 else ""
+    )
     if not m.axis_sizes or not m.device_ids or m.size > 64:
         return head
     columns = m.axis_sizes[-1]
@@ -217,7 +158,9 @@ def _mesh(m: r.MeshInfo, o: _Options) -> str:
     return "\n".join([head, *("  " + " ".join(str(d).rjust(width) for d in row) for row in rows)])
 
 
-def places(layout: r.Layout) -> tuple[list[list[tuple[int, int]]], dict[tuple[int, ...], list[int]]]:
+def places(
+    layout: r.Layout,
+) -> tuple[list[list[tuple[int, int]]], dict[tuple[int, ...], list[int]]]:
     """Return the distinct `(start, stop)` cuts per dimension, and the devices at each index of cuts.
 
     >>> l = r.Layout("x", r.Type("f32", (4,)), blocks=(r.Block(0, ((0, 2),)), r.Block(1, ((2, 4),))))
@@ -229,7 +172,9 @@ def places(layout: r.Layout) -> tuple[list[list[tuple[int, int]]], dict[tuple[in
     where = [{cut: i for i, cut in enumerate(c)} for c in cuts]
     cells: dict[tuple[int, ...], list[int]] = {}
     for block in layout.blocks:
-        cells.setdefault(tuple(where[d][s] for d, s in enumerate(block.slices)), []).append(block.device)
+        cells.setdefault(tuple(where[d][s] for d, s in enumerate(block.slices)), []).append(
+            block.device
+        )
     return cuts, cells
 
 
@@ -256,7 +201,7 @@ def layout_line(layout: r.Layout) -> str:
 
 def _layout(layout: r.Layout, o: _Options) -> str:
     lines = [layout_line(layout)]
-    if 1 < len(layout.blocks):
+    if len(layout.blocks) > 1:
         lines += _block_drawing(layout)
     if layout.why:
         lines.append("  why: " + " → ".join(layout.why))
@@ -268,7 +213,11 @@ def _block_drawing(layout: r.Layout) -> list[str]:
     cuts, cells = places(layout)
     if len(cells) == 1 or len(cells) > 256:
         devices = next(iter(cells.values())) if len(cells) == 1 else []
-        return [f"  whole on each of {plural(len(devices), 'device')}"] if devices else [f"  {len(cells)} different blocks"]
+        return (
+            [f"  whole on each of {plural(len(devices), 'device')}"]
+            if devices
+            else [f"  {len(cells)} different blocks"]
+        )
     rank = len(cuts)
     rows_cuts = cuts[-2] if rank > 1 else [(0, 1)]
     columns = len(cuts[-1])
@@ -280,8 +229,12 @@ def _block_drawing(layout: r.Layout) -> list[str]:
             spans = ", ".join("{}:{}".format(*cuts[d][i]) for d, i in enumerate(lead))
             lines.append(f"  [{spans}, …]")
         for row in range(len(rows_cuts)):
-            lines.append("  " + ("┌" if row == 0 else "├") + ("┬" if row == 0 else "┼").join(["─" * width] * columns)
-                         + ("┐" if row == 0 else "┤"))
+            lines.append(
+                "  "
+                + ("┌" if row == 0 else "├")
+                + ("┬" if row == 0 else "┼").join(["─" * width] * columns)
+                + ("┐" if row == 0 else "┤")
+            )
             held = [cells.get((*lead, row, c) if rank > 1 else (c,), []) for c in range(columns)]
             lines.append("  │" + "│".join(",".join(map(str, h)).center(width) for h in held) + "│")
         lines.append("  └" + "┴".join(["─" * width] * columns) + "┘")
@@ -309,12 +262,32 @@ def transfer_origin(t: r.Transfer) -> str:
 
 def transfers_table(transfers: Sequence[r.Transfer], o: _Options) -> str:
     shown, more = _cut(transfers, o, "collective")
-    rows = [("op", "over", "in → out per device", "× times", "predicted", *(("measured", "wait") if o.times else ()), "origin", "line")]
+    rows = [
+        (
+            "op",
+            "over",
+            "in → out per device",
+            "× times",
+            "predicted",
+            *(("measured", "wait") if o.times else ()),
+            "origin",
+            "line",
+        )
+    ]
     for t in shown:
         measured = (time_text(t.measured_us), time_text(t.wait_us)) if o.times else ()
-        rows.append((transfer_name(t), transfer_over(t), f"{size_text(t.bytes_in)} → {size_text(t.bytes_out)}",
-                     str(t.times) if t.times is not None else "?", time_text(t.predicted_us), *measured,
-                     transfer_origin(t), _place(t.source)))
+        rows.append(
+            (
+                transfer_name(t),
+                transfer_over(t),
+                f"{size_text(t.bytes_in)} → {size_text(t.bytes_out)}",
+                str(t.times) if t.times is not None else "?",
+                time_text(t.predicted_us),
+                *measured,
+                transfer_origin(t),
+                _place(t.source),
+            )
+        )
     lines = [table(rows, "llrrr" + ("rr" if o.times else "") + "ll")]
     reasons = list(dict.fromkeys((transfer_name(t), t.reason, t.fix) for t in shown if t.reason))
     for name, reason, fix in reasons:
@@ -324,9 +297,15 @@ def transfers_table(transfers: Sequence[r.Transfer], o: _Options) -> str:
 
 def _transfer(t: r.Transfer, o: _Options) -> str:
     times = f" × {t.times}" if t.times is not None else " × ?"
-    line = (f"{transfer_name(t)} over {transfer_over(t)}: {size_text(t.bytes_in)} → {size_text(t.bytes_out)} per device"
-            f"{times}, {transfer_origin(t)}" + (f", {_place(t.source)}" if t.source else ""))
-    extra = [t.reason, f"Remove it: {t.fix}" if t.fix else "", f"t = {t.formula}" if t.formula else ""]
+    line = (
+        f"{transfer_name(t)} over {transfer_over(t)}: {size_text(t.bytes_in)} → {size_text(t.bytes_out)} per device"
+        f"{times}, {transfer_origin(t)}" + (f", {_place(t.source)}" if t.source else "")
+    )
+    extra = [
+        t.reason,
+        f"Remove it: {t.fix}" if t.fix else "",
+        f"t = {t.formula}" if t.formula else "",
+    ]
     return "\n".join([line, *("  " + e for e in extra if e)])
 
 
@@ -335,8 +314,12 @@ def _transfer(t: r.Transfer, o: _Options) -> str:
 
 def _phase(p: r.Phase, o: _Options) -> str:
     outcome = f" {p.cache} ({p.where})" if p.cache and p.where else f" {p.cache}" if p.cache else ""
-    return (f"{p.kind} {p.function}{outcome}" + (f" {time_text(p.duration_us)}" if o.times else "")
-            + (f": {p.reason}" if p.reason else "") + (f" failed: {p.error}" if p.error else ""))
+    return (
+        f"{p.kind} {p.function}{outcome}"
+        + (f" {time_text(p.duration_us)}" if o.times else "")
+        + (f": {p.reason}" if p.reason else "")
+        + (f" failed: {p.error}" if p.error else "")
+    )
 
 
 def _phases(phases: Sequence[r.Phase], o: _Options) -> str:
@@ -346,7 +329,11 @@ def _phases(phases: Sequence[r.Phase], o: _Options) -> str:
 
 def _timing(t: r.Timing, o: _Options) -> str:
     if not o.times:
-        return f"{t.function}: {plural(t.runs, 'steady run')}" if t.runs else f"{t.function}: no steady run"
+        return (
+            f"{t.function}: {plural(t.runs, 'steady run')}"
+            if t.runs
+            else f"{t.function}: no steady run"
+        )
     parts = []
     if t.cold_us is not None:
         parts.append(f"cold {time_text(t.cold_us)}")
@@ -357,7 +344,9 @@ def _timing(t: r.Timing, o: _Options) -> str:
 
 
 def _difference(d: r.Difference, o: _Options) -> str:
-    return f"{d.cause} of {d.what}: {d.was} → {d.now}" if d.what else f"{d.cause}: {d.was} → {d.now}"
+    return (
+        f"{d.cause} of {d.what}: {d.was} → {d.now}" if d.what else f"{d.cause}: {d.was} → {d.now}"
+    )
 
 
 def _compilation(c: r.Compilation, o: _Options) -> str:
@@ -370,17 +359,34 @@ def _compilation(c: r.Compilation, o: _Options) -> str:
 def _ledger(ledger: r.Ledger, o: _Options) -> str:
     total = f", {time_text(sum(e.duration_us for e in ledger.entries))} in all" if o.times else ""
     shown, more = _cut(ledger.entries, o, "compile")
-    return "\n".join([f"{plural(len(ledger.entries), 'compile')}{total}",
-                      *("  " + _compilation(e, o).replace("\n", "\n  ") for e in shown), *more])
+    return "\n".join(
+        [
+            f"{plural(len(ledger.entries), 'compile')}{total}",
+            *("  " + _compilation(e, o).replace("\n", "\n  ") for e in shown),
+            *more,
+        ]
+    )
 
 
 def _buffer(b: r.Buffer, o: _Options) -> str:
-    return f"{b.name} {size_text(b.size)} {b.kind}, alive {b.start}–{b.end}" + (f", {_place(b.source)}" if b.source else "")
+    return f"{b.name} {size_text(b.size)} {b.kind}, alive {b.start}–{b.end}" + (
+        f", {_place(b.source)}" if b.source else ""
+    )
 
 
 def _memory(m: r.Memory, o: _Options) -> str:
-    rows = [("arguments", m.arguments), ("outputs", m.outputs), ("temporaries", m.temporaries), ("aliased", m.aliased), ("code", m.code), ("peak", m.peak)]
-    lines = [f"{m.function}: peak {size_text(m.peak)} per device", table([(n, size_text(v)) for n, v in rows], "lr")]
+    rows = [
+        ("arguments", m.arguments),
+        ("outputs", m.outputs),
+        ("temporaries", m.temporaries),
+        ("aliased", m.aliased),
+        ("code", m.code),
+        ("peak", m.peak),
+    ]
+    lines = [
+        f"{m.function}: peak {size_text(m.peak)} per device",
+        table([(n, size_text(v)) for n, v in rows], "lr"),
+    ]
     if m.donated:
         lines.append("  donated and used: " + ", ".join(m.donated))
     lines += [f"  donated, not used: {name}: {why}" for name, why in m.refused]
@@ -388,7 +394,9 @@ def _memory(m: r.Memory, o: _Options) -> str:
 
 
 def _pass(p: r.Pass, o: _Options) -> str:
-    return f"{p.name}: {plural(p.changed, 'line')} changed" + (f", {time_text(p.duration_us)}" if o.times and p.duration_us is not None else "")
+    return f"{p.name}: {plural(p.changed, 'line')} changed" + (
+        f", {time_text(p.duration_us)}" if o.times and p.duration_us is not None else ""
+    )
 
 
 # -------------------------------------------------------------------------------------------- stepping and report
@@ -409,25 +417,50 @@ def _range(v: r.Value | r.Shard) -> str:
 
 
 def _value(v: r.Value, o: _Options) -> str:
-    entries = ", ".join(significant(x, trim=True) if isinstance(x, float) else str(x) for x in v.preview)
-    return "  ".join(part for part in (f"{v.name}:{v.type}", _range(v), f"[{entries}, …]" if entries and v.type[-2:] != "[]" else entries) if part)
+    entries = ", ".join(
+        significant(x, trim=True) if isinstance(x, float) else str(x) for x in v.preview
+    )
+    return "  ".join(
+        part
+        for part in (
+            f"{v.name}:{v.type}",
+            _range(v),
+            f"[{entries}, …]" if entries and v.type[-2:] != "[]" else entries,
+        )
+        if part
+    )
 
 
 def _step(s: r.Step, o: _Options) -> str:
     where = " ▸ ".join(s.path)
-    lines = [f"step {s.index}  {s.text or 'equation ' + str(s.equation)}" + (f"  in {where}" if where else "")]
-    lines += ["  in   " + _value(v, o) for v in s.inputs] + ["  out  " + _value(v, o) for v in s.outputs]
+    lines = [
+        f"step {s.index}  {s.text or 'equation ' + str(s.equation)}"
+        + (f"  in {where}" if where else "")
+    ]
+    lines += ["  in   " + _value(v, o) for v in s.inputs] + [
+        "  out  " + _value(v, o) for v in s.outputs
+    ]
     return "\n".join(lines + ([f"  last use of {', '.join(s.dead)}"] if s.dead else []))
 
 
 def _trace(t: r.Trace, o: _Options) -> str:
     shown, more = _cut(t.steps, o, "step")
     cut = f" of {t.total}" if t.total > len(t.steps) else ""
-    return "\n".join([f"{t.program.name}: {plural(len(t.steps), 'step')}{cut} recorded", *("  " + _step(s, o).replace("\n", "\n  ") for s in shown), *more])
+    return "\n".join(
+        [
+            f"{t.program.name}: {plural(len(t.steps), 'step')}{cut} recorded",
+            *("  " + _step(s, o).replace("\n", "\n  ") for s in shown),
+            *more,
+        ]
+    )
 
 
 def _notice(n: r.Notice, o: _Options) -> str:
-    return f"{n.severity}: {n.text}" + (f" ({_place(n.source)})" if n.source else "") + (f" Fix: {n.fix}" if n.fix else "")
+    return (
+        f"{n.severity}: {n.text}"
+        + (f" ({_place(n.source)})" if n.source else "")
+        + (f" Fix: {n.fix}" if n.fix else "")
+    )
 
 
 def _failure(f: r.Failure, o: _Options) -> str:
@@ -446,14 +479,20 @@ def report_header(report: r.Report, *, times: bool = True) -> tuple[str, tuple[s
     words.append(plural(sum(n for p in report.programs for _, n in p.counts), "equation"))
     numbers = []
     if times:
-        best = [t for t in report.timings if t.function == report.title] or sorted(report.timings, key=lambda t: -(t.cold_us or 0))
-        numbers += [_timing(t, _Options(True, None)).removeprefix(f"{t.function}: ") for t in best[:1]]
+        best = [t for t in report.timings if t.function == report.title] or sorted(
+            report.timings, key=lambda t: -(t.cold_us or 0)
+        )
+        numbers += [
+            _timing(t, _Options(True, None)).removeprefix(f"{t.function}: ") for t in best[:1]
+        ]
     added = sum(t.origin == "partitioner" for t in report.transfers)
     moved = sum(t.bytes_in * (t.times if t.times is not None else 1) for t in report.transfers)
     collectives = plural(len(report.transfers), "collective")
     if report.transfers:
         least = "≥ " if any(t.times is None for t in report.transfers) else ""
-        collectives += f" · {least}{size_text(moved)} per device" + (f" · {added} added by the partitioner (!)" if added else "")
+        collectives += f" · {least}{size_text(moved)} per device" + (
+            f" · {added} added by the partitioner (!)" if added else ""
+        )
     numbers.append(collectives)
     if report.memory:
         numbers.append(f"peak {size_text(max(m.peak for m in report.memory))} per device")
@@ -474,7 +513,12 @@ def _report(report: r.Report, o: _Options) -> str:
         ("Timings", ["  " + _timing(t, o) for t in report.timings] if o.times else []),
         ("Memory", ["  " + _memory(m, o).replace("\n", "\n  ") for m in report.memory]),
         ("Passes", ["  " + _pass(p, o) for p in report.passes if p.changed]),
-        ("Ledger", ["  " + _ledger(report.ledger, o).replace("\n", "\n  ")] if report.ledger and report.ledger.entries else []),
+        (
+            "Ledger",
+            ["  " + _ledger(report.ledger, o).replace("\n", "\n  ")]
+            if report.ledger and report.ledger.entries
+            else [],
+        ),
     ]
     for title, body in sections:
         if body:
@@ -484,16 +528,48 @@ def _report(report: r.Report, o: _Options) -> str:
 
 def _listing(record: r.Listing, o: _Options) -> str:
     digits = len(str(record.first + len(record.lines)))
-    return "\n".join([record.name or record.file, *(f"  {str(record.first + i).rjust(digits)}  {line}" for i, line in enumerate(record.lines))])
+    return "\n".join(
+        [
+            record.name or record.file,
+            *(
+                f"  {str(record.first + i).rjust(digits)}  {line}"
+                for i, line in enumerate(record.lines)
+            ),
+        ]
+    )
 
 
-_forms.update({
-    r.Source: _source, r.Listing: _listing, r.Type: lambda t, o: t.text, r.Variable: _variable,
-    r.Equation: lambda e, o: equation_text(e), r.Program: _program, r.Level: _level, r.MeshInfo: _mesh,
-    r.Block: lambda b, o: f"device {b.device}: [{', '.join(f'{s}:{e}' for s, e in b.slices)}]" + (f" copy {b.copy}" if b.copy else ""),
-    r.Layout: _layout, r.Transfer: _transfer, r.Phase: _phase, r.Timing: _timing, r.Difference: _difference,
-    r.Compilation: _compilation, r.Ledger: _ledger, r.Buffer: _buffer, r.Memory: _memory, r.Pass: _pass,
-    r.Shard: _shard, r.Value: _value, r.Step: _step, r.Trace: _trace, r.Notice: _notice, r.Failure: _failure,
-    r.Report: _report,
-})
+_forms.update(
+    {
+        r.Source: _source,
+        r.Listing: _listing,
+        r.Type: lambda t, o: t.text,
+        r.Variable: _variable,
+        r.Equation: lambda e, o: equation_text(e),
+        r.Program: _program,
+        r.Level: _level,
+        r.MeshInfo: _mesh,
+        r.Block: lambda b, o: (
+            f"device {b.device}: [{', '.join(f'{s}:{e}' for s, e in b.slices)}]"
+            + (f" copy {b.copy}" if b.copy else "")
+        ),
+        r.Layout: _layout,
+        r.Transfer: _transfer,
+        r.Phase: _phase,
+        r.Timing: _timing,
+        r.Difference: _difference,
+        r.Compilation: _compilation,
+        r.Ledger: _ledger,
+        r.Buffer: _buffer,
+        r.Memory: _memory,
+        r.Pass: _pass,
+        r.Shard: _shard,
+        r.Value: _value,
+        r.Step: _step,
+        r.Trace: _trace,
+        r.Notice: _notice,
+        r.Failure: _failure,
+        r.Report: _report,
+    }
+)
 r.set_text_form(text)

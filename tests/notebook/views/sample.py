@@ -51,37 +51,110 @@ class Maker:
 
     def __init__(self) -> None:
         self.next_id = 0
-        self.hlo: list[tuple[str, tuple[int, ...]]] = [("HloModule jit_train_step, is_scheduled=true", ()), ("ENTRY %main {", ())]
-        self.stable: list[tuple[str, tuple[int, ...]]] = [("module @jit_train_step {", ()), ('  sdy.mesh @mesh = <["data"=4, "model"=2]>', ())]
+        self.hlo: list[tuple[str, tuple[int, ...]]] = [
+            ("HloModule jit_train_step, is_scheduled=true", ()),
+            ("ENTRY %main {", ()),
+        ]
+        self.stable: list[tuple[str, tuple[int, ...]]] = [
+            ("module @jit_train_step {", ()),
+            ('  sdy.mesh @mesh = <["data"=4, "model"=2]>', ()),
+        ]
 
-    def equation(self, name, primitive, inputs, type_, line, params="", nested=(), labels=(), **more) -> r.Equation:
+    def equation(
+        self, name, primitive, inputs, type_, line, params="", nested=(), labels=(), **more
+    ) -> r.Equation:
         """One equation, with its lines in the compiled texts."""
         found = self.next_id
         self.next_id += 1
         out = r.Variable(name, type_)
         shape = ",".join(map(str, type_.shape))
         dims = "x".join(map(str, type_.shape))
-        self.stable.append((f"    %{found} = stablehlo.{primitive} {', '.join('%' + i for i in inputs)} : tensor<{dims}x{type_.dtype}>", (found,)))
+        self.stable.append(
+            (
+                f"    %{found} = stablehlo.{primitive} {', '.join('%' + i for i in inputs)} : tensor<{dims}x{type_.dtype}>",
+                (found,),
+            )
+        )
         if found % 2 == 0:
-            self.hlo.append((f"  %{primitive}.{found} = {type_.dtype}[{shape}]{{1,0}} {primitive.replace('_', '-')}({', '.join('%' + i for i in inputs)}), metadata={{op_name=\"{primitive}\"}}", (found,)))
-        return r.Equation(found, primitive, tuple(inputs), (out,), params, source(line), "train_step", tuple(nested), tuple(labels), **more)
+            self.hlo.append(
+                (
+                    f'  %{primitive}.{found} = {type_.dtype}[{shape}]{{1,0}} {primitive.replace("_", "-")}({", ".join("%" + i for i in inputs)}), metadata={{op_name="{primitive}"}}',
+                    (found,),
+                )
+            )
+        return r.Equation(
+            found,
+            primitive,
+            tuple(inputs),
+            (out,),
+            params,
+            source(line),
+            "train_step",
+            tuple(nested),
+            tuple(labels),
+            **more,
+        )
 
 
 def block(m: Maker, backward: bool) -> tuple[r.Equation, ...]:
     """The equations of one transformer block."""
     gen = names()
     first = next(gen)
-    steps = [("mul", 2), ("reduce_sum", 2), ("rsqrt", 2), ("mul", 2), ("dot_general", 3), ("slice", 3), ("slice", 3), ("dot_general", 4), ("div", 4), ("reduce_max", 5),
-             ("sub", 5), ("exp", 5), ("reduce_sum", 5), ("div", 5), ("dot_general", 6), ("dot_general", 6), ("add", 6), ("rsqrt", 7), ("mul", 7), ("dot_general", 7), ("tanh", 7), ("mul", 7), ("dot_general", 8), ("add", 8)]
+    steps = [
+        ("mul", 2),
+        ("reduce_sum", 2),
+        ("rsqrt", 2),
+        ("mul", 2),
+        ("dot_general", 3),
+        ("slice", 3),
+        ("slice", 3),
+        ("dot_general", 4),
+        ("div", 4),
+        ("reduce_max", 5),
+        ("sub", 5),
+        ("exp", 5),
+        ("reduce_sum", 5),
+        ("div", 5),
+        ("dot_general", 6),
+        ("dot_general", 6),
+        ("add", 6),
+        ("rsqrt", 7),
+        ("mul", 7),
+        ("dot_general", 7),
+        ("tanh", 7),
+        ("mul", 7),
+        ("dot_general", 8),
+        ("add", 8),
+    ]
     if backward:
         steps = [*reversed(steps), *steps[::2]]
     out, last = [], first
     for primitive, line in steps:
         name = next(gen)
-        ts = r.Type("f32", (64, 16, 128), (("data",), (), ("model",))) if primitive == "dot_general" and line in (3, 7) else r.Type("f32", (64, 16, 64), (("data",), (), ()))
-        ins = (last, "w") if primitive == "dot_general" else (last, first) if primitive in ("add", "mul", "sub", "div") else (last,)
+        ts = (
+            r.Type("f32", (64, 16, 128), (("data",), (), ("model",)))
+            if primitive == "dot_general" and line in (3, 7)
+            else r.Type("f32", (64, 16, 64), (("data",), (), ()))
+        )
+        ins = (
+            (last, "w")
+            if primitive == "dot_general"
+            else (last, first)
+            if primitive in ("add", "mul", "sub", "div")
+            else (last,)
+        )
         params = "dimension_numbers=(((2,), (0,)), ((), ()))" if primitive == "dot_general" else ""
-        out.append(m.equation(name, primitive, ins, ts, line, params, rule=f"transpose({primitive})" if backward else None))
+        out.append(
+            m.equation(
+                name,
+                primitive,
+                ins,
+                ts,
+                line,
+                params,
+                rule=f"transpose({primitive})" if backward else None,
+            )
+        )
         last = name
     return tuple(out)
 
@@ -93,34 +166,109 @@ def program() -> r.Program:
     x = r.Variable("b", r.Type("f32", (64, 16, 4), (("data",), (), ())), "x")
     y = r.Variable("c", r.Type("i32", (64,), (("data",),)), "y")
     w = r.Variable("a", r.Type("f32", (4, 64), ((), ("model",))), "params['embed']")
-    eqs = [m.equation("d", "dot_general", ("b", "a"), f32, 11, "dimension_numbers=(((2,), (0,)), ((), ()))")]
-    for label, backward, name in (("forward", False, "e"), ("backward", True, "j")):
+    eqs = [
+        m.equation(
+            "d", "dot_general", ("b", "a"), f32, 11, "dimension_numbers=(((2,), (0,)), ((), ()))"
+        )
+    ]
+    for _label, backward, name in (("forward", False, "e"), ("backward", True, "j")):
         at = m.next_id
         m.next_id += 1
-        body = r.Program("body", (r.Variable("a", f32), r.Variable("w", r.Type("f32", (64, 192), ((), ("model",))))), ("y",), (), block(m, backward))
-        eqs.append(r.Equation(at, "scan", ("d", "a"), (r.Variable(name, f32),), f"length=12 reverse={backward}", source(12), "train_step", (body,), ("body",)))
+        body = r.Program(
+            "body",
+            (r.Variable("a", f32), r.Variable("w", r.Type("f32", (64, 192), ((), ("model",))))),
+            ("y",),
+            (),
+            block(m, backward),
+        )
+        eqs.append(
+            r.Equation(
+                at,
+                "scan",
+                ("d", "a"),
+                (r.Variable(name, f32),),
+                f"length=12 reverse={backward}",
+                source(12),
+                "train_step",
+                (body,),
+                ("body",),
+            )
+        )
         if not backward:
-            eqs.append(m.equation("f", "reduce_sum", ("e",), r.Type("f32", (64, 64), (("data",), ())), 13, "axes=(1,)"))
-            eqs.append(m.equation("g", "dot_general", ("f", "a"), r.Type("f32", (64, 10), (("data",), ())), 13))
-            eqs.append(m.equation("h", "reduce_max", ("g",), r.Type("f32", (64,), (("data",),)), 14, "axes=(1,)"))
+            eqs.append(
+                m.equation(
+                    "f",
+                    "reduce_sum",
+                    ("e",),
+                    r.Type("f32", (64, 64), (("data",), ())),
+                    13,
+                    "axes=(1,)",
+                )
+            )
+            eqs.append(
+                m.equation(
+                    "g", "dot_general", ("f", "a"), r.Type("f32", (64, 10), (("data",), ())), 13
+                )
+            )
+            eqs.append(
+                m.equation(
+                    "h", "reduce_max", ("g",), r.Type("f32", (64,), (("data",),)), 14, "axes=(1,)"
+                )
+            )
             eqs.append(m.equation("i", "log", ("h",), r.Type("f32", (64,), (("data",),)), 14))
-    eqs.append(m.equation("k", "psum", ("j",), r.Type("f32", (64, 192), ((), ("model",))), 18, "axes=('data',)", axes=("data",)))
-    eqs.append(m.equation("l", "mul", ("k", "0.001:f32[]"), r.Type("f32", (64, 192), ((), ("model",))), 19))
+    eqs.append(
+        m.equation(
+            "k",
+            "psum",
+            ("j",),
+            r.Type("f32", (64, 192), ((), ("model",))),
+            18,
+            "axes=('data',)",
+            axes=("data",),
+        )
+    )
+    eqs.append(
+        m.equation("l", "mul", ("k", "0.001:f32[]"), r.Type("f32", (64, 192), ((), ("model",))), 19)
+    )
     eqs.append(m.equation("m", "sub", ("a", "l"), r.Type("f32", (64, 192), ((), ("model",))), 19))
 
     def level(name, lines):
-        return r.Level(name, "\n".join(t for t, _ in lines), tuple((i + 1, ids) for i, (_, ids) in enumerate(lines) if ids))
-    heat = tuple((e.id, 3.0 + 37 * (e.primitive == "dot_general") + (e.id * 7) % 5) for p in (r.Program("x", equations=tuple(eqs)),) for e, _ in p.walk() if not e.nested)
-    return r.Program("train_step", (w, x, y), ("i", "m"), (), tuple(eqs), (r.Listing(FILE, 1, tuple(CODE), "cell 3"),), MESH,
-                     (level("stablehlo", m.stable), level("propagated", m.stable), level("optimized", m.hlo)), heat)
+        return r.Level(
+            name,
+            "\n".join(t for t, _ in lines),
+            tuple((i + 1, ids) for i, (_, ids) in enumerate(lines) if ids),
+        )
+
+    heat = tuple(
+        (e.id, 3.0 + 37 * (e.primitive == "dot_general") + (e.id * 7) % 5)
+        for p in (r.Program("x", equations=tuple(eqs)),)
+        for e, _ in p.walk()
+        if not e.nested
+    )
+    return r.Program(
+        "train_step",
+        (w, x, y),
+        ("i", "m"),
+        (),
+        tuple(eqs),
+        (r.Listing(FILE, 1, tuple(CODE), "cell 3"),),
+        MESH,
+        (level("stablehlo", m.stable), level("propagated", m.stable), level("optimized", m.hlo)),
+        heat,
+    )
 
 
 def layout(name, shape, spec, role, mesh=MESH, dtype="f32", **more) -> r.Layout:
     """A layout worked out by plain arithmetic."""
     sizes = dict(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
     blocks, seen = [], {}
-    shard = tuple(math.ceil(n / math.prod(sizes[a] for a in axes)) for n, axes in zip(shape, spec, strict=True))
-    for device, place in zip(mesh.device_ids, itertools.product(*map(range, mesh.axis_sizes)), strict=True):
+    shard = tuple(
+        math.ceil(n / math.prod(sizes[a] for a in axes))
+        for n, axes in zip(shape, spec, strict=True)
+    )
+    for device, place in zip(
+        mesh.device_ids, itertools.product(*map(range, mesh.axis_sizes)), strict=True
+    ):
         at = dict(zip(mesh.axis_names, place, strict=True))
         slices = []
         for n, axes, part in zip(shape, spec, shard, strict=True):
@@ -132,13 +280,28 @@ def layout(name, shape, spec, role, mesh=MESH, dtype="f32", **more) -> r.Layout:
         blocks.append(r.Block(device, key, seen.setdefault(key, 0)))
         seen[key] += 1
     each = 4 * math.prod(shard)
-    return r.Layout(name, r.Type(dtype, shape, spec), mesh, shard, tuple(blocks), mesh.size // len(seen), each, 4 * math.prod(shape), True, "device", role, **more)
+    return r.Layout(
+        name,
+        r.Type(dtype, shape, spec),
+        mesh,
+        shard,
+        tuple(blocks),
+        mesh.size // len(seen),
+        each,
+        4 * math.prod(shape),
+        True,
+        "device",
+        role,
+        **more,
+    )
 
 
 def ring(groups, size):
     """The rounds of a ring all-gather or all-reduce half."""
     n = len(groups[0])
-    return tuple(tuple((g[i], g[(i + 1) % n], size) for g in groups for i in range(n)) for _ in range(n - 1))
+    return tuple(
+        tuple((g[i], g[(i + 1) % n], size) for g in groups for i in range(n)) for _ in range(n - 1)
+    )
 
 
 DATA_GROUPS = ((0, 2, 4, 6), (1, 3, 5, 7))
@@ -150,24 +313,92 @@ def transfers(p: r.Program) -> tuple[r.Transfer, ...]:
     ids = {e.primitive: e.id for e in p.equations}
     inner = p.equations[1].nested[0].equations[4]
     return (
-        r.Transfer("all_reduce", "add", ("data",), DATA_GROUPS, (), 24576, 24576, 1, 31.0, "2·(4−1)/4 · 24.6 KB / 45 GB/s + 6·5 µs", 44.0, 12.0, "user", "psum", operand="f32[64,96]",
-                   equation=ids["psum"], source=source(18), rounds=ring(DATA_GROUPS, 6144) * 2, mesh=MESH),
-        r.Transfer("all_gather", "", ("model",), MODEL_GROUPS, (), 8192, 16384, 12, 18.0, "(2−1)/2 · 16.4 KB / 45 GB/s + 5 µs", 25.0, 6.0, "partitioner",
-                   reason="`w` arrives as P(None,'model'); dot_general on line 3 needs it whole along its contracting dimension.",
-                   fix="give w P('model', None) (then one all_reduce of 40 KB), or keep x sharded over model.", operand="f32[64,192]", equation=inner.id, source=source(3),
-                   rounds=ring(MODEL_GROUPS, 8192), mesh=MESH),
-        r.Transfer("collective_permute", "", ("data",), (), tuple((i, (i + 2) % 8) for i in range(8)), 4096, 4096, None, None, "", None, None, "partitioner",
-                   reason="The halo of an uneven slice moves to the next shard.", equation=inner.id + 1, source=source(3), mesh=MESH),
+        r.Transfer(
+            "all_reduce",
+            "add",
+            ("data",),
+            DATA_GROUPS,
+            (),
+            24576,
+            24576,
+            1,
+            31.0,
+            "2·(4−1)/4 · 24.6 KB / 45 GB/s + 6·5 µs",
+            44.0,
+            12.0,
+            "user",
+            "psum",
+            operand="f32[64,96]",
+            equation=ids["psum"],
+            source=source(18),
+            rounds=ring(DATA_GROUPS, 6144) * 2,
+            mesh=MESH,
+        ),
+        r.Transfer(
+            "all_gather",
+            "",
+            ("model",),
+            MODEL_GROUPS,
+            (),
+            8192,
+            16384,
+            12,
+            18.0,
+            "(2−1)/2 · 16.4 KB / 45 GB/s + 5 µs",
+            25.0,
+            6.0,
+            "partitioner",
+            reason="`w` arrives as P(None,'model'); dot_general on line 3 needs it whole along its contracting dimension.",
+            fix="give w P('model', None) (then one all_reduce of 40 KB), or keep x sharded over model.",
+            operand="f32[64,192]",
+            equation=inner.id,
+            source=source(3),
+            rounds=ring(MODEL_GROUPS, 8192),
+            mesh=MESH,
+        ),
+        r.Transfer(
+            "collective_permute",
+            "",
+            ("data",),
+            (),
+            tuple((i, (i + 2) % 8) for i in range(8)),
+            4096,
+            4096,
+            None,
+            None,
+            "",
+            None,
+            None,
+            "partitioner",
+            reason="The halo of an uneven slice moves to the next shard.",
+            equation=inner.id + 1,
+            source=source(3),
+            mesh=MESH,
+        ),
     )
 
 
 def phases() -> tuple[r.Phase, ...]:
     """A cold train step, then a cached evaluation step."""
     return (
-        r.Phase("trace", "train_step", 0.0, 84e3), r.Phase("trace", "block", 12e3, 31e3, 1, 0), r.Phase("lower", "train_step", 84e3, 21e3),
-        r.Phase("compile", "train_step", 105e3, 1180e3, cache="miss", where="disk", reason="no entry for this program"), r.Phase("execute", "train_step", 1285e3, 132e3),
+        r.Phase("trace", "train_step", 0.0, 84e3),
+        r.Phase("trace", "block", 12e3, 31e3, 1, 0),
+        r.Phase("lower", "train_step", 84e3, 21e3),
+        r.Phase(
+            "compile",
+            "train_step",
+            105e3,
+            1180e3,
+            cache="miss",
+            where="disk",
+            reason="no entry for this program",
+        ),
+        r.Phase("execute", "train_step", 1285e3, 132e3),
         r.Phase("transfer", "device_put", 1417e3, 12e3),
-        r.Phase("trace", "eval_step", 1430e3, 32e3), r.Phase("lower", "eval_step", 1462e3, 13e3), r.Phase("cache_hit", "eval_step", 1475e3, 60e3, cache="hit", where="disk"), r.Phase("execute", "eval_step", 1535e3, 14e3),
+        r.Phase("trace", "eval_step", 1430e3, 32e3),
+        r.Phase("lower", "eval_step", 1462e3, 13e3),
+        r.Phase("cache_hit", "eval_step", 1475e3, 60e3, cache="hit", where="disk"),
+        r.Phase("execute", "eval_step", 1535e3, 14e3),
         r.Phase("execute", "train_step", 1560e3, 3.1e3, steady=True),
     )
 
@@ -179,9 +410,37 @@ def trace(p: r.Program) -> r.Trace:
     def put(e, path):
         i = len(steps)
         low, high = -1.0 - (i % 7) / 10, 1.0 + (i % 5) / 10
-        shards = tuple(r.Shard(d, low, high, 0.01 * d, 0, 0, tuple(tuple(math.sin(i + d + y * 1.3 + x * 0.7) for x in range(8)) for y in range(8))) for d in range(8))
+        shards = tuple(
+            r.Shard(
+                d,
+                low,
+                high,
+                0.01 * d,
+                0,
+                0,
+                tuple(
+                    tuple(math.sin(i + d + y * 1.3 + x * 0.7) for x in range(8)) for y in range(8)
+                ),
+            )
+            for d in range(8)
+        )
         bad = 5 if i == 61 else 0
-        out = tuple(r.Value(v.name, v.type.text, low, high, 0.01, bad, 0, (0.12, -0.53, 0.98), (1, 3, 8, 12, 9, 4, 2), (), shards) for v in e.outputs)
+        out = tuple(
+            r.Value(
+                v.name,
+                v.type.text,
+                low,
+                high,
+                0.01,
+                bad,
+                0,
+                (0.12, -0.53, 0.98),
+                (1, 3, 8, 12, 9, 4, 2),
+                (),
+                shards,
+            )
+            for v in e.outputs
+        )
         dead = tuple(x for x in e.inputs[:1] if i % 3 == 0)
         steps.append(r.Step(i, e.id, (), out, path, dead, e.source, e.text or e.primitive))
 
@@ -191,7 +450,9 @@ def trace(p: r.Program) -> r.Trace:
                 for inner in e.nested[0].equations:
                     put(inner, ("jit train_step", f"scan {k + 1}/12"))
         put(e, ("jit train_step",))
-    return r.Trace(p, (r.Value("b", "f32[64@data,16,4]", 0.0, 16.0, 4.9, note="x"),), tuple(steps), len(steps))
+    return r.Trace(
+        p, (r.Value("b", "f32[64@data,16,4]", 0.0, 16.0, 4.9, note="x"),), tuple(steps), len(steps)
+    )
 
 
 def report() -> r.Report:
@@ -199,20 +460,106 @@ def report() -> r.Report:
     p = program()
     moved = transfers(p)
     return r.Report(
-        "train_step", (p,),
-        (layout("x", (64, 16), (("data",), ()), "argument"), layout("params['qkv']", (64, 192), ((), ("model",)), "argument",
-                why=("argument was given P(None, 'model')", "kept by dot_general (line 3)", "gathered over model here")),
-         layout("params['ln1']", (64,), ((),), "argument", warnings=("replicated on all 8 devices although `data` divides its first dimension",)),
-         layout("logits", (64, 10), (("data",), ()), "output"), layout("h", (8, 4), (("data",), ("model",)), "intermediate", equation=3),
-         layout("s", (4, 8, 16), (("data",), ("model",), ()), "intermediate", equation=9)),
-        moved, phases(), (r.Timing("train_step", 1417e3, 3100.0, 80.0, 20), r.Timing("eval_step", 120e3, 1200.0, 40.0, 20)),
-        (r.Memory("train_step", 1_400_000, 800_000, 1_100_000, 600_000, 90_000, 3_400_000, 12,
-                  tuple(r.Buffer(f"buffer.{i}", 400_000 // (i + 1), ("argument", "temporary", "output")[i % 3], i, min(29, i + 6 + i % 5), f"fusion.{i}", i, source(3 + i % 6)) for i in range(24)),
-                  ("params",), (("x", "its size 4096 B matches no output"),)),),
-        (r.Pass("sdy-propagation", "shardy", 42, 1200.0, "--- before\n+++ after\n-  %0 = dot\n+  %0 = dot {sharding}\n"), r.Pass("sdy-reshard-to-collectives", "shardy", 9, 300.0, "+  %7 = sdy.all_gather\n"),
-         r.Pass("algsimp", "xla", 0, 90.0), r.Pass("fusion", "xla", 118, 5200.0, "-  add\n-  mul\n+  fusion\n")),
-        r.Ledger((r.Compilation("train_step", 1, 1180e3, "first call"), r.Compilation("train_step", 3, 1180e3, "`x` went from f32[64,64] to f32[61,64]; the last batch is short.", "loader(drop_last=True)",
-                  (r.Difference("shape", "x", "f32[64,64]", "f32[61,64]"),), source(16)))),
-        trace(p), MESH,
-        (r.Notice("warning", "the partitioner added 13 collectives that nobody wrote", "collectives", "give w P('model', None)", moved[1].equation, 0, source(3)),),
-        None, (("xlab", "0.1.0"), ("jaxlib", "0.10.2"), ("python", "3.11.7")))
+        "train_step",
+        (p,),
+        (
+            layout("x", (64, 16), (("data",), ()), "argument"),
+            layout(
+                "params['qkv']",
+                (64, 192),
+                ((), ("model",)),
+                "argument",
+                why=(
+                    "argument was given P(None, 'model')",
+                    "kept by dot_general (line 3)",
+                    "gathered over model here",
+                ),
+            ),
+            layout(
+                "params['ln1']",
+                (64,),
+                ((),),
+                "argument",
+                warnings=(
+                    "replicated on all 8 devices although `data` divides its first dimension",
+                ),
+            ),
+            layout("logits", (64, 10), (("data",), ()), "output"),
+            layout("h", (8, 4), (("data",), ("model",)), "intermediate", equation=3),
+            layout("s", (4, 8, 16), (("data",), ("model",), ()), "intermediate", equation=9),
+        ),
+        moved,
+        phases(),
+        (
+            r.Timing("train_step", 1417e3, 3100.0, 80.0, 20),
+            r.Timing("eval_step", 120e3, 1200.0, 40.0, 20),
+        ),
+        (
+            r.Memory(
+                "train_step",
+                1_400_000,
+                800_000,
+                1_100_000,
+                600_000,
+                90_000,
+                3_400_000,
+                12,
+                tuple(
+                    r.Buffer(
+                        f"buffer.{i}",
+                        400_000 // (i + 1),
+                        ("argument", "temporary", "output")[i % 3],
+                        i,
+                        min(29, i + 6 + i % 5),
+                        f"fusion.{i}",
+                        i,
+                        source(3 + i % 6),
+                    )
+                    for i in range(24)
+                ),
+                ("params",),
+                (("x", "its size 4096 B matches no output"),),
+            ),
+        ),
+        (
+            r.Pass(
+                "sdy-propagation",
+                "shardy",
+                42,
+                1200.0,
+                "--- before\n+++ after\n-  %0 = dot\n+  %0 = dot {sharding}\n",
+            ),
+            r.Pass("sdy-reshard-to-collectives", "shardy", 9, 300.0, "+  %7 = sdy.all_gather\n"),
+            r.Pass("algsimp", "xla", 0, 90.0),
+            r.Pass("fusion", "xla", 118, 5200.0, "-  add\n-  mul\n+  fusion\n"),
+        ),
+        r.Ledger(
+            (
+                r.Compilation("train_step", 1, 1180e3, "first call"),
+                r.Compilation(
+                    "train_step",
+                    3,
+                    1180e3,
+                    "`x` went from f32[64,64] to f32[61,64]; the last batch is short.",
+                    "loader(drop_last=True)",
+                    (r.Difference("shape", "x", "f32[64,64]", "f32[61,64]"),),
+                    source(16),
+                ),
+            )
+        ),
+        trace(p),
+        MESH,
+        (
+            r.Notice(
+                "warning",
+                "the partitioner added 13 collectives that nobody wrote",
+                "collectives",
+                "give w P('model', None)",
+                moved[1].equation,
+                0,
+                source(3),
+            ),
+        ),
+        None,
+        (("xlab", "0.1.0"), ("jaxlib", "0.10.2"), ("python", "3.11.7")),
+    )

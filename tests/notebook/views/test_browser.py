@@ -6,7 +6,10 @@ import time
 import pytest
 
 from tests.notebook.views import sample
+from xlab.notebook import assets
 from xlab.notebook.export import write_html
+from xlab.notebook.views import StepperView
+from xlab.notebook.views import page as page_module
 from xlab.observe import records as r
 
 pytestmark = pytest.mark.browser
@@ -21,6 +24,7 @@ def browser():
     playwright = None
     try:
         from playwright.sync_api import sync_playwright
+
         playwright = sync_playwright().start()
     except ImportError:
         path = None
@@ -38,8 +42,18 @@ def visit(browser, path, **options):
     page = browser.new_page(viewport={"width": 1280, "height": 760}, **options)
     page.complaints = []
     page.on("pageerror", lambda e: page.complaints.append(str(e)))
-    page.on("console", lambda m: page.complaints.append(m.text) if m.type in ("error", "warning") else None)
-    page.on("request", lambda q: page.complaints.append(q.url) if not q.url.startswith(("file:", "data:", "blob:", "about:")) else None)
+    page.on(
+        "console",
+        lambda m: page.complaints.append(m.text) if m.type in ("error", "warning") else None,
+    )
+    page.on(
+        "request",
+        lambda q: (
+            page.complaints.append(q.url)
+            if not q.url.startswith(("file:", "data:", "blob:", "about:"))
+            else None
+        ),
+    )
     page.goto(path.as_uri())
     return page
 
@@ -52,7 +66,9 @@ def test_walk(browser, tmp_path, scheme):
     for i in range(3):
         assert page.locator(".xl-column").nth(i).locator(".xl-sel").count() == 1
     assert "shard f32[16,16,64] × 8" in page.locator(".xl-status").inner_text()
-    for i, title in enumerate(["Program", "Shardings", "Collectives", "Timings", "Memory", "Passes", "Steps"]):
+    for i, title in enumerate(
+        ["Program", "Shardings", "Collectives", "Timings", "Memory", "Passes", "Steps"]
+    ):
         page.keyboard.press(str(i + 1))
         assert page.locator("[role=tab][aria-selected=true]").inner_text() == title
         assert page.locator(".xl-panel:visible").count() == 1
@@ -63,22 +79,76 @@ def test_walk(browser, tmp_path, scheme):
     page.wait_for_function("document.querySelector('.xl-place').textContent.startsWith('step 62 ')")
     assert "5 NaN" in page.locator(".xl-value").first.inner_text()
     assert place.is_visible()
-    red, green, blue = page.evaluate("getComputedStyle(document.querySelector('.xl')).backgroundColor.match(/\\d+/g).map(Number)")
+    red, green, blue = page.evaluate(
+        "getComputedStyle(document.querySelector('.xl')).backgroundColor.match(/\\d+/g).map(Number)"
+    )
     assert (red + green + blue > 600) == (scheme == "light")
     assert page.complaints == []
     page.close()
 
 
+def test_live_widget_in_a_host_page(browser, tmp_path):
+    """The loader, the module sent once for two widgets, the host's dark theme, a question to the kernel, a clean end."""
+    trace = sample.report().trace
+    view = StepperView()
+    short = trace.replace(steps=trace.steps[:4])
+    host = tmp_path / "host.html"
+    host.write_text(
+        f"""<!doctype html><meta charset="utf-8"><body data-jp-theme-light="false" style="background:#111">
+<div id="one"></div><div id="two"></div><script type="module">
+const payload = {page_module.script_json(view.payload(short))};
+const files = {page_module.script_json({"module": assets.module(), "css": assets.styles()})};
+const answer = {page_module.script_json(trace.steps[4].to_json())};
+globalThis.asked = []; globalThis.ends = [];
+const loader = (await import(URL.createObjectURL(new Blob([{page_module.script_json(assets.loader())}], {{ type: "text/javascript" }})))).default;
+for (const id of ["one", "two"]) {{
+  const heard = new Set();
+  const say = (m) => setTimeout(() => heard.forEach((f) => f(m)), 1);
+  const model = {{ get: () => payload, on: (_, f) => heard.add(f), off: (_, f) => heard.delete(f),
+    send(m) {{ asked.push(m); say(m.ask === "module" ? files : {{ id: m.id, answer }}); }} }};
+  ends.push(await loader.render({{ model, el: document.getElementById(id) }}));
+}}
+globalThis.ready = true;
+</script>""",
+        encoding="utf-8",
+    )
+    page = visit(browser, host)
+    page.wait_for_function("globalThis.ready")
+    assert page.locator(".xl-report[data-theme=dark]").count() == 2
+    for _ in range(4):
+        page.locator("#two button[aria-label^='one step (right)']").click()
+    page.wait_for_function(
+        "document.querySelector('#two .xl-place').textContent.startsWith('step 5 ')"
+    )
+    assert page.evaluate("asked.filter((m) => m.ask === 'module').length") == 1
+    assert page.evaluate("asked.at(-1).arguments") == {"how": "next", "index": 3, "equation": -1}
+    page.evaluate("ends.forEach((end) => end())")
+    assert page.locator(".xl-report").count() == 0
+    assert page.complaints == []
+    page.close()
+
+
 def test_no_script_shows_every_panel(browser, tmp_path):
-    page = visit(browser, write_html(sample.report(), tmp_path / "r.html"), java_script_enabled=False)
+    page = visit(
+        browser, write_html(sample.report(), tmp_path / "r.html"), java_script_enabled=False
+    )
     assert page.locator(".xl-panel:visible").count() == 7
-    assert page.locator("pre.xl-code").first.bounding_box()["height"] > 19 * 17, "one line under the other"
+    assert page.locator("pre.xl-code").first.bounding_box()["height"] > 19 * 17, (
+        "one line under the other"
+    )
     page.close()
 
 
 def test_a_hundred_thousand_equations_open_and_scroll(browser, tmp_path):
     made = r.Type("f32", (64, 128), (("data",), ()))
-    p = r.Program("big", equations=tuple(r.Equation(i, "mul", (f"v{i}", "w"), (r.Variable(f"v{i + 1}", made),)) for i in range(100_000)), mesh=sample.MESH)
+    p = r.Program(
+        "big",
+        equations=tuple(
+            r.Equation(i, "mul", (f"v{i}", "w"), (r.Variable(f"v{i + 1}", made),))
+            for i in range(100_000)
+        ),
+        mesh=sample.MESH,
+    )
     path = write_html(r.Report("big", (p,)), tmp_path / "big.html")
     begin = time.perf_counter()
     page = visit(browser, path)
@@ -92,6 +162,8 @@ def test_a_hundred_thousand_equations_open_and_scroll(browser, tmp_path):
     frames.sort()
     assert opened < 15, f"opened in {opened:.1f} s"
     assert frames[len(frames) // 2] < 50, f"median frame {frames[len(frames) // 2]:.1f} ms"
-    print(f"opened {opened:.2f} s, median frame {frames[len(frames) // 2]:.1f} ms, 95 % {frames[int(len(frames) * .95)]:.1f} ms, page {path.stat().st_size / 1e6:.1f} MB")
+    print(
+        f"opened {opened:.2f} s, median frame {frames[len(frames) // 2]:.1f} ms, 95 % {frames[int(len(frames) * 0.95)]:.1f} ms, page {path.stat().st_size / 1e6:.1f} MB"
+    )
     assert page.complaints == []
     page.close()

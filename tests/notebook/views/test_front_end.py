@@ -15,7 +15,9 @@ from xlab.observe import records as r
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")
-needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed; the front end is tested where it is")
+needs_node = pytest.mark.skipif(
+    NODE is None, reason="node is not installed; the front end is tested where it is"
+)
 
 
 def run_node(*arguments):
@@ -35,7 +37,9 @@ def module(tmp_path_factory):
 @needs_node
 def test_report_in_a_small_document(module, tmp_path):
     payload = tmp_path / "payload.json"
-    payload.write_text(json.dumps(view_for(sample.report()).payload(sample.report()), allow_nan=False))
+    payload.write_text(
+        json.dumps(view_for(sample.report()).payload(sample.report()), allow_nan=False)
+    )
     assert run_node(HERE / "report.test.mjs", module, payload).strip() == "ok"
 
 
@@ -43,13 +47,21 @@ def test_report_in_a_small_document(module, tmp_path):
 @pytest.mark.parametrize("view", VIEWS, ids=lambda v: v.name)
 def test_every_view_starts_and_ends(view, module, tmp_path):
     report = sample.report()
-    found = {r.Report: report, r.Program: report.programs[0], r.Trace: report.trace, r.Layout: report.layouts[1],
-             r.Transfer: report.transfers[0], r.Ledger: report.ledger, r.Memory: report.memory[0]}
+    found = {
+        r.Report: report,
+        r.Program: report.programs[0],
+        r.Trace: report.trace,
+        r.Layout: report.layouts[1],
+        r.Transfer: report.transfers[0],
+        r.Ledger: report.ledger,
+        r.Memory: report.memory[0],
+        r.MeshInfo: sample.MESH,
+    }
     payload = tmp_path / "payload.json"
     payload.write_text(json.dumps(view.payload(found[view.record_type]), allow_nan=False))
     script = tmp_path / "start.mjs"
     script.write_text(f"""
-import {{ Element }} from {json.dumps((HERE / 'dom.mjs').as_uri())};
+import {{ Element }} from {json.dumps((HERE / "dom.mjs").as_uri())};
 import {{ readFileSync }} from "node:fs";
 const view = (await import({json.dumps(module.as_uri())})).default;
 const el = new Element("div");
@@ -65,15 +77,27 @@ console.log(el.querySelectorAll(".xl-report").length);
 def test_module_is_small_and_asks_nothing_of_a_network():
     source = assets.module()
     assert len(source.encode()) < 41_000
-    assert not re.search(r"\bfetch\(|XMLHttpRequest|WebSocket|https?://(?!www\.w3\.org/2000/svg)|innerHTML|\beval\(|document\.write", source)
-    assert "url(http" not in assets.styles() and "@import" not in assets.styles()
+    assert not re.search(
+        r"\bfetch\(|XMLHttpRequest|WebSocket|https?://(?!www\.w3\.org/2000/svg)|innerHTML|\beval\(|document\.write",
+        source,
+    )
+    assert "url(http" not in assets.styles()
+    assert "@import" not in assets.styles()
 
 
 def test_joining_strips_imports_and_keeps_names_unique():
     source = assets.module()
     assert not re.search(r"^import ", source, re.MULTILINE)
     assert source.count("export ") == 1
-    names = re.findall(r"^(?:async )?(?:function|const|let|class) (\w+)", assets.body(), re.MULTILINE)
-    top = [n for path in sorted(assets.ROOT.glob("*/*.js")) for n in re.findall(r"^(?:export )?(?:async )?(?:function|const|let) (\w+)", path.read_text(), re.MULTILINE)]
+    names = re.findall(
+        r"^(?:async )?(?:function|const|let|class) (\w+)", assets.body(), re.MULTILINE
+    )
+    top = [
+        n
+        for path in sorted(assets.ROOT.glob("*/*.js"))
+        for n in re.findall(
+            r"^(?:export )?(?:async )?(?:function|const|let) (\w+)", path.read_text(), re.MULTILINE
+        )
+    ]
     assert len(top) == len(set(top)), "top-level names are unique across files"
     assert set(top) <= set(names)

@@ -15,20 +15,39 @@ def step(how, index, equation):
 
 
 def test_a_listed_request_is_answered_with_a_record():
-    assert answer(StepperView(), {"move": step}, GOOD) == {"id": 1, "answer": {"record": "Step", "index": 4, "equation": 0, "schema": 1}}
+    assert answer(StepperView(), {"move": step}, GOOD) == {
+        "id": 1,
+        "answer": {"record": "Step", "index": 4, "equation": 0, "schema": 1},
+    }
 
 
-@pytest.mark.parametrize("message", [
-    None, "move", 7, [], {}, {"ask": 3}, {"ask": "eval", "arguments": {"code": "1"}}, {"ask": "__class__"},
-    {"ask": "move"}, {"ask": "move", "arguments": []}, {"ask": "move", "arguments": {"how": "next", "index": "3", "equation": 0}},
-    {"ask": "move", "arguments": {"how": "explode", "index": 3, "equation": 0}}, {"ask": "move", "arguments": {"how": "next", "index": -3, "equation": 0}},
-    {"ask": "move", "arguments": {"how": "next", "index": True, "equation": 0}}, {"ask": "move", "arguments": {"how": "next", "index": 1e9, "equation": 0}},
-    {"ask": "move", "arguments": {"how": "next", "index": 3, "equation": 0, "more": 1}},
-])
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        "move",
+        7,
+        [],
+        {},
+        {"ask": 3},
+        {"ask": "eval", "arguments": {"code": "1"}},
+        {"ask": "__class__"},
+        {"ask": "move"},
+        {"ask": "move", "arguments": []},
+        {"ask": "move", "arguments": {"how": "next", "index": "3", "equation": 0}},
+        {"ask": "move", "arguments": {"how": "explode", "index": 3, "equation": 0}},
+        {"ask": "move", "arguments": {"how": "next", "index": -3, "equation": 0}},
+        {"ask": "move", "arguments": {"how": "next", "index": True, "equation": 0}},
+        {"ask": "move", "arguments": {"how": "next", "index": 1e9, "equation": 0}},
+        {"ask": "move", "arguments": {"how": "next", "index": 3, "equation": 0, "more": 1}},
+    ],
+)
 def test_anything_else_is_refused_before_the_handler(message):
-    with pytest.raises(ValueError, match="message|answers|takes|needs|must be"):
+    with pytest.raises(ValueError, match=r"message|answers|takes|needs|must be"):
         check_request(StepperView(), message)
-    assert "error" in answer(StepperView(), {"move": lambda **_: pytest.fail("reached the handler")}, message)
+    assert "error" in answer(
+        StepperView(), {"move": lambda **_: pytest.fail("reached the handler")}, message
+    )
 
 
 def test_a_view_without_requests_answers_none():
@@ -38,11 +57,18 @@ def test_a_view_without_requests_answers_none():
 def test_a_failing_handler_answers_with_its_error():
     def fails(**_):
         raise RuntimeError("the run was closed")
-    assert answer(StepperView(), {"move": fails}, GOOD) == {"id": 1, "error": "RuntimeError: the run was closed"}
+
+    assert answer(StepperView(), {"move": fails}, GOOD) == {
+        "id": 1,
+        "error": "RuntimeError: the run was closed",
+    }
 
 
 def test_a_handler_must_answer_with_the_listed_record():
-    assert "must answer with Step" in answer(StepperView(), {"move": lambda **_: r.Type("f32")}, GOOD)["error"]
+    assert (
+        "must answer with Step"
+        in answer(StepperView(), {"move": lambda **_: r.Type("f32")}, GOOD)["error"]
+    )
 
 
 def test_a_record_without_a_view_says_which_have_one():
@@ -58,6 +84,11 @@ def test_widget_sends_the_module_once_asked_and_answers_requests():
     widget.send = lambda content, buffers=None: sent.append(content)
     widget._hear(widget, {"ask": "module"}, [])
     widget._hear(widget, GOOD, [])
-    assert set(sent[0]) == {"module", "css"} and sent[1]["answer"]["index"] == 4
+    assert set(sent[0]) == {"module", "css"}
+    assert sent[1]["answer"]["index"] == 4
     assert len(widget._esm) < 2500, "each widget carries the loader only"
+    data, _ = widget._repr_mimebundle_()
+    assert data["text/plain"].startswith("f: 0 steps")
+    assert data["text/html"].startswith("<iframe")
+    assert "application/vnd.jupyter.widget-view+json" in data
     widget.close()

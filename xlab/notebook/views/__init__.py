@@ -13,14 +13,23 @@ from __future__ import annotations
 from xlab.notebook.views.base import View
 from xlab.notebook.views.dataflow import DataflowView
 from xlab.notebook.views.memory import MemoryView
-from xlab.notebook.views.mesh import MeshView
+from xlab.notebook.views.mesh import DevicesView, MeshView
 from xlab.notebook.views.program import ProgramView
 from xlab.notebook.views.report import ReportView
 from xlab.notebook.views.stepper import StepperView
 from xlab.notebook.views.timings import LedgerView
 from xlab.observe.records import Record
 
-VIEWS: list[View] = [ReportView(), ProgramView(), StepperView(), MeshView(), DataflowView(), LedgerView(), MemoryView()]
+VIEWS: list[View] = [
+    ReportView(),
+    ProgramView(),
+    StepperView(),
+    MeshView(),
+    DevicesView(),
+    DataflowView(),
+    LedgerView(),
+    MemoryView(),
+]
 
 
 def view_for(record: Record) -> View:
@@ -33,4 +42,6 @@ def view_for(record: Record) -> View:
         if view.record_type is type(record):
             return view
     known = ", ".join(v.record_type.__name__ for v in VIEWS)
-    raise TypeError(f"no view draws {type(record).__name__}; views draw {known}. Print it for its text form.")
+    raise TypeError(
+        f"no view draws {type(record).__name__}; views draw {known}. Print it for its text form."
+    )

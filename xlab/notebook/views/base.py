@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from xlab.notebook.views import page
 from xlab.notebook.views.draw import Node, clean_json
 from xlab.observe.records import Record
+from xlab.observe.text import text
 
 Json = Any
 
@@ -44,11 +45,13 @@ class View:
         name: word shared by the Python file, the JavaScript file and the test.
         record_type: the record it draws.
         requests: what its page may ask the kernel.
+        scripted: whether a saved page carries the script; a picture that is whole without it stays small.
     """
 
     name: ClassVar[str]
     record_type: ClassVar[type[Record]]
     requests: ClassVar[tuple[Request, ...]] = ()
+    scripted: ClassVar[bool] = True
 
     def title(self, record: Any) -> str:
         """One line that names the record."""
@@ -70,6 +73,10 @@ class View:
         """A self-contained page, inside an `srcdoc` frame."""
         return page.frame(self, record)
 
+    def bundle(self, record: Any) -> dict[str, str]:
+        """The display bundle of a record: its text form, and the page."""
+        return {"text/plain": text(record), "text/html": self.static_html(record)}
+
 
 Handler = Callable[..., Record]
 
@@ -85,7 +92,9 @@ def check_request(view: type[View] | View, message: Any) -> tuple[Request, dict[
     known = {r.name: r for r in view.requests}
     request = known.get(message["ask"])
     if request is None:
-        raise ValueError(f"this view answers {sorted(known) or 'no requests'}; asked {message['ask'][:40]!r}")
+        raise ValueError(
+            f"this view answers {sorted(known) or 'no requests'}; asked {message['ask'][:40]!r}"
+        )
     given = message.get("arguments", {})
     if not isinstance(given, dict) or set(given) - set(request.fields):
         raise ValueError(f"{request.name} takes {sorted(request.fields)}")
@@ -96,24 +105,33 @@ def check_request(view: type[View] | View, message: Any) -> tuple[Request, dict[
         value = given[name]
         fits = type(value) is field.type and (not field.choices or value in field.choices)
         if fits and field.type in (int, float):
-            fits = (field.low is None or value >= field.low) and (field.high is None or value <= field.high)
+            fits = (field.low is None or value >= field.low) and (
+                field.high is None or value <= field.high
+            )
         if not fits:
-            raise ValueError(f"{request.name}: {name} must be {field.type.__name__}"
-                             + (f", one of {field.choices}" if field.choices else "") + f"; given {str(value)[:40]!r}")
+            raise ValueError(
+                f"{request.name}: {name} must be {field.type.__name__}"
+                + (f", one of {field.choices}" if field.choices else "")
+                + f"; given {str(value)[:40]!r}"
+            )
         arguments[name] = value
     return request, arguments
 
 
 def answer(view: View, handlers: Mapping[str, Handler], message: Any) -> dict[str, Json]:
     """Answer one message: `{'id', 'answer': record}` or `{'id', 'error': text}`; never raises."""
-    number = message.get("id") if isinstance(message, dict) and type(message.get("id")) is int else -1
+    number = (
+        message.get("id") if isinstance(message, dict) and type(message.get("id")) is int else -1
+    )
     try:
         request, arguments = check_request(view, message)
         if request.name not in handlers:
             raise ValueError(f"{request.name} needs a running kernel session; this output has none")
         record = handlers[request.name](**arguments)
         if not isinstance(record, request.answer):
-            raise TypeError(f"{request.name} must answer with {request.answer.__name__}, not {type(record).__name__}")
+            raise TypeError(
+                f"{request.name} must answer with {request.answer.__name__}, not {type(record).__name__}"
+            )
         return {"id": number, "answer": clean_json(record.to_json())}
-    except Exception as error:  # noqa: BLE001 - the page shows it in its own place; the cell must not break
+    except Exception as error:
         return {"id": number, "error": f"{type(error).__name__}: {error}"[:2000]}

@@ -9,13 +9,23 @@ from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, table
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe.records import MeshInfo, Transfer
-from xlab.observe.text import plural, size_text, time_text, transfer_name, transfer_over
+from xlab.observe.text import transfer_name, transfer_over
+from xlab.observe.units import plural, size_text, time_text
 
 MOST_MESSAGES = 4000
 """Messages per collective that are sent to the page; a longer schedule is cut and says so."""
 
-HEAD = (("op", ""), ("over", ""), ("in → out per device", "n"), ("× times", "n"), ("predicted", "n"), ("measured", "n"),
-        ("wait", "n"), ("origin", ""), ("line", "n"))
+HEAD = (
+    ("op", ""),
+    ("over", ""),
+    ("in → out per device", "n"),
+    ("× times", "n"),
+    ("predicted", "n"),
+    ("measured", "n"),
+    ("wait", "n"),
+    ("origin", ""),
+    ("line", "n"),
+)
 
 
 def rounds_of(t: Transfer) -> tuple[list[list[list[int]]], str]:
@@ -36,15 +46,26 @@ def rounds_of(t: Transfer) -> tuple[list[list[list[int]]], str]:
             shown.append([list(m) for m in messages[:MOST_MESSAGES]])
         return shown, plural(len(shown), "round")
     if t.pairs:
-        return [[[a, b, t.bytes_in] for a, b in t.pairs[:MOST_MESSAGES]]], f"one round of {plural(len(t.pairs), 'message')}"
-    ring = [[g[i], g[(i + 1) % len(g)], t.bytes_in] for g in t.groups if len(g) > 1 for i in range(len(g))]
-    return ([ring[:MOST_MESSAGES]], "groups drawn as rings; no schedule known") if ring else ([], "")
+        return [
+            [[a, b, t.bytes_in] for a, b in t.pairs[:MOST_MESSAGES]]
+        ], f"one round of {plural(len(t.pairs), 'message')}"
+    ring = [
+        [g[i], g[(i + 1) % len(g)], t.bytes_in]
+        for g in t.groups
+        if len(g) > 1
+        for i in range(len(g))
+    ]
+    return (
+        ([ring[:MOST_MESSAGES]], "groups drawn as rings; no schedule known") if ring else ([], "")
+    )
 
 
 def weight(t: Transfer) -> float:
     """What a collective costs in order of size: predicted time if known, else bytes, both times how often it runs."""
     times = t.times if t.times is not None else 1
-    return (t.predicted_us if t.predicted_us is not None else max(t.bytes_in, t.bytes_out) / 1e6) * times
+    return (
+        t.predicted_us if t.predicted_us is not None else max(t.bytes_in, t.bytes_out) / 1e6
+    ) * times
 
 
 def row(t: Transfer, index: int) -> list[Node]:
@@ -52,21 +73,55 @@ def row(t: Transfer, index: int) -> list[Node]:
     mine = t.origin == "user"
     found = key(t.program, t.equation)
     cells = [
-        h("td", None, h("button", {"class": "xl-pick", "data-transfer": index, "aria-label": f"show {transfer_name(t)} {index + 1} on the mesh"}, transfer_name(t)),
-          h("small", None, " " + t.operand) if t.operand else None),
+        h(
+            "td",
+            None,
+            h(
+                "button",
+                {
+                    "class": "xl-pick",
+                    "data-transfer": index,
+                    "aria-label": f"show {transfer_name(t)} {index + 1} on the mesh",
+                },
+                transfer_name(t),
+            ),
+            h("small", None, " " + t.operand) if t.operand else None,
+        ),
         h("td", None, transfer_over(t)),
-        h("td", {"class": "n", "title": f"{t.bytes_in:,} B → {t.bytes_out:,} B"}, f"{size_text(t.bytes_in)} → {size_text(t.bytes_out)}"),
+        h(
+            "td",
+            {"class": "n", "title": f"{t.bytes_in:,} B → {t.bytes_out:,} B"},
+            f"{size_text(t.bytes_in)} → {size_text(t.bytes_out)}",
+        ),
         h("td", {"class": "n"}, "?" if t.times is None else t.times),
         h("td", {"class": "n", "title": t.formula or None}, time_text(t.predicted_us)),
         h("td", {"class": "n"}, time_text(t.measured_us) if t.measured_us is not None else "–"),
         h("td", {"class": "n"}, time_text(t.wait_us) if t.wait_us is not None else "–"),
-        h("td", {"class": None if mine else "xl-added"}, (f"you ({t.call})" if t.call else "you") if mine else "partitioner ⚠"),
-        h("td", {"class": "n", "title": t.source.text.strip() if t.source else None}, t.source.line if t.source else ""),
+        h(
+            "td",
+            {"class": None if mine else "xl-added"},
+            (f"you ({t.call})" if t.call else "you") if mine else "partitioner ⚠",
+        ),
+        h(
+            "td",
+            {"class": "n", "title": t.source.text.strip() if t.source else None},
+            t.source.line if t.source else "",
+        ),
     ]
     rows = [h("tr", {"data-eq": found, "data-row": index, "data-origin": t.origin}, *cells)]
     if t.reason or t.fix:
-        rows.append(h("tr", {"class": "xl-reason", "data-of": index, "data-origin": t.origin},
-                      h("td", {"colspan": len(HEAD)}, t.reason, h("span", None, h("b", None, " Remove it: "), t.fix) if t.fix else None)))
+        rows.append(
+            h(
+                "tr",
+                {"class": "xl-reason", "data-of": index, "data-origin": t.origin},
+                h(
+                    "td",
+                    {"colspan": len(HEAD)},
+                    t.reason,
+                    h("span", None, h("b", None, " Remove it: "), t.fix) if t.fix else None,
+                ),
+            )
+        )
     return rows
 
 
@@ -79,8 +134,15 @@ def totals(transfers: tuple[Transfer, ...]) -> Node:
         entry = found.setdefault(transfer_over(t), [0, 0])
         entry[0] += t.bytes_in * (t.times if t.times is not None else 1)
         entry[1] += 1
-    parts = [f"over {name}: {size_text(moved)} in {plural(n, 'collective')}" for name, (moved, n) in sorted(found.items())]
-    return h("p", {"class": "xl-dim"}, "   ".join(parts) + ("   (loops of unknown length counted once)" if unknown else ""))
+    parts = [
+        f"over {name}: {size_text(moved)} in {plural(n, 'collective')}"
+        for name, (moved, n) in sorted(found.items())
+    ]
+    return h(
+        "p",
+        {"class": "xl-dim"},
+        "   ".join(parts) + ("   (loops of unknown length counted once)" if unknown else ""),
+    )
 
 
 def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
@@ -88,16 +150,58 @@ def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
     centres, labels, width, height = mesh_places(mesh, 44, 34, (74, 40))
     rounds, what = rounds_of(t)
     largest = max((m[2] for messages in rounds for m in messages), default=1) or 1
-    hue = HUES[mesh.axis_names.index(t.axes[0]) % 6] if t.axes and t.axes[0] in mesh.axis_names else HUES[0]
-    nodes = [h("g", {"class": "xl-dev", "data-dev": d, "data-x": f"{x:g}", "data-y": f"{y:g}", "data-tip": f"device {d}"},
-               h("rect", {"x": x - 22, "y": y - 17, "width": 44, "height": 34, "rx": 3, "class": "xl-cell"}),
-               h("text", {"x": x, "y": y + 1, "class": "xl-cell-label"}, d)) for d, (x, y) in centres.items()]
-    arrows = [arrow(centres[a], centres[b], size, largest) for a, b, size in (rounds[number] if rounds else []) if a in centres and b in centres and a != b]
-    return h("div", {"class": "xl-frame"},
-             h("svg", {"viewBox": f"0 -16 {width} {height + 24}", "width": width, "height": height + 24, "role": "img",
-                       "aria-label": f"{transfer_name(t)} on the mesh, round 1", "style": f"--hue:{hue}"}, *labels, h("g", {"class": "xl-arrows"}, *arrows), *nodes),
-             h("div", {"class": "xl-about"}, h("h3", None, f"{transfer_name(t)} over {transfer_over(t)}"),
-               h("p", {"class": "xl-dim"}, what + (f"\nt = {t.formula}" if t.formula else ""))))
+    hue = (
+        HUES[mesh.axis_names.index(t.axes[0]) % 6]
+        if t.axes and t.axes[0] in mesh.axis_names
+        else HUES[0]
+    )
+    nodes = [
+        h(
+            "g",
+            {
+                "class": "xl-dev",
+                "data-dev": d,
+                "data-x": f"{x:g}",
+                "data-y": f"{y:g}",
+                "data-tip": f"device {d}",
+            },
+            h(
+                "rect",
+                {"x": x - 22, "y": y - 17, "width": 44, "height": 34, "rx": 3, "class": "xl-cell"},
+            ),
+            h("text", {"x": x, "y": y + 1, "class": "xl-cell-label"}, d),
+        )
+        for d, (x, y) in centres.items()
+    ]
+    arrows = [
+        arrow(centres[a], centres[b], size, largest)
+        for a, b, size in (rounds[number] if rounds else [])
+        if a in centres and b in centres and a != b
+    ]
+    return h(
+        "div",
+        {"class": "xl-frame"},
+        h(
+            "svg",
+            {
+                "viewBox": f"0 -16 {width} {height + 24}",
+                "width": width,
+                "height": height + 24,
+                "role": "img",
+                "aria-label": f"{transfer_name(t)} on the mesh, round 1",
+                "style": f"--hue:{hue}",
+            },
+            *labels,
+            h("g", {"class": "xl-arrows"}, *arrows),
+            *nodes,
+        ),
+        h(
+            "div",
+            {"class": "xl-about"},
+            h("h3", None, f"{transfer_name(t)} over {transfer_over(t)}"),
+            h("p", {"class": "xl-dim"}, what + (f"\nt = {t.formula}" if t.formula else "")),
+        ),
+    )
 
 
 def arrow(a: tuple[float, float], b: tuple[float, float], size: int, largest: int) -> Node:
@@ -113,10 +217,33 @@ def arrow(a: tuple[float, float], b: tuple[float, float], size: int, largest: in
     back = math.atan2(ey - cy, ex - cx)
     head = 5 + thick
     tips = [(ex - head * math.cos(back + s), ey - head * math.sin(back + s)) for s in (0.45, -0.45)]
-    return h("g", {"class": "xl-arrow", "data-tip": f"{size_text(size)}"},
-             h("path", {"d": f"M{sx:.1f} {sy:.1f}Q{cx:.1f} {cy:.1f} {ex:.1f} {ey:.1f}", "style": f"stroke-width:{thick:.1f}"}),
-             h("path", {"class": "xl-tip", "d": f"M{ex:.1f} {ey:.1f}L{tips[0][0]:.1f} {tips[0][1]:.1f}L{tips[1][0]:.1f} {tips[1][1]:.1f}Z"}),
-             h("text", {"x": f"{(sx + 2 * cx + ex) / 4 + nx * 7:.1f}", "y": f"{(sy + 2 * cy + ey) / 4 + ny * 7 + 3:.1f}", "class": "xl-bytes"}, size_text(size)))
+    return h(
+        "g",
+        {"class": "xl-arrow", "data-tip": f"{size_text(size)}"},
+        h(
+            "path",
+            {
+                "d": f"M{sx:.1f} {sy:.1f}Q{cx:.1f} {cy:.1f} {ex:.1f} {ey:.1f}",
+                "style": f"stroke-width:{thick:.1f}",
+            },
+        ),
+        h(
+            "path",
+            {
+                "class": "xl-tip",
+                "d": f"M{ex:.1f} {ey:.1f}L{tips[0][0]:.1f} {tips[0][1]:.1f}L{tips[1][0]:.1f} {tips[1][1]:.1f}Z",
+            },
+        ),
+        h(
+            "text",
+            {
+                "x": f"{(sx + 2 * cx + ex) / 4 + nx * 7:.1f}",
+                "y": f"{(sy + 2 * cy + ey) / 4 + ny * 7 + 3:.1f}",
+                "class": "xl-bytes",
+            },
+            size_text(size),
+        ),
+    )
 
 
 def _edge(x: float, y: float, cx: float, cy: float) -> tuple[float, float]:
@@ -128,13 +255,26 @@ def _edge(x: float, y: float, cx: float, cy: float) -> tuple[float, float]:
 def transfers_panel(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> Node:
     """The Collectives tab: the table, totals, and one frame of the largest."""
     if not transfers:
-        return panel("collectives", "Collectives", h("p", {"class": "xl-dim"}, "No device sends anything to another."))
+        return panel(
+            "collectives",
+            "Collectives",
+            h("p", {"class": "xl-dim"}, "No device sends anything to another."),
+        )
     rows = [r for i, t in enumerate(transfers) for r in row(t, i)]
-    children: list[Any] = [h("div", {"class": "xl-scroll"}, table(HEAD, rows, "xl-transfers")), totals(transfers)]
+    children: list[Any] = [
+        h("div", {"class": "xl-scroll"}, table(HEAD, rows, "xl-transfers")),
+        totals(transfers),
+    ]
     found = mesh or next((t.mesh for t in transfers if t.mesh), None)
     if found:
         largest = max(transfers, key=weight)
-        children.append(h("div", {"class": "xl-stage", "data-transfer": transfers.index(largest)}, frame(largest, largest.mesh or found)))
+        children.append(
+            h(
+                "div",
+                {"class": "xl-stage", "data-transfer": transfers.index(largest)},
+                frame(largest, largest.mesh or found),
+            )
+        )
     return panel("collectives", "Collectives", *children)
 
 
@@ -144,8 +284,17 @@ def transfers_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> li
     out = []
     for t in transfers:
         rounds, what = rounds_of(t)
-        out.append({"name": clean(transfer_name(t)), "over": clean(transfer_over(t)), "what": what, "rounds": rounds, "formula": clean(t.formula),
-                    "key": key(t.program, t.equation), "hue": names.index(t.axes[0]) if t.axes and t.axes[0] in names else 0})
+        out.append(
+            {
+                "name": clean(transfer_name(t)),
+                "over": clean(transfer_over(t)),
+                "what": what,
+                "rounds": rounds,
+                "formula": clean(t.formula),
+                "key": key(t.program, t.equation),
+                "hue": names.index(t.axes[0]) if t.axes and t.axes[0] in names else 0,
+            }
+        )
     return out
 
 

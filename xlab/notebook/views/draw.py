@@ -21,7 +21,9 @@ LONGEST = 2000
 HUES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """One hue per mesh axis, in an order that stays apart under colour-blindness (Okabe and Ito)."""
 
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udfff]")
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udfff]"
+)
 _EMPTY = frozenset(("rect", "path", "circle", "line"))
 _VOID = frozenset(("br", "hr", "img", "input", "meta", "link", "col"))
 _ESCAPE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;"})
@@ -53,7 +55,11 @@ def clean_json(value: Any) -> Any:
 
 def h(tag: str, attributes: dict[str, Any] | None = None, *children: Any) -> Node:
     """Return a node. Attributes that are None are left out; children may be nodes, text, numbers, None or lists of them."""
-    kept = {k: clean(v) if isinstance(v, str) else str(v) for k, v in (attributes or {}).items() if v is not None}
+    kept = {
+        k: clean(v) if isinstance(v, str) else str(v)
+        for k, v in (attributes or {}).items()
+        if v is not None
+    }
     node: Node = [tag, kept]
     _extend(node, children)
     return node
@@ -115,12 +121,23 @@ def warning(*text: Any) -> Node:
 
 def panel(name: str, title: str, *children: Any) -> Node:
     """One tab's content; without a script all panels stand one under the other."""
-    return h("section", {"class": f"xl-panel xl-{name}", "data-tab": name, "aria-label": title},
-             h("h2", {"class": "xl-panel-title"}, title), *children)
+    return h(
+        "section",
+        {"class": f"xl-panel xl-{name}", "data-tab": name, "aria-label": title},
+        h("h2", {"class": "xl-panel-title"}, title),
+        *children,
+    )
 
 
 def table(head: Iterable[tuple[str, str]], rows: Iterable[Node], name: str = "") -> Node:
     """A table; `head` is `(title, class)` per column, class `n` for numbers."""
-    return h("table", {"class": f"xl-table {name}".strip()},
-             h("thead", None, h("tr", None, *(h("th", {"class": c or None, "scope": "col"}, t) for t, c in head))),
-             h("tbody", None, *rows))
+    return h(
+        "table",
+        {"class": f"xl-table {name}".strip()},
+        h(
+            "thead",
+            None,
+            h("tr", None, *(h("th", {"class": c or None, "scope": "col"}, t) for t, c in head)),
+        ),
+        h("tbody", None, *rows),
+    )

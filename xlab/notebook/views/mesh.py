@@ -12,7 +12,8 @@ from typing import Any
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import HUES, Node, h, key, panel, warning
 from xlab.observe.records import Layout, MeshInfo
-from xlab.observe.text import layout_line, places, plural, size_text
+from xlab.observe.text import layout_line, places
+from xlab.observe.units import plural, size_text
 
 CELL = (62, 34)
 MOST_CELLS = 1024
@@ -39,8 +40,17 @@ def _used_axes(layout: Layout) -> set[str]:
     return {a for axes in layout.type.spec or () for a in axes}
 
 
-def _cell(x: float, y: float, w: float, hgt: float, devices: list[int], layout_axes: set[str] | None, mesh: MeshInfo | None,
-          tip: str, label: str) -> Node:
+def _cell(
+    x: float,
+    y: float,
+    w: float,
+    hgt: float,
+    devices: list[int],
+    layout_axes: set[str] | None,
+    mesh: MeshInfo | None,
+    tip: str,
+    label: str,
+) -> Node:
     """A rectangle with its devices written in it and one band per mesh axis along its foot."""
     parts = [h("rect", {"x": x, "y": y, "width": w, "height": hgt, "class": "xl-cell"})]
     if mesh and devices:
@@ -51,15 +61,47 @@ def _cell(x: float, y: float, w: float, hgt: float, devices: list[int], layout_a
                 continue
             split = layout_axes is None or name in layout_axes
             left = x + 2 + (w - 4) * k / len(mesh.axis_names)
-            parts.append(h("rect", {"x": f"{left:.1f}", "y": y + hgt - band - 2, "width": f"{(w - 4) / len(mesh.axis_names) - 1:.1f}", "height": band,
-                                    "style": shade(k, place[k], size) if split else None,
-                                    "class": "xl-band" if split else "xl-band xl-hatch"}))
-        first = next((k for k, n in enumerate(mesh.axis_names) if layout_axes is not None and n in layout_axes), None)
+            parts.append(
+                h(
+                    "rect",
+                    {
+                        "x": f"{left:.1f}",
+                        "y": y + hgt - band - 2,
+                        "width": f"{(w - 4) / len(mesh.axis_names) - 1:.1f}",
+                        "height": band,
+                        "style": shade(k, place[k], size) if split else None,
+                        "class": "xl-band" if split else "xl-band xl-hatch",
+                    },
+                )
+            )
+        first = next(
+            (
+                k
+                for k, n in enumerate(mesh.axis_names)
+                if layout_axes is not None and n in layout_axes
+            ),
+            None,
+        )
         if place is not None and (layout_axes is None or first is not None):
             k = first or 0
-            parts[0] = h("rect", {"x": x, "y": y, "width": w, "height": hgt, "class": "xl-cell xl-tint", "style": shade(k, place[k], mesh.axis_sizes[k])})
+            parts[0] = h(
+                "rect",
+                {
+                    "x": x,
+                    "y": y,
+                    "width": w,
+                    "height": hgt,
+                    "class": "xl-cell xl-tint",
+                    "style": shade(k, place[k], mesh.axis_sizes[k]),
+                },
+            )
     parts.append(h("text", {"x": x + w / 2, "y": y + hgt / 2 + 1, "class": "xl-cell-label"}, label))
-    return h("g", {"class": "xl-block", "data-dev": " ".join(map(str, devices)) or None}, h("title", None, tip), *parts)
+    return h(
+        "g",
+        {"class": "xl-block", "data-dev": " ".join(map(str, devices)) or None},
+        h("title", None, tip),
+        *parts,
+    )
 
 
 def _label(devices: list[int], width: float) -> str:
@@ -74,7 +116,11 @@ def blocks_svg(layout: Layout) -> Node:
     if not cells:
         return h("p", {"class": "xl-dim"}, "no block known")
     if len(cells) > MOST_CELLS:
-        return h("p", {"class": "xl-dim"}, f"{len(cells):,} different blocks: too many to draw (limit {MOST_CELLS})")
+        return h(
+            "p",
+            {"class": "xl-dim"},
+            f"{len(cells):,} different blocks: too many to draw (limit {MOST_CELLS})",
+        )
     rank = len(cuts)
     used = _used_axes(layout)
     spec = layout.type.spec or ((),) * rank
@@ -93,35 +139,87 @@ def blocks_svg(layout: Layout) -> Node:
         ox, oy = (n % across) * fw, (n // across) * fh
         if facet:
             spans = ", ".join("{}:{}".format(*cuts[d][i]) for d, i in enumerate(facet))
-            parts.append(h("text", {"x": ox + left, "y": oy + 10, "class": "xl-facet"}, f"[{spans}, …]"))
+            parts.append(
+                h("text", {"x": ox + left, "y": oy + 10, "class": "xl-facet"}, f"[{spans}, …]")
+            )
         if rank:
             axes = spec[-1] if len(spec) == rank else ()
-            parts.append(h("text", {"x": ox + left, "y": oy + top - 8, "class": "xl-axis"}, f"dim {rank - 1}" + (f" @{'+'.join(axes)} →" if axes else " →")))
+            parts.append(
+                h(
+                    "text",
+                    {"x": ox + left, "y": oy + top - 8, "class": "xl-axis"},
+                    f"dim {rank - 1}" + (f" @{'+'.join(axes)} →" if axes else " →"),
+                )
+            )
         if rank > 1:
             axes = spec[-2] if len(spec) == rank else ()
-            parts.append(h("text", {"x": ox + left - 8, "y": oy + top + 12, "class": "xl-axis xl-end"}, f"dim {rank - 2}"))
+            parts.append(
+                h(
+                    "text",
+                    {"x": ox + left - 8, "y": oy + top + 12, "class": "xl-axis xl-end"},
+                    f"dim {rank - 2}",
+                )
+            )
             if axes:
-                parts.append(h("text", {"x": ox + left - 8, "y": oy + top + 26, "class": "xl-axis xl-end"}, f"@{'+'.join(axes)} ↓"))
+                parts.append(
+                    h(
+                        "text",
+                        {"x": ox + left - 8, "y": oy + top + 26, "class": "xl-axis xl-end"},
+                        f"@{'+'.join(axes)} ↓",
+                    )
+                )
         for i, row in enumerate(rows):
             for j, col in enumerate(cols):
                 devices = cells.get((*facet, i, j) if rank > 1 else (j,) if rank else ())
                 if devices is None:
                     continue
-                spans = [cuts[d][f] for d, f in enumerate(facet)] + ([row] if rank > 1 else []) + ([col] if rank else [])
+                spans = (
+                    [cuts[d][f] for d, f in enumerate(facet)]
+                    + ([row] if rank > 1 else [])
+                    + ([col] if rank else [])
+                )
                 where = f"{layout.name or 'x'}[{', '.join(f'{a}:{b}' for a, b in spans)}]"
                 tip = f"{plural(len(devices), 'device')} {','.join(map(str, devices[:16]))}{'…' if len(devices) > 16 else ''}   {where}   {size_text(layout.bytes_per_device)}"
-                parts.append(_cell(ox + left + j * w, oy + top + i * hgt, w, hgt, devices, used, layout.mesh, tip, _label(devices, w)))
+                parts.append(
+                    _cell(
+                        ox + left + j * w,
+                        oy + top + i * hgt,
+                        w,
+                        hgt,
+                        devices,
+                        used,
+                        layout.mesh,
+                        tip,
+                        _label(devices, w),
+                    )
+                )
     width, height = across * fw, -(-len(shown) // across) * fh
     more = len(facets) - len(shown)
-    return h("div", None, _svg(width, height, f"{layout.name} as blocks", parts),
-             h("p", {"class": "xl-dim"}, f"{plural(more, 'more facet')} not drawn") if more else None)
+    return h(
+        "div",
+        None,
+        _svg(width, height, f"{layout.name} as blocks", parts),
+        h("p", {"class": "xl-dim"}, f"{plural(more, 'more facet')} not drawn") if more else None,
+    )
 
 
 def _svg(width: float, height: float, label: str, parts: list[Any]) -> Node:
-    return h("svg", {"viewBox": f"0 0 {width} {height}", "width": width, "height": height, "role": "img", "aria-label": label}, *parts)
+    return h(
+        "svg",
+        {
+            "viewBox": f"0 0 {width} {height}",
+            "width": width,
+            "height": height,
+            "role": "img",
+            "aria-label": label,
+        },
+        *parts,
+    )
 
 
-def mesh_places(mesh: MeshInfo, w: float = 46, hgt: float = 34, gaps: tuple[float, float] = (0, 0)) -> tuple[dict[int, tuple[float, float]], list[Any], float, float]:
+def mesh_places(
+    mesh: MeshInfo, w: float = 46, hgt: float = 34, gaps: tuple[float, float] = (0, 0)
+) -> tuple[dict[int, tuple[float, float]], list[Any], float, float]:
     """Return device centres, axis labels, width and height: last axis across, the one before down, others as small multiples."""
     sizes = (1, 1, *mesh.axis_sizes)
     names = ("", "", *mesh.axis_names)
@@ -138,18 +236,59 @@ def mesh_places(mesh: MeshInfo, w: float = 46, hgt: float = 34, gaps: tuple[floa
     for n, lead in enumerate(outer):
         ox, oy = (n % across) * fw, (n // across) * fh
         if lead:
-            labels.append(h("text", {"x": ox + left, "y": oy + 11, "class": "xl-facet"}, "  ".join(f"{a} {i}" for a, i in zip(outer_names, lead, strict=True))))
+            labels.append(
+                h(
+                    "text",
+                    {"x": ox + left, "y": oy + 11, "class": "xl-facet"},
+                    "  ".join(f"{a} {i}" for a, i in zip(outer_names, lead, strict=True)),
+                )
+            )
         if names[-1]:
-            labels.append(h("text", {"x": ox + left - 6, "y": oy + top - 7, "class": "xl-axis xl-end", "style": f"--hue:{hue[names[-1]]}"}, names[-1] + " →"))
-            labels += [h("text", {"x": ox + left + j * (w + gap) + w / 2, "y": oy + top - 7, "class": "xl-axis xl-mid"}, j) for j in range(cols)]
+            labels.append(
+                h(
+                    "text",
+                    {
+                        "x": ox + left - 6,
+                        "y": oy + top - 7,
+                        "class": "xl-axis xl-end",
+                        "style": f"--hue:{hue[names[-1]]}",
+                    },
+                    names[-1] + " →",
+                )
+            )
+            labels += [
+                h(
+                    "text",
+                    {
+                        "x": ox + left + j * (w + gap) + w / 2,
+                        "y": oy + top - 7,
+                        "class": "xl-axis xl-mid",
+                    },
+                    j,
+                )
+                for j in range(cols)
+            ]
         for i in range(rows):
             if names[-2]:
-                labels.append(h("text", {"x": ox + left - 6, "y": oy + top + i * (hgt + down) + hgt / 2 + 4, "class": "xl-axis xl-end",
-                                         "style": f"--hue:{hue[names[-2]]}"}, f"{names[-2]} {i}" if i == 0 else i))
+                labels.append(
+                    h(
+                        "text",
+                        {
+                            "x": ox + left - 6,
+                            "y": oy + top + i * (hgt + down) + hgt / 2 + 4,
+                            "class": "xl-axis xl-end",
+                            "style": f"--hue:{hue[names[-2]]}",
+                        },
+                        f"{names[-2]} {i}" if i == 0 else i,
+                    )
+                )
             for j in range(cols):
                 at = (n * rows + i) * cols + j
                 device = mesh.device_ids[at] if mesh.device_ids else at
-                centres[device] = (ox + left + j * (w + gap) + w / 2, oy + top + i * (hgt + down) + hgt / 2)
+                centres[device] = (
+                    ox + left + j * (w + gap) + w / 2,
+                    oy + top + i * (hgt + down) + hgt / 2,
+                )
     return centres, labels, across * fw, -(-len(outer) // across) * fh
 
 
@@ -170,7 +309,18 @@ def mesh_svg(mesh: MeshInfo, layout: Layout | None = None) -> Node:
         cell = _cell(x - w / 2, y - hgt / 2, w, hgt, [device], used, mesh, tip, str(device))
         parts.append(cell)
         if hosts:
-            parts.append(h("rect", {"x": x - w / 2 + 1.5, "y": y - hgt / 2 + 1.5, "width": w - 3, "height": hgt - 3, "class": f"xl-host xl-host{hosts[device] % 3}"}))
+            parts.append(
+                h(
+                    "rect",
+                    {
+                        "x": x - w / 2 + 1.5,
+                        "y": y - hgt / 2 + 1.5,
+                        "width": w - 3,
+                        "height": hgt - 3,
+                        "class": f"xl-host xl-host{hosts[device] % 3}",
+                    },
+                )
+            )
     return _svg(width, height, f"mesh {mesh.text}", parts)
 
 
@@ -179,36 +329,96 @@ def layout_node(layout: Layout, opened: bool = True) -> Node:
     body: list[Any] = []
     mesh = layout.mesh
     if mesh and mesh.size > 1 and layout.blocks:
-        body.append(h("div", {"class": "xl-pair"}, h("figure", None, h("figcaption", None, "array"), blocks_svg(layout)),
-                      h("figure", None, h("figcaption", None, "mesh"), mesh_svg(mesh, layout))))
+        body.append(
+            h(
+                "div",
+                {"class": "xl-pair"},
+                h("figure", None, h("figcaption", None, "array"), blocks_svg(layout)),
+                h("figure", None, h("figcaption", None, "mesh"), mesh_svg(mesh, layout)),
+            )
+        )
     if layout.why:
         body.append(h("p", {"class": "xl-why"}, h("b", None, "why "), " → ".join(layout.why)))
     body += [warning(w) for w in layout.warnings]
     facts = [layout.role, "committed" if layout.committed else "uncommitted", layout.memory_kind]
     body.append(h("p", {"class": "xl-dim"}, " · ".join(f for f in facts if f)))
-    return h("details", {"open": "" if opened else None, "class": "xl-layout", "data-eq": key(layout.program, layout.equation)},
-             h("summary", None, h("code", None, layout_line(layout)), h("b", {"class": "xl-sign"}, " ⚠") if layout.warnings else None), *body)
+    return h(
+        "details",
+        {
+            "open": "" if opened else None,
+            "class": "xl-layout",
+            "data-eq": key(layout.program, layout.equation),
+        },
+        h(
+            "summary",
+            None,
+            h("code", None, layout_line(layout)),
+            h("b", {"class": "xl-sign"}, " ⚠") if layout.warnings else None,
+        ),
+        *body,
+    )
 
 
 def layouts_panel(layouts: tuple[Layout, ...], mesh: MeshInfo | None) -> Node:
     """The Shardings tab: warnings first, then arguments, outputs and the rest; the first ones open."""
     if not layouts:
-        return panel("shardings", "Shardings", mesh_svg(mesh) if mesh else None, h("p", {"class": "xl-dim"}, "Every array is on one device."))
+        return panel(
+            "shardings",
+            "Shardings",
+            mesh_svg(mesh) if mesh else None,
+            h("p", {"class": "xl-dim"}, "Every array is on one device."),
+        )
     order = {"argument": 0, "output": 1, "": 2, "intermediate": 3}
-    titles = {"argument": "Arguments", "output": "Outputs", "": "Arrays", "intermediate": "Intermediates"}
+    titles = {
+        "argument": "Arguments",
+        "output": "Outputs",
+        "": "Arrays",
+        "intermediate": "Intermediates",
+    }
     children: list[Any] = [axis_legend(mesh)] if mesh else []
-    for role, group in itertools.groupby(sorted(layouts, key=lambda x: order.get(x.role, 2)), key=lambda x: x.role):
+    for role, group in itertools.groupby(
+        sorted(layouts, key=lambda x: order.get(x.role, 2)), key=lambda x: x.role
+    ):
         found = list(group)
         children.append(h("h3", None, titles.get(role, role), h("small", None, f" {len(found)}")))
-        children.append(h("div", {"class": "xl-layouts"}, [layout_node(x, bool(x.warnings) or (i < 4 and role != "intermediate")) for i, x in enumerate(found)]))
+        children.append(
+            h(
+                "div",
+                {"class": "xl-layouts"},
+                [
+                    layout_node(x, bool(x.warnings) or (i < 4 and role != "intermediate"))
+                    for i, x in enumerate(found)
+                ],
+            )
+        )
     return panel("shardings", "Shardings", *children)
 
 
 def axis_legend(mesh: MeshInfo) -> Node:
     """One swatch per axis and index, and the hatch that means replicated."""
-    items = [h("span", {"class": "xl-legend-item"}, *(h("i", {"class": "xl-swatch", "style": shade(k, i, size)}) for i in range(min(size, 8))), f"{name} = {size}")
-             for k, (name, size) in enumerate(zip(mesh.axis_names, mesh.axis_sizes, strict=True))]
-    return h("p", {"class": "xl-legend"}, *items, h("span", {"class": "xl-legend-item"}, h("i", {"class": "xl-hatch-css"}), "replicated along the axis"))
+    items = [
+        h(
+            "span",
+            {"class": "xl-legend-item"},
+            *(
+                h("i", {"class": "xl-swatch", "style": shade(k, i, size)})
+                for i in range(min(size, 8))
+            ),
+            f"{name} = {size}",
+        )
+        for k, (name, size) in enumerate(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
+    ]
+    return h(
+        "p",
+        {"class": "xl-legend"},
+        *items,
+        h(
+            "span",
+            {"class": "xl-legend-item"},
+            h("i", {"class": "xl-hatch-css"}),
+            "replicated along the axis",
+        ),
+    )
 
 
 class MeshView(View):
@@ -225,4 +435,32 @@ class MeshView(View):
     def tree(self, record: Layout) -> Node:
         """Blocks beside the mesh."""
         body = [axis_legend(record.mesh)] if record.mesh else []
-        return h("article", {"class": "xl xl-report"}, panel("shardings", "Sharding", *body, layout_node(record)))
+        return h(
+            "article",
+            {"class": "xl xl-report"},
+            panel("shardings", "Sharding", *body, layout_node(record)),
+        )
+
+
+class DevicesView(View):
+    """A mesh and its devices.
+
+    >>> DevicesView().title(MeshInfo(("data",), (4,)))
+    'mesh data=4'
+    """
+
+    name = "devices"
+    record_type = MeshInfo
+    scripted = False
+
+    def title(self, record: MeshInfo) -> str:
+        """The axes with their sizes."""
+        return f"mesh {record.text}"
+
+    def tree(self, record: MeshInfo) -> Node:
+        """The legend and the mesh in mesh coordinates."""
+        return h(
+            "article",
+            {"class": "xl xl-report"},
+            panel("mesh", self.title(record), axis_legend(record), mesh_svg(record)),
+        )

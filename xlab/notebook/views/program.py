@@ -10,7 +10,8 @@ from typing import Any
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, clean, h, panel
 from xlab.observe.records import Equation, Program, Variable
-from xlab.observe.text import equation_text, plural
+from xlab.observe.text import equation_text
+from xlab.observe.units import plural
 
 SHOWN = 200
 """Lines of each text that the page shows without a script."""
@@ -18,7 +19,12 @@ SHOWN = 200
 FOLDED = 2000
 """Lines of Python and jaxpr that are there without a script, those beyond `SHOWN` folded."""
 
-LEVEL_TITLES = {"stablehlo": "StableHLO", "propagated": "shardings propagated", "partitioned": "partitioned", "optimized": "compiled HLO"}
+LEVEL_TITLES = {
+    "stablehlo": "StableHLO",
+    "propagated": "shardings propagated",
+    "partitioned": "partitioned",
+    "optimized": "compiled HLO",
+}
 
 
 def columns(program: Program) -> dict[str, Any]:
@@ -32,7 +38,9 @@ def columns(program: Program) -> dict[str, Any]:
     ids: list[int] = []
     depth: list[int] = []
     fold: list[int] = []
-    eqs: dict[str, list[Any]] = {k: [] for k in ("id", "row", "prog", "ins", "outs", "src", "op", "extra")}
+    eqs: dict[str, list[Any]] = {
+        k: [] for k in ("id", "row", "prog", "ins", "outs", "src", "op", "extra")
+    }
     numbers = iter(range(1 << 60))
 
     def row(line: str, equation: int, level: int) -> int:
@@ -58,32 +66,61 @@ def columns(program: Program) -> dict[str, Any]:
 
     for word, variables in (("in ", program.inputs), ("const ", program.constants)):
         for v in variables:
-            row(f"{word} {v.name}:{v.type.text}" + (f"  {v.note}" if v.note and v.note != v.name else ""), -1, 0)
+            row(
+                f"{word} {v.name}:{v.type.text}"
+                + (f"  {v.note}" if v.note and v.note != v.name else ""),
+                -1,
+                0,
+            )
     put(program, 0)
     row("out " + " ".join(program.outputs), -1, 0)
     mesh = program.mesh
     return {
         "name": clean(program.name),
-        "mesh": {"names": [clean(n) for n in mesh.axis_names], "sizes": list(mesh.axis_sizes)} if mesh else None,
+        "mesh": {"names": [clean(n) for n in mesh.axis_names], "sizes": list(mesh.axis_sizes)}
+        if mesh
+        else None,
         "python": lines,
         "rows": {"text": text, "id": ids, "depth": depth, "fold": fold},
         "eqs": eqs,
         "counts": [list(c) for c in program.counts],
-        "levels": [{"name": LEVEL_TITLES.get(lv.name, clean(lv.name)), "lines": [clean(x) for x in lv.text.splitlines()],
-                    "links": [[line, *found] for line, found in lv.links], "heat": [list(x) for x in lv.heat]}
-                   for lv in program.levels],
+        "levels": [
+            {
+                "name": LEVEL_TITLES.get(lv.name, clean(lv.name)),
+                "lines": [clean(x) for x in lv.text.splitlines()],
+                "links": [[line, *found] for line, found in lv.links],
+                "heat": [list(x) for x in lv.heat],
+            }
+            for lv in program.levels
+        ],
         "heat": [list(x) for x in program.heat],
     }
 
 
-def _equation_columns(e: Equation, at: int, number: int, places: dict[tuple[str, int], int]) -> dict[str, Any]:
+def _equation_columns(
+    e: Equation, at: int, number: int, places: dict[tuple[str, int], int]
+) -> dict[str, Any]:
     source = e.source
-    extra = " · ".join(part for part in (e.scope, f"rule {e.rule}" if e.rule else "",
-                                         f"over {','.join(e.axes)}" if e.axes else "") if part)
+    extra = " · ".join(
+        part
+        for part in (
+            e.scope,
+            f"rule {e.rule}" if e.rule else "",
+            f"over {','.join(e.axes)}" if e.axes else "",
+        )
+        if part
+    )
     notes = "".join(f" ({v.note})" for v in e.outputs if v.note and v.note != v.name)
-    return {"id": e.id, "row": at, "prog": number, "ins": clean(" ".join(e.inputs)),
-            "outs": clean(_names(e.outputs) + notes), "op": clean(e.primitive), "extra": clean(extra),
-            "src": places.get((source.file, source.line), -1) if source else -1}
+    return {
+        "id": e.id,
+        "row": at,
+        "prog": number,
+        "ins": clean(" ".join(e.inputs)),
+        "outs": clean(_names(e.outputs) + notes),
+        "op": clean(e.primitive),
+        "extra": clean(extra),
+        "src": places.get((source.file, source.line), -1) if source else -1,
+    }
 
 
 def _names(variables: tuple[Variable, ...]) -> str:
@@ -110,17 +147,40 @@ def program_node(program: Program, index: int, data: dict[str, Any]) -> Node:
     rows = data["rows"]
     python = data["python"]
     width = max((len(str(n)) for n in python["number"]), default=1)
-    listing = [f"{n or '':>{width}}  {t}" for n, t in zip(python["number"], python["text"], strict=True)]
+    listing = [
+        f"{n or '':>{width}}  {t}" for n, t in zip(python["number"], python["text"], strict=True)
+    ]
     body = ["  " * d + t for t, d in zip(rows["text"], rows["depth"], strict=True)]
-    parts = [h("h3", None, program.name, h("small", None, " " + plural(len(data["eqs"]["id"]), "equation")))]
+    parts = [
+        h(
+            "h3",
+            None,
+            program.name,
+            h("small", None, " " + plural(len(data["eqs"]["id"]), "equation")),
+        )
+    ]
     if listing:
         parts.append(h("details", {"open": ""}, h("summary", None, "Python"), *_listing(listing)))
     parts.append(h("details", {"open": ""}, h("summary", None, "jaxpr"), *_listing(body)))
     for level in data["levels"][-1:]:
         lines = level["lines"]
-        parts.append(h("details", None, h("summary", None, f"{level['name']} · {plural(len(lines), 'line')}"), _pre(lines[:SHOWN]), _more(len(lines) - SHOWN)))
+        parts.append(
+            h(
+                "details",
+                None,
+                h("summary", None, f"{level['name']} · {plural(len(lines), 'line')}"),
+                _pre(lines[:SHOWN]),
+                _more(len(lines) - SHOWN),
+            )
+        )
     if len(data["levels"]) > 1:
-        parts.append(h("p", {"class": "xl-dim"}, "with scripts on, also: " + ", ".join(lv["name"] for lv in data["levels"][:-1])))
+        parts.append(
+            h(
+                "p",
+                {"class": "xl-dim"},
+                "with scripts on, also: " + ", ".join(lv["name"] for lv in data["levels"][:-1]),
+            )
+        )
     return h("div", {"class": "xl-program-static", "data-program": index}, *parts)
 
 
@@ -131,12 +191,30 @@ def _pre(lines: list[str]) -> Node:
 
 
 def _more(count: int) -> Node | None:
-    return h("p", {"class": "xl-dim"}, f"{plural(count, 'more line')}: with scripts on, all of it is here") if count > 0 else None
+    return (
+        h(
+            "p",
+            {"class": "xl-dim"},
+            f"{plural(count, 'more line')}: with scripts on, all of it is here",
+        )
+        if count > 0
+        else None
+    )
 
 
 def _listing(lines: list[str]) -> list[Node | None]:
     rest = lines[SHOWN:FOLDED]
-    folded = h("details", None, h("summary", None, plural(len(lines) - SHOWN, "more line")), _pre(rest), _more(len(lines) - FOLDED)) if rest else None
+    folded = (
+        h(
+            "details",
+            None,
+            h("summary", None, plural(len(lines) - SHOWN, "more line")),
+            _pre(rest),
+            _more(len(lines) - FOLDED),
+        )
+        if rest
+        else None
+    )
     return [_pre(lines[:SHOWN]), folded]
 
 
@@ -144,7 +222,11 @@ def programs_panel(programs: tuple[Program, ...], data: list[dict[str, Any]]) ->
     """The Program tab."""
     if not programs:
         return panel("program", "Program", h("p", {"class": "xl-dim"}, "Nothing was traced."))
-    return panel("program", "Program", *(program_node(p, i, d) for i, (p, d) in enumerate(zip(programs, data, strict=True))))
+    return panel(
+        "program",
+        "Program",
+        *(program_node(p, i, d) for i, (p, d) in enumerate(zip(programs, data, strict=True))),
+    )
 
 
 class ProgramView(View):

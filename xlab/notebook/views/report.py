@@ -20,40 +20,90 @@ def mesh_of(report: Report) -> MeshInfo | None:
     """The report's mesh, or the first one found in it."""
     if report.mesh:
         return report.mesh
-    return next((x.mesh for x in (*report.programs, *report.layouts, *report.transfers) if x.mesh), None)
+    return next(
+        (x.mesh for x in (*report.programs, *report.layouts, *report.transfers) if x.mesh), None
+    )
 
 
 def guarded(name: str, title: str, draw: Any, *arguments: Any) -> Node:
     """Draw one panel; if that fails, the panel holds the error and the others stand."""
     try:
         return draw(*arguments)
-    except Exception as error:  # noqa: BLE001 - a failing view shows its error in its own place
-        return panel(name, title, h("p", {"class": "xl-error"}, h("b", None, "✕ this view failed: "), f"{type(error).__name__}: {error}"))
+    except Exception as error:
+        return panel(
+            name,
+            title,
+            h(
+                "p",
+                {"class": "xl-error"},
+                h("b", None, "✕ this view failed: "),
+                f"{type(error).__name__}: {error}",
+            ),
+        )
 
 
 def header(report: Report) -> Node:
     """Title, numbers, and notices that lead to their place."""
     sentence, numbers = report_header(report)
-    rest = sentence[len(report.title):]
-    return h("header", {"class": "xl-head"},
-             h("div", {"class": "xl-top"}, h("p", {"class": "xl-sentence"}, h("strong", None, report.title), rest),
-               h("p", {"class": "xl-numbers"}, *(h("span", {"class": "xl-caution" if "(!)" in n else None}, n.replace("(!)", "⚠")) for n in numbers))),
-             failure_node(report.error) if report.error else None, *(notice_node(n) for n in report.notices))
+    rest = sentence[len(report.title) :]
+    return h(
+        "header",
+        {"class": "xl-head"},
+        h(
+            "div",
+            {"class": "xl-top"},
+            h("p", {"class": "xl-sentence"}, h("strong", None, report.title), rest),
+            h(
+                "p",
+                {"class": "xl-numbers"},
+                *(
+                    h(
+                        "span",
+                        {"class": "xl-caution" if "(!)" in n else None},
+                        n.replace("(!)", "⚠"),
+                    )
+                    for n in numbers
+                ),
+            ),
+        ),
+        failure_node(report.error) if report.error else None,
+        *(notice_node(n) for n in report.notices),
+    )
 
 
 def failure_node(f: Failure) -> Node:
     """The exception that ended the cell, with the user's line."""
-    return h("div", {"class": "xl-error"}, h("p", None, h("b", None, f"✕ {f.kind} "), f.message),
-             h("pre", {"class": "xl-code"}, f"{f.source.line}  {f.source.text}") if f.source else None,
-             h("details", None, h("summary", None, "traceback"), h("pre", {"class": "xl-code"}, f.traceback)) if f.traceback else None)
+    return h(
+        "div",
+        {"class": "xl-error"},
+        h("p", None, h("b", None, f"✕ {f.kind} "), f.message),
+        h("pre", {"class": "xl-code"}, f"{f.source.line}  {f.source.text}") if f.source else None,
+        h(
+            "details",
+            None,
+            h("summary", None, "traceback"),
+            h("pre", {"class": "xl-code"}, f.traceback),
+        )
+        if f.traceback
+        else None,
+    )
 
 
 def notice_node(n: Notice) -> Node:
     """A warning or error, as a link to its place."""
     where = f" (line {n.source.line})" if n.source else ""
     sign = "✕ error " if n.severity == "error" else "⚠ warning "
-    return h("p", {"class": "xl-error" if n.severity == "error" else "xl-warn"}, h("b", None, sign),
-             h("a", {"href": "#", "data-go": n.tab, "data-key": key(n.program, n.equation)}, n.text + where), h("span", None, h("b", None, " Fix: "), n.fix) if n.fix else None)
+    return h(
+        "p",
+        {"class": "xl-error" if n.severity == "error" else "xl-warn"},
+        h("b", None, sign),
+        h(
+            "a",
+            {"href": "#", "data-go": n.tab, "data-key": key(n.program, n.equation)},
+            n.text + where,
+        ),
+        h("span", None, h("b", None, " Fix: "), n.fix) if n.fix else None,
+    )
 
 
 class ReportView(View):
@@ -78,7 +128,11 @@ class ReportView(View):
     def payload(self, record: Report) -> dict[str, Any]:
         """Tree and data, with the columns made once."""
         programs = [columns(p) for p in record.programs]
-        return {"view": self.name, "tree": self._tree(record, programs), "data": self._data(record, programs)}
+        return {
+            "view": self.name,
+            "tree": self._tree(record, programs),
+            "data": self._data(record, programs),
+        }
 
     def _tree(self, r: Report, programs: list[dict[str, Any]]) -> Node:
         mesh = mesh_of(r)
@@ -93,9 +147,19 @@ class ReportView(View):
         if r.trace:
             panels.append(guarded("steps", "Steps", steps_panel, r.trace))
         versions = "   ".join(f"{name} {version}" for name, version in r.versions)
-        return h("article", {"class": "xl xl-report"}, header(r), *panels, h("footer", {"class": "xl-foot"}, versions) if versions else None)
+        return h(
+            "article",
+            {"class": "xl xl-report"},
+            header(r),
+            *panels,
+            h("footer", {"class": "xl-foot"}, versions) if versions else None,
+        )
 
     def _data(self, r: Report, programs: list[dict[str, Any]]) -> dict[str, Any]:
         mesh = mesh_of(r)
-        return {"title": clean(r.title), "programs": programs, "transfers": transfers_data(r.transfers, mesh),
-                "steps": steps_data(r.trace) if r.trace else None}
+        return {
+            "title": clean(r.title),
+            "programs": programs,
+            "transfers": transfers_data(r.transfers, mesh),
+            "steps": steps_data(r.trace) if r.trace else None,
+        }

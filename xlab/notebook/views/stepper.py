@@ -11,15 +11,23 @@ from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean_json, h, panel, table
 from xlab.notebook.views.program import columns, program_node
 from xlab.observe.records import Step, Trace, Value
-from xlab.observe.text import plural, significant
+from xlab.observe.units import plural, significant
 
 SHOWN = 100
 
 MOVES = ("goto", "next", "back", "into", "out", "first", "last", "nan", "cursor")
 
-MOVE = Request("move", {"how": Field(str, MOVES), "index": Field(int, low=0, high=1 << 40), "equation": Field(int, low=-1, high=1 << 40)}, Step,
-               "go to another step: from step `index`, by one, into or out of a nested program, to the first NaN/Inf after it, "
-               "or to the next time `equation` runs")
+MOVE = Request(
+    "move",
+    {
+        "how": Field(str, MOVES),
+        "index": Field(int, low=0, high=1 << 40),
+        "equation": Field(int, low=-1, high=1 << 40),
+    },
+    Step,
+    "go to another step: from step `index`, by one, into or out of a nested program, to the first NaN/Inf after it, "
+    "or to the next time `equation` runs",
+)
 
 
 def value_range(v: Value) -> str:
@@ -33,21 +41,42 @@ def value_range(v: Value) -> str:
 
 def steps_data(trace: Trace) -> dict[str, Any]:
     """The steps as the page scrubs them."""
-    return {"program": columns(trace.program), "total": max(trace.total, len(trace.steps)),
-            "inputs": clean_json([v.to_json() for v in trace.inputs]), "steps": [step_data(s) for s in trace.steps]}
+    return {
+        "program": columns(trace.program),
+        "total": max(trace.total, len(trace.steps)),
+        "inputs": clean_json([v.to_json() for v in trace.inputs]),
+        "steps": [step_data(s) for s in trace.steps],
+    }
 
 
 def step_data(step: Step) -> dict[str, Any]:
     """One step, without the text the program already has."""
-    return clean_json({"index": step.index, "equation": step.equation, "path": step.path, "dead": step.dead,
-                       "outputs": [v.to_json() for v in step.outputs]})
+    return clean_json(
+        {
+            "index": step.index,
+            "equation": step.equation,
+            "path": step.path,
+            "dead": step.dead,
+            "outputs": [v.to_json() for v in step.outputs],
+        }
+    )
 
 
 def step_row(s: Step) -> Node:
     """One line of the static table; NaN and Inf carry a sign and the word."""
     bad = any(v.nans or v.infs for v in s.outputs)
-    return h("tr", {"data-step": s.index, "class": "xl-bad" if bad else None}, h("td", {"class": "n"}, s.index), h("td", None, " ▸ ".join(s.path)),
-             h("td", None, h("code", None, s.text or f"equation {s.equation}")), h("td", None, "  ".join(f"{v.name} {value_range(v)}" for v in s.outputs) + (" ⚠" if bad else "")))
+    return h(
+        "tr",
+        {"data-step": s.index, "class": "xl-bad" if bad else None},
+        h("td", {"class": "n"}, s.index),
+        h("td", None, " ▸ ".join(s.path)),
+        h("td", None, h("code", None, s.text or f"equation {s.equation}")),
+        h(
+            "td",
+            None,
+            "  ".join(f"{v.name} {value_range(v)}" for v in s.outputs) + (" ⚠" if bad else ""),
+        ),
+    )
 
 
 def steps_panel(trace: Trace) -> Node:
@@ -55,9 +84,25 @@ def steps_panel(trace: Trace) -> Node:
     head = (("step", "n"), ("in", ""), ("equation", ""), ("result", ""))
     more = len(trace.steps) - SHOWN
     cut = trace.total - len(trace.steps)
-    return panel("steps", "Steps", h("div", {"class": "xl-steps-static"}, table(head, [step_row(s) for s in trace.steps[:SHOWN]]),
-                 h("p", {"class": "xl-dim"}, f"{plural(more, 'more recorded step')}: with scripts on, all can be scrubbed") if more > 0 else None,
-                 h("p", {"class": "xl-dim"}, f"{plural(cut, 'step')} ran without being recorded") if cut > 0 else None))
+    return panel(
+        "steps",
+        "Steps",
+        h(
+            "div",
+            {"class": "xl-steps-static"},
+            table(head, [step_row(s) for s in trace.steps[:SHOWN]]),
+            h(
+                "p",
+                {"class": "xl-dim"},
+                f"{plural(more, 'more recorded step')}: with scripts on, all can be scrubbed",
+            )
+            if more > 0
+            else None,
+            h("p", {"class": "xl-dim"}, f"{plural(cut, 'step')} ran without being recorded")
+            if cut > 0
+            else None,
+        ),
+    )
 
 
 class StepperView(View):
@@ -79,9 +124,17 @@ class StepperView(View):
     def tree(self, record: Trace) -> Node:
         """The steps as a table, the program under it."""
         data = columns(record.program)
-        return h("article", {"class": "xl xl-report"}, steps_panel(record),
-                 panel("program", "Program", program_node(record.program, 0, data)))
+        return h(
+            "article",
+            {"class": "xl xl-report"},
+            steps_panel(record),
+            panel("program", "Program", program_node(record.program, 0, data)),
+        )
 
     def data(self, record: Trace) -> dict[str, Any]:
         """The steps."""
-        return {"title": clean_json(self.title(record)), "programs": [], "steps": steps_data(record)}
+        return {
+            "title": clean_json(self.title(record)),
+            "programs": [],
+            "steps": steps_data(record),
+        }

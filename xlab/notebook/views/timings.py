@@ -8,9 +8,18 @@ from typing import Any
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, h, panel, table
 from xlab.observe.records import Compilation, Ledger, Phase, Timing
-from xlab.observe.text import plural, text, time_text
+from xlab.observe.text import text
+from xlab.observe.units import plural, time_text
 
-WORDS = {"trace": "trace", "lower": "lower", "compile": "compile", "cache_hit": "cache hit", "cache_miss": "cache miss", "execute": "run", "transfer": "transfer"}
+WORDS = {
+    "trace": "trace",
+    "lower": "lower",
+    "compile": "compile",
+    "cache_hit": "cache hit",
+    "cache_miss": "cache miss",
+    "execute": "run",
+    "transfer": "transfer",
+}
 MOST_ROWS = 300
 
 
@@ -53,21 +62,73 @@ def waterfall(phases: tuple[Phase, ...], timings: tuple[Timing, ...]) -> Node:
         for p in lane:
             left, width = 100 * (p.start_us - begin) / total, 100 * p.duration_us / total
             where = f" ({p.where})" if p.where else ""
-            word = WORDS.get(p.kind, p.kind) + (f": cache {p.cache}{where}" if p.cache == "hit" and p.kind not in ("cache_hit", "cache_miss") else "")
-            tip = f"{p.function}   {word}   {time_text(p.duration_us)}   from {time_text(p.start_us - begin)}" + (f"   {p.reason}" if p.reason else "") + (f"   failed: {p.error}" if p.error else "")
+            word = WORDS.get(p.kind, p.kind) + (
+                f": cache {p.cache}{where}"
+                if p.cache == "hit" and p.kind not in ("cache_hit", "cache_miss")
+                else ""
+            )
+            tip = (
+                f"{p.function}   {word}   {time_text(p.duration_us)}   from {time_text(p.start_us - begin)}"
+                + (f"   {p.reason}" if p.reason else "")
+                + (f"   failed: {p.error}" if p.error else "")
+            )
             kind = "xl-hit" if p.cache == "hit" or p.kind == "cache_hit" else f"xl-{p.kind}"
-            bars.append(h("span", {"class": f"xl-bar {kind}" + (" xl-failed" if p.error else ""), "style": f"left:{left:.3f}%;width:{width:.3f}%",
-                                   "title": tip, "data-tip": tip}, f"{word} {time_text(p.duration_us)}" if width > 7 else ""))
+            bars.append(
+                h(
+                    "span",
+                    {
+                        "class": f"xl-bar {kind}" + (" xl-failed" if p.error else ""),
+                        "style": f"left:{left:.3f}%;width:{width:.3f}%",
+                        "title": tip,
+                        "data-tip": tip,
+                    },
+                    f"{word} {time_text(p.duration_us)}" if width > 7 else "",
+                )
+            )
         steady = ""
-        if first.function not in seen and first.function in warm and warm[first.function].warm_us is not None:
+        if (
+            first.function not in seen
+            and first.function in warm
+            and warm[first.function].warm_us is not None
+        ):
             steady = "warm " + text(warm[first.function], times=True).split("warm ", 1)[1]
             seen.add(first.function)
-        out.append(h("div", {"class": "xl-lane"}, h("span", {"class": "xl-lane-name", "style": f"padding-left:{first.depth * 12}px"}, ("└ " if first.depth else "") + first.function),
-                     h("span", {"class": "xl-track"}, *bars), h("span", {"class": "xl-lane-end"}, steady)))
-    scale = [h("span", {"style": f"left:{100 * t / total:.2f}%"}, "0" if t == 0 else time_text(t).replace(".00 ", " ").replace(".0 ", " ")) for t in ticks(total) if t < 0.96 * total or not t]
+        out.append(
+            h(
+                "div",
+                {"class": "xl-lane"},
+                h(
+                    "span",
+                    {"class": "xl-lane-name", "style": f"padding-left:{first.depth * 12}px"},
+                    ("└ " if first.depth else "") + first.function,
+                ),
+                h("span", {"class": "xl-track"}, *bars),
+                h("span", {"class": "xl-lane-end"}, steady),
+            )
+        )
+    scale = [
+        h(
+            "span",
+            {"style": f"left:{100 * t / total:.2f}%"},
+            "0" if t == 0 else time_text(t).replace(".00 ", " ").replace(".0 ", " "),
+        )
+        for t in ticks(total)
+        if t < 0.96 * total or not t
+    ]
     more = len(rows) - len(shown)
-    return h("div", {"class": "xl-waterfall"}, h("div", {"class": "xl-lane xl-scale"}, h("span", {"class": "xl-lane-name"}, ""), h("span", {"class": "xl-track"}, *scale), h("span", {"class": "xl-lane-end"}, "")),
-             *out, h("p", {"class": "xl-dim"}, f"{plural(more, 'more row')} not drawn") if more else None)
+    return h(
+        "div",
+        {"class": "xl-waterfall"},
+        h(
+            "div",
+            {"class": "xl-lane xl-scale"},
+            h("span", {"class": "xl-lane-name"}, ""),
+            h("span", {"class": "xl-track"}, *scale),
+            h("span", {"class": "xl-lane-end"}, ""),
+        ),
+        *out,
+        h("p", {"class": "xl-dim"}, f"{plural(more, 'more row')} not drawn") if more else None,
+    )
 
 
 def phase_totals(phases: tuple[Phase, ...]) -> Node | None:
@@ -76,35 +137,107 @@ def phase_totals(phases: tuple[Phase, ...]) -> Node | None:
     for p in phases:
         if not p.steady:
             found.setdefault(p.kind, []).append(p.duration_us)
-    rows = [h("tr", None, h("td", None, h("i", {"class": f"xl-key xl-{kind if kind != 'cache_hit' else 'hit'}"}), WORDS.get(kind, kind)), h("td", {"class": "n"}, len(times)), h("td", {"class": "n"}, time_text(sum(times))))
-            for kind, times in found.items()]
+    rows = [
+        h(
+            "tr",
+            None,
+            h(
+                "td",
+                None,
+                h("i", {"class": f"xl-key xl-{kind if kind != 'cache_hit' else 'hit'}"}),
+                WORDS.get(kind, kind),
+            ),
+            h("td", {"class": "n"}, len(times)),
+            h("td", {"class": "n"}, time_text(sum(times))),
+        )
+        for kind, times in found.items()
+    ]
     return table((("phase", ""), ("count", "n"), ("total", "n")), rows) if rows else None
 
 
 def timings_table(timings: tuple[Timing, ...]) -> Node | None:
     """Cold and warm per function."""
-    rows = [h("tr", None, h("td", None, t.function), h("td", {"class": "n"}, time_text(t.cold_us)), h("td", {"class": "n"}, time_text(t.warm_us)),
-              h("td", {"class": "n"}, time_text(t.spread_us)), h("td", {"class": "n"}, t.runs)) for t in timings]
-    return table((("function", ""), ("cold (first call)", "n"), ("warm (median)", "n"), ("spread", "n"), ("runs", "n")), rows) if rows else None
+    rows = [
+        h(
+            "tr",
+            None,
+            h("td", None, t.function),
+            h("td", {"class": "n"}, time_text(t.cold_us)),
+            h("td", {"class": "n"}, time_text(t.warm_us)),
+            h("td", {"class": "n"}, time_text(t.spread_us)),
+            h("td", {"class": "n"}, t.runs),
+        )
+        for t in timings
+    ]
+    return (
+        table(
+            (
+                ("function", ""),
+                ("cold (first call)", "n"),
+                ("warm (median)", "n"),
+                ("spread", "n"),
+                ("runs", "n"),
+            ),
+            rows,
+        )
+        if rows
+        else None
+    )
 
 
 def ledger_node(ledger: Ledger) -> Node:
     """Every compile: sentence, what changed, the fix as code."""
     total = sum(e.duration_us for e in ledger.entries)
-    return h("div", {"class": "xl-ledger"}, h("h3", None, "Ledger ", h("small", None, f"{plural(len(ledger.entries), 'compile')}, {time_text(total)} in all")),
-             *(_compilation(e) for e in ledger.entries[-100:]))
+    return h(
+        "div",
+        {"class": "xl-ledger"},
+        h(
+            "h3",
+            None,
+            "Ledger ",
+            h(
+                "small",
+                None,
+                f"{plural(len(ledger.entries), 'compile')}, {time_text(total)} in all",
+            ),
+        ),
+        *(_compilation(e) for e in ledger.entries[-100:]),
+    )
 
 
 def _compilation(c: Compilation) -> Node:
     where = f"  line {c.source.line}" if c.source else ""
-    rows = [h("tr", None, h("td", None, d.cause), h("td", None, h("code", None, d.what)), h("td", None, h("del", None, d.was)), h("td", None, h("ins", None, d.now))) for d in c.differences]
-    return h("div", {"class": "xl-compile" + (" xl-again" if c.nth > 1 else "")},
-             h("p", None, h("b", None, f"{c.function} "), f"compile {c.nth} · {time_text(c.duration_us)}{where}", f" — {c.reason}" if c.reason else ""),
-             table((("changed", ""), ("in", ""), ("was", ""), ("now", "")), rows) if rows else None,
-             h("p", {"class": "xl-fix"}, h("b", None, "fix "), h("code", None, c.fix)) if c.fix else None)
+    rows = [
+        h(
+            "tr",
+            None,
+            h("td", None, d.cause),
+            h("td", None, h("code", None, d.what)),
+            h("td", None, h("del", None, d.was)),
+            h("td", None, h("ins", None, d.now)),
+        )
+        for d in c.differences
+    ]
+    return h(
+        "div",
+        {"class": "xl-compile" + (" xl-again" if c.nth > 1 else "")},
+        h(
+            "p",
+            None,
+            h("b", None, f"{c.function} "),
+            f"compile {c.nth} · {time_text(c.duration_us)}{where}",
+            f" — {c.reason}" if c.reason else "",
+        ),
+        table((("changed", ""), ("in", ""), ("was", ""), ("now", "")), rows) if rows else None,
+        h("p", {"class": "xl-fix"}, h("b", None, "fix "), h("code", None, c.fix))
+        if c.fix
+        else None,
+    )
 
 
-def timings_panel(phases: tuple[Phase, ...], timings: tuple[Timing, ...], ledger: Ledger | None) -> Node:
+def timings_panel(
+    phases: tuple[Phase, ...], timings: tuple[Timing, ...], ledger: Ledger | None
+) -> Node:
     """The Timings tab."""
     children: list[Any] = []
     if phases:
@@ -126,6 +259,7 @@ class LedgerView(View):
 
     name = "ledger"
     record_type = Ledger
+    scripted = False
 
     def title(self, record: Ledger) -> str:
         """The same for every ledger."""
@@ -133,4 +267,6 @@ class LedgerView(View):
 
     def tree(self, record: Ledger) -> Node:
         """Sentences, tables, fixes."""
-        return h("article", {"class": "xl xl-report"}, panel("timings", "Ledger", ledger_node(record)))
+        return h(
+            "article", {"class": "xl xl-report"}, panel("timings", "Ledger", ledger_node(record))
+        )

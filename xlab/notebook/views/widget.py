@@ -22,9 +22,12 @@ class ReportWidget(anywidget.AnyWidget):
     _esm = assets.loader()
     payload = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, view: View, record: Record, handlers: Mapping[str, Handler] | None = None) -> None:
+    def __init__(
+        self, view: View, record: Record, handlers: Mapping[str, Handler] | None = None
+    ) -> None:
         super().__init__(payload=view.payload(record))
         self._view = view
+        self._record = record
         self._handlers = dict(handlers or {})
         self.on_msg(self._hear)
 
@@ -33,6 +36,12 @@ class ReportWidget(anywidget.AnyWidget):
             self.send({"module": assets.module(), "css": assets.styles()})
         else:
             self.send(answer(self._view, self._handlers, message))
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        """Text and a saved page beside the live view, so that the output reads where no kernel is."""
+        live = super()._repr_mimebundle_(**options)
+        data, metadata = live if isinstance(live, tuple) else (live, {})
+        return {**(data or {}), **self._view.bundle(self._record)}, metadata
 
     def close(self) -> None:
         """Stop answering and let the record's session go."""

@@ -4,7 +4,8 @@ export function significant(value, trim = false) {
   if (value === 0 || !Number.isFinite(value)) return String(value);
   const size = Math.abs(value);
   if (size < 1e-3 || size >= 1e6) return value.toExponential(2).replace("-", "−");
-  const text = value.toFixed(Math.max(0, 2 - Math.floor(Math.log10(size))));
+  const log = Math.floor(Math.log10(+size.toPrecision(3)));
+  const text = value.toFixed(Math.max(0, 2 - log));
   return (trim && text.includes(".") ? text.replace(/\.?0+$/, "") : text).replace("-", "−");
 }
 
