@@ -63,15 +63,15 @@ def overview(*, all_rules: bool = False) -> str:
 
 
 def rule_matrix(*, all_rules: bool = True) -> list[str]:
-    """Primitives by rule tables: `●` a rule, `·` none and a stated reason, `○` none."""
+    """Primitives by rule tables: `●` a rule, `·` none and a stated reason, `○` a hole, blank where none is needed."""
     from xlab.core.primitive import all_primitives
     from xlab.core.rules import tables
 
     columns = list(tables().values())
     primitives = sorted(all_primitives(), key=lambda p: (p.module, p.name))
     wide = max((len(p.name) for p in primitives), default=0)
-    out = [f"rules     {len(primitives)} primitives   ● rule   · none, with a reason   ○ none"]
-    heads = [table.name.rpartition(".")[2] for table in columns]
+    out = [f"rules     {len(primitives)} primitives   ● rule   · none, with a reason   ○ missing"]
+    heads = [table.name.rpartition(".")[2].removeprefix("primitive_") for table in columns]
     totals = ["abstract", *heads]
     out.append("  " + "".ljust(wide) + "  " + "  ".join(totals))
     counts = [0] * len(totals)
@@ -79,7 +79,7 @@ def rule_matrix(*, all_rules: bool = True) -> list[str]:
     for primitive in primitives:
         marks = ["●" if primitive.has_abstract_eval else "○"]
         for table in columns:
-            marks.append("●" if primitive in table else "·" if table.excuse_for(primitive) else "○")
+            marks.append(_mark(primitive, table))
         counts = [n + (mark == "●") for n, mark in zip(counts, marks, strict=True)]
         if not all_rules:
             continue
@@ -91,6 +91,14 @@ def rule_matrix(*, all_rules: bool = True) -> list[str]:
     out.append("  " + "with a rule".ljust(wide) + "  "
                + "  ".join(str(n).center(len(head)) for n, head in zip(counts, totals, strict=True)).rstrip())
     return out
+
+
+def _mark(primitive, table) -> str:
+    if primitive in table:
+        return "●"
+    if table.excuse_for(primitive):
+        return "·"
+    return "○" if table.required else " "
 
 
 def lines_per_room() -> list[str]:
