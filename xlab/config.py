@@ -170,6 +170,7 @@ class Config(threading.local):
 
     _box = _Box()
     _extras: dict[str, Any] = {}
+    _version = 0
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
@@ -190,6 +191,7 @@ class Config(threading.local):
         with _lock:
             setattr(Config, flag.name, value)
             if flag.traced:
+                Config._version += 1
                 for box in tuple(_boxes):
                     box.context = None
         if flag.traced:
@@ -211,6 +213,10 @@ class Config(threading.local):
     def local_context(self) -> tuple:
         """The part of `trace_context` that this thread alone has set; empty when it has set nothing."""
         return self._box.local
+
+    def global_version(self) -> int:
+        """Counts changes of `global_context`."""
+        return Config._version
 
     def global_context(self) -> tuple:
         """The part of `trace_context` that all threads share."""

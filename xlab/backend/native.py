@@ -62,10 +62,15 @@ if _state_is_ours:
     _jax.jax_jit.set_post_hook_state(POST_HOOK)
 
 
+_mirrored = config.global_version()
+
+
 def _mirror() -> None:
-    shared = config.global_context()
-    if shared != _shared.get_global():
-        _shared.set_global(shared)
+    global _mirrored
+    version = config.global_version()
+    if version != _mirrored:
+        _mirrored = version
+        _shared.set_global(config.global_context())
         X64.set_global(type(config).enable_x64)
     local = config.local_context()
     if local:
