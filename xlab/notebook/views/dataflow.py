@@ -147,7 +147,7 @@ def totals(transfers: tuple[Transfer, ...]) -> Node:
 
 def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
     """The mesh with one round of a collective on it: one arrow per message, as thick as its bytes."""
-    centres, labels, width, height = mesh_places(mesh, 44, 34, (74, 40))
+    centres, labels, width, height = mesh_places(mesh, 44, 34, (104, 40))
     rounds, what = rounds_of(t)
     largest = max((m[2] for messages in rounds for m in messages), default=1) or 1
     hue = (
@@ -237,8 +237,8 @@ def arrow(a: tuple[float, float], b: tuple[float, float], size: int, largest: in
         h(
             "text",
             {
-                "x": f"{(sx + 2 * cx + ex) / 4 + nx * 7:.1f}",
-                "y": f"{(sy + 2 * cy + ey) / 4 + ny * 7 + 3:.1f}",
+                "x": f"{(sx + 2 * cx + ex) / 4 + nx * 26:.1f}",
+                "y": f"{(sy + 2 * cy + ey) / 4 + ny * 9 + 3:.1f}",
                 "class": "xl-bytes",
             },
             size_text(size),

@@ -123,7 +123,9 @@ def blocks_svg(layout: Layout) -> Node:
         )
     rank = len(cuts)
     used = _used_axes(layout)
-    spec = layout.type.spec or ((),) * rank
+    spec = layout.type.spec
+    if spec is None or len(spec) != rank:
+        spec = ((),) * rank
     rows = cuts[-2] if rank > 1 else [(0, 1)]
     cols = cuts[-1] if rank else [(0, 1)]
     facets = sorted({k[:-2] for k in cells}) if rank > 2 else [()]
@@ -131,9 +133,17 @@ def blocks_svg(layout: Layout) -> Node:
     longest = max(len(_label(d, 400)) for d in cells.values())
     w = max(CELL[0], min(longest, 24) * 7 + 12) if len(cols) <= 12 else 44
     hgt = CELL[1] if len(rows) <= 12 else 24
-    left, top = 64, 34
+    names = [f"@{'+'.join(axes)}" if axes else "" for axes in spec]
+    left, top = max([64, *(7 * len(n) + 24 for n in names[-2:-1])]), 34
     across = len(shown) if len(shown) < 4 else 4
     fw, fh = left + w * len(cols) + 18, top + hgt * len(rows) + 14
+    hue = dict(zip(layout.mesh.axis_names, HUES * 2, strict=False)) if layout.mesh else {}
+
+    def label(x: float, y: float, words: str, dim: int, end: str = "") -> Node:
+        first = next(iter(spec[dim]), "")
+        style = f"--hue:{hue[first]}" if first in hue and "@" in words else None
+        return h("text", {"x": x, "y": y, "class": f"xl-axis{end}", "style": style}, words)
+
     parts: list[Any] = []
     for n, facet in enumerate(shown):
         ox, oy = (n % across) * fw, (n // across) * fh
@@ -143,31 +153,11 @@ def blocks_svg(layout: Layout) -> Node:
                 h("text", {"x": ox + left, "y": oy + 10, "class": "xl-facet"}, f"[{spans}, …]")
             )
         if rank:
-            axes = spec[-1] if len(spec) == rank else ()
-            parts.append(
-                h(
-                    "text",
-                    {"x": ox + left, "y": oy + top - 8, "class": "xl-axis"},
-                    f"dim {rank - 1}" + (f" @{'+'.join(axes)} →" if axes else " →"),
-                )
-            )
+            parts.append(label(ox + left, oy + top - 8, f"dim {rank - 1} {names[-1]} →", -1))
         if rank > 1:
-            axes = spec[-2] if len(spec) == rank else ()
-            parts.append(
-                h(
-                    "text",
-                    {"x": ox + left - 8, "y": oy + top + 12, "class": "xl-axis xl-end"},
-                    f"dim {rank - 2}",
-                )
-            )
-            if axes:
-                parts.append(
-                    h(
-                        "text",
-                        {"x": ox + left - 8, "y": oy + top + 26, "class": "xl-axis xl-end"},
-                        f"@{'+'.join(axes)} ↓",
-                    )
-                )
+            parts.append(label(ox + left - 8, oy + top + 12, f"dim {rank - 2}", -2, " xl-end"))
+        if rank > 1 and names[-2]:
+            parts.append(label(ox + left - 8, oy + top + 26, f"{names[-2]} ↓", -2, " xl-end"))
         for i, row in enumerate(rows):
             for j, col in enumerate(cols):
                 devices = cells.get((*facet, i, j) if rank > 1 else (j,) if rank else ())
@@ -179,7 +169,9 @@ def blocks_svg(layout: Layout) -> Node:
                     + ([col] if rank else [])
                 )
                 where = f"{layout.name or 'x'}[{', '.join(f'{a}:{b}' for a, b in spans)}]"
-                tip = f"{plural(len(devices), 'device')} {','.join(map(str, devices[:16]))}{'…' if len(devices) > 16 else ''}   {where}   {size_text(layout.bytes_per_device)}"
+                held = ",".join(map(str, devices[:16])) + ("…" if len(devices) > 16 else "")
+                word = "device" if len(devices) == 1 else f"{len(devices)} devices:"
+                tip = f"{word} {held}   {where}   {size_text(layout.bytes_per_device)}"
                 parts.append(
                     _cell(
                         ox + left + j * w,
@@ -263,6 +255,7 @@ def mesh_places(
                         "x": ox + left + j * (w + gap) + w / 2,
                         "y": oy + top - 7,
                         "class": "xl-axis xl-mid",
+                        "style": f"--hue:{hue[names[-1]]}" if names[-1] else None,
                     },
                     j,
                 )
@@ -418,6 +411,9 @@ def axis_legend(mesh: MeshInfo) -> Node:
             h("i", {"class": "xl-hatch-css"}),
             "replicated along the axis",
         ),
+        h("span", {"class": "xl-legend-item"}, "outline = host")
+        if len(set(mesh.hosts)) > 1
+        else None,
     )
 
 

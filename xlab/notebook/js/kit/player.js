@@ -32,7 +32,7 @@ export function makePlayer({ length, label, show, bin, pace = 700 }) {
   }
   bin.push(stop);
   const el = h("div", { class: "xl-player", role: "group", "aria-label": label },
-    button("back", "back one", () => (stop(), go(at - 1, false))), play, button("last", "forwards one", () => (stop(), go(at + 1, true))), length > 1 ? slider : null, text);
+    button("first", "back one", () => (stop(), go(at - 1, false))), play, button("last", "forwards one", () => (stop(), go(at + 1, true))), length > 1 ? slider : null, text);
   go(0, false);
   return { el, go, stop };
 }

@@ -29,7 +29,7 @@ function arrowNode(a, b, size, largest) {
   return h("g", { class: "xl-arrow", "data-tip": bytes(size) },
     h("path", { d: `M${s}Q${c} ${e}`, style: `stroke-width:${thick.toFixed(1)}` }),
     h("path", { class: "xl-tip", d: `M${e}${tip.join("")}Z` }),
-    h("text", { class: "xl-bytes", x: (s[0] + 2 * c[0] + e[0]) / 4 + n[0] * 7, y: (s[1] + 2 * c[1] + e[1]) / 4 + n[1] * 7 + 3 }, bytes(size)));
+    h("text", { class: "xl-bytes", x: (s[0] + 2 * c[0] + e[0]) / 4 + n[0] * 26, y: (s[1] + 2 * c[1] + e[1]) / 4 + n[1] * 9 + 3 }, bytes(size)));
 }
 
 /** @param {HTMLElement} section @param {any[]} transfers */
@@ -44,7 +44,7 @@ export function mountDataflow(section, transfers, bus, bin) {
   const filter = h("select", { "aria-label": "filter by origin", change: (e) => {
     for (const row of body.children) row.hidden = Boolean(e.target.value) && row.dataset.origin !== e.target.value;
   } }, options.map(([text, value]) => h("option", { value }, text)));
-  section.querySelector(".xl-scroll").before(h("div", { class: "xl-bar-top" }, filter));
+  if (new Set(rows.map((row) => row.dataset.origin)).size > 1) section.querySelector(".xl-scroll").before(h("div", { class: "xl-bar-top" }, filter));
 
   const weigh = (text) => {
     const found = /(-?[\d.]+)\s*(µs|ms|s|B|KB|MB|GB|TB)?/.exec(text.split("→").pop());

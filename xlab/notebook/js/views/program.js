@@ -1,11 +1,11 @@
 import { h, listen } from "../kit/dom.js";
 import { makeRows } from "../kit/rows.js";
 import { colour } from "../kit/code.js";
-import { micros, significant } from "../kit/format.js";
+import { micros } from "../kit/format.js";
 
 /** Python, jaxpr and compiled text side by side; an equation id joins their lines. */
 
-const nameOf = (typed) => typed.slice(0, typed.indexOf(":"));
+const madeNames = (outs) => outs.split(" ").filter((t) => t.includes(":") && t[0] !== "(").map((t) => t.slice(0, t.indexOf(":")));
 
 /** Read the columns of one program into what the page looks up. */
 export function readProgram(data, index) {
@@ -16,28 +16,31 @@ export function readProgram(data, index) {
     if (line >= 0) byPython.has(line) ? byPython.get(line).push(eqs.id[k]) : byPython.set(line, [eqs.id[k]]);
   });
   const heat = new Map(data.heat);
+  let found = null;
+  const names = () => {
+    if (found) return found;
+    found = { users: new Map(), makers: new Map() };
+    const put = (map, k, name) => {
+      const key = `${eqs.prog[k]} ${name}`;
+      if (map.has(key)) map.get(key).push(eqs.id[k]);
+      else map.set(key, [eqs.id[k]]);
+    };
+    eqs.id.forEach((_, k) => {
+      for (const name of new Set(eqs.ins[k].split(" "))) put(found.users, k, name);
+      for (const name of madeNames(eqs.outs[k])) put(found.makers, k, name);
+    });
+    return found;
+  };
+  const gather = (k, wanted, map) => [...new Set(wanted.flatMap((name) => map.get(`${eqs.prog[k]} ${name}`) || []))];
   return {
     data, index, at, byPython, heat,
     axes: data.mesh ? data.mesh.names : [],
     key: (id) => `${index}:${id}`,
     id: (key) => (key && key.startsWith(`${index}:`) ? +key.slice(String(index).length + 1) : -1),
-    outs: (k) => eqs.outs[k].split(" ").filter((t) => t.includes(":") && t[0] !== "("),
-    uses(k) {
-      const made = new Set(this.outs(k).map(nameOf));
-      const found = [];
-      eqs.prog.forEach((p, j) => {
-        if (p === eqs.prog[k] && j !== k && eqs.ins[j].split(" ").some((n) => made.has(n))) found.push(eqs.id[j]);
-      });
-      return found;
-    },
-    makers(k) {
-      const wanted = new Set(eqs.ins[k].split(" "));
-      const found = [];
-      eqs.prog.forEach((p, j) => {
-        if (p === eqs.prog[k] && j !== k && this.outs(j).some((t) => wanted.has(nameOf(t)))) found.push(eqs.id[j]);
-      });
-      return found;
-    },
+    /** Equations that use what the k-th one made, in its own program. */
+    uses: (k) => gather(k, madeNames(eqs.outs[k]), names().users),
+    /** Equations that made what the k-th one uses. */
+    makers: (k) => gather(k, eqs.ins[k].split(" "), names().makers),
   };
 }
 
@@ -255,7 +258,7 @@ export function mountProgram(host, program, bus, bin) {
   function light(keys, from) {
     const ids = keys.map(program.id).filter((id) => program.at.has(id));
     const k = ids.length ? program.at.get(ids[0]) : -1;
-    const near = k >= 0 ? [...program.makers(k), ...program.uses(k)] : [];
+    const near = k >= 0 ? [...program.makers(k), ...program.uses(k)].slice(0, 500) : [];
     for (const c of columns) c.light(ids, near, from);
   }
   bus.on(light);
@@ -264,6 +267,7 @@ export function mountProgram(host, program, bus, bin) {
     start() {
       for (const c of columns) c.start();
       if (data.levels.length && !level) choose(data.levels.length - 1);
+      if (data.eqs.id.length) globalThis.requestIdleCallback?.(() => program.uses(0));
     },
     /** Move the selection: by one line at this depth or less, into or out of a nested program. */
     move(how) {
@@ -278,6 +282,5 @@ export function mountProgram(host, program, bus, bin) {
       if (how === "into" && now >= 0 && !(k < eqs.id.length && deep(k) > deep(now))) return;
       if (k >= 0 && k < eqs.id.length) bus.select([program.key(eqs.id[k])], null);
     },
-    share: (id) => (program.heat.has(id) ? significant(program.heat.get(id)) : ""),
   };
 }
