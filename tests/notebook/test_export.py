@@ -223,3 +223,23 @@ def test_meshes_of_any_number_of_axes_draw_every_device(sizes):
     made = sample.layout("x", (64,), (("a",),), "", mesh)
     page = view_for(made).static_html(made)
     assert page.count("data-dev") >= (mesh.size if mesh.size > 1 else 0)
+
+
+def test_long_lists_are_cut_and_say_so():
+    report = sample.report()
+    many = report.replace(
+        layouts=report.layouts * 40,
+        transfers=report.transfers * 200,
+        ledger=r.Ledger(report.ledger.entries * 80),
+        passes=(r.Pass("fusion", "xla", 900, 1.0, "+ line\n" * 900),),
+        trace=None,
+    )
+    page = export.to_html(many)
+    for words in (
+        "pictures of 24 arrays",
+        "300 lighter collectives not listed",
+        "the last 100",
+        "700 more lines changed",
+    ):
+        assert words in page
+    assert len(page) < 450_000

@@ -12,6 +12,9 @@ from xlab.observe.records import MeshInfo, Transfer
 from xlab.observe.text import transfer_name, transfer_over
 from xlab.observe.units import plural, size_text, time_text
 
+MOST_ROWS = 300
+"""Collectives listed; of more, the heaviest."""
+
 MOST_MESSAGES = 4000
 """Messages per collective that are sent to the page; a longer schedule is cut and says so."""
 
@@ -260,9 +263,16 @@ def transfers_panel(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> N
             "Collectives",
             h("p", {"class": "xl-dim"}, "No device sends anything to another."),
         )
-    rows = [r for i, t in enumerate(transfers) for r in row(t, i)]
+    listed = range(len(transfers))
+    if len(transfers) > MOST_ROWS:
+        listed = sorted(sorted(listed, key=lambda i: -weight(transfers[i]))[:MOST_ROWS])
+    rows = [r for i in listed for r in row(transfers[i], i)]
+    lighter = len(transfers) - len(listed)
     children: list[Any] = [
         h("div", {"class": "xl-scroll"}, table(HEAD, rows, "xl-transfers")),
+        h("p", {"class": "xl-dim"}, f"{plural(lighter, 'lighter collective')} not listed")
+        if lighter
+        else None,
         totals(transfers),
     ]
     found = mesh or next((t.mesh for t in transfers if t.mesh), None)

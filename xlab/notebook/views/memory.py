@@ -16,6 +16,7 @@ PARTS = (
     ("code", "generated code"),
 )
 MOST_BUFFERS = 40
+MOST_DIFF = 200
 
 
 def memory_node(m: Memory) -> Node:
@@ -175,8 +176,9 @@ def passes_panel(passes: tuple[Pass, ...]) -> Node:
                 h(
                     "pre",
                     {"class": "xl-code xl-diff"},
-                    *(_diff_line(x) for x in p.diff.splitlines()[:400]),
+                    *(_diff_line(x) for x in p.diff.splitlines()[:MOST_DIFF]),
                 ),
+                _cut_note(len(p.diff.splitlines()) - MOST_DIFF),
             )
         )
     if not passes:
@@ -196,6 +198,12 @@ def passes_panel(passes: tuple[Pass, ...]) -> Node:
             )
         )
     return panel("passes", "Passes", *rows)
+
+
+def _cut_note(count: int) -> Node | None:
+    return (
+        h("p", {"class": "xl-dim"}, f"{plural(count, 'more line')} changed") if count > 0 else None
+    )
 
 
 def _diff_line(line: str) -> Node | str:

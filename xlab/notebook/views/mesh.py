@@ -18,6 +18,7 @@ from xlab.observe.units import plural, size_text
 CELL = (62, 34)
 MOST_CELLS = 1024
 MOST_FACETS = 16
+MOST_DRAWN = 24
 
 
 def coordinates(mesh: MeshInfo) -> dict[int, tuple[int, ...]]:
@@ -317,11 +318,11 @@ def mesh_svg(mesh: MeshInfo, layout: Layout | None = None) -> Node:
     return _svg(width, height, f"mesh {mesh.text}", parts)
 
 
-def layout_node(layout: Layout, opened: bool = True) -> Node:
+def layout_node(layout: Layout, opened: bool = True, drawn: bool = True) -> Node:
     """One array: its sentence, its blocks beside the mesh, why it lies so, what is wrong with it."""
     body: list[Any] = []
     mesh = layout.mesh
-    if mesh and mesh.size > 1 and layout.blocks:
+    if drawn and mesh and mesh.size > 1 and layout.blocks:
         body.append(
             h(
                 "div",
@@ -369,6 +370,10 @@ def layouts_panel(layouts: tuple[Layout, ...], mesh: MeshInfo | None) -> Node:
         "intermediate": "Intermediates",
     }
     children: list[Any] = [axis_legend(mesh)] if mesh else []
+    drawn = set(
+        sorted(range(len(layouts)), key=lambda i: (not layouts[i].warnings, i))[:MOST_DRAWN]
+    )
+    pictures = {id(layouts[i]) for i in drawn}
     for role, group in itertools.groupby(
         sorted(layouts, key=lambda x: order.get(x.role, 2)), key=lambda x: x.role
     ):
@@ -379,11 +384,20 @@ def layouts_panel(layouts: tuple[Layout, ...], mesh: MeshInfo | None) -> Node:
                 "div",
                 {"class": "xl-layouts"},
                 [
-                    layout_node(x, bool(x.warnings) or (i < 4 and role != "intermediate"))
+                    layout_node(
+                        x,
+                        bool(x.warnings) or (i < 4 and role != "intermediate"),
+                        id(x) in pictures,
+                    )
                     for i, x in enumerate(found)
                 ],
             )
         )
+    if len(layouts) > MOST_DRAWN:
+        more = (
+            f"pictures of {MOST_DRAWN} arrays, those with warnings first; %xshard draws any other"
+        )
+        children.append(h("p", {"class": "xl-dim"}, more))
     return panel("shardings", "Shardings", *children)
 
 

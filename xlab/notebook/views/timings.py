@@ -21,6 +21,7 @@ WORDS = {
     "transfer": "transfer",
 }
 MOST_ROWS = 300
+MOST_COMPILES = 100
 
 
 def ticks(total: float) -> list[float]:
@@ -201,7 +202,10 @@ def ledger_node(ledger: Ledger) -> Node:
                 f"{plural(len(ledger.entries), 'compile')}, {time_text(total)} in all",
             ),
         ),
-        *(_compilation(e) for e in ledger.entries[-100:]),
+        h("p", {"class": "xl-dim"}, f"the last {MOST_COMPILES}")
+        if len(ledger.entries) > MOST_COMPILES
+        else None,
+        *(_compilation(e) for e in ledger.entries[-MOST_COMPILES:]),
     )
 
 
