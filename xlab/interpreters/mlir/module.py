@@ -183,8 +183,10 @@ class Context:
                        f"({tensor_type(aval_in)}) -> {tensor_type(aval_out)}")
 
     def spread(self, x: str, aval_in, aval_out) -> str:
-        """A scalar operand as an array of the result's shape; other operands as they are."""
-        return x if aval_in.shape else self.broadcast(x, aval_in, aval_in.update(shape=aval_out.shape))
+        """An elementwise operand in the result's shape: scalars and dimensions of size 1 are repeated."""
+        if aval_in.shape == aval_out.shape:
+            return x
+        return self.broadcast(x, aval_in, aval_in.update(shape=aval_out.shape), range(aval_in.ndim))
 
     # -- inner programs --------------------------------------------------------------------------------
 
@@ -229,6 +231,23 @@ class Context:
         finally:
             self._fn.constants.pop()
             self.lines = outer
+
+    def block(self, types_in: Sequence[str], body: Callable, types_out: Sequence[str],
+              terminator: str = "stablehlo.return") -> str:
+        """A region `({ ^bb0(args): ... })` as text; `body(names)` emits operations and returns result names."""
+        names = [self.fresh() for _ in types_in]
+        outer, self.lines = self.lines, []
+        self._fn.constants.append({})
+        try:
+            outs = body(names)
+            lines = self.lines
+        finally:
+            self._fn.constants.pop()
+            self.lines = outer
+        header = ", ".join(f"{n}: {t}" for n, t in zip(names, types_in))
+        label = f"    ^bb0({header}):\n" if names else ""
+        end = f"{terminator} {', '.join(outs)} : {', '.join(types_out)}" if outs else terminator
+        return "{\n" + label + "".join(f"{line}\n" for line in lines) + f"    {end}\n    }}"
 
     def call(self, key, name: str, closed: ClosedJaxpr, args: Sequence[str]) -> list[str]:
         """Calls an inner program as a function of the module, written once per `key`."""

@@ -1,0 +1,318 @@
+"""`cond` and `switch`: one of several programs, chosen at run time."""
+
+from __future__ import annotations
+
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from xlab import tree as _tree
+from xlab.config import config
+from xlab.core import dtypes
+from xlab.core import effects as _effects
+from xlab.core.avals import aval_of
+from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xlab.core.primitive import Primitive
+from xlab.core.trace import is_tracer
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import partial_eval as pe
+from xlab.lax.arithmetic import clamp
+from xlab.lax.comparison import eq, select_n
+from xlab.lax.control.common import (add_inputs, args_tree, check_callables, describe, join_weak, name_of, reorder,
+                                     trace_body, with_outputs)
+from xlab.lax.convert import convert_element_type
+from xlab.lax.shape import broadcast_in_dim, zeros_like_aval
+
+
+def switch(index, branches: Sequence[Callable], *operands, operand=None):
+    """Calls the branch with number `index` (clamped into range) on the operands.
+
+    Example:
+        >>> from xlab import lax
+        >>> float(lax.switch(1, [lambda x: x, lambda x: 10 * x], 2.0))
+        20.0
+    """
+    if operand is not None:
+        operands = (operand, *operands)
+    branches = tuple(branches)
+    if not branches:
+        raise ValueError("lax.switch needs at least one branch")
+    for i, b in enumerate(branches):
+        check_callables("switch", **{f"branch_{i}": b})
+    aval = aval_of(index)
+    if aval.shape:
+        raise TypeError(f"lax.switch needs a scalar index, got {aval}. Under vmap the index of each example is a scalar.")
+    if not dtypes.issubdtype(aval.dtype, np.integer):
+        raise TypeError(f"lax.switch needs an integer index, got {aval}")
+    if len(branches) == 1:
+        return branches[0](*operands)
+    if config.disable_jit and not is_tracer(index):
+        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+    index = convert_element_type(index, np.int32)
+    return _choose("switch", clamp(np.int32(0), index, np.int32(len(branches) - 1)), branches, operands)
+
+
+def cond(pred, true_fun: Callable, false_fun: Callable, *operands, operand=None, linear=None):
+    """Calls `true_fun` or `false_fun` on the operands; only the chosen one runs.
+
+    Both must return the same structure, shapes and dtypes. Under vmap over `pred` both run and the result is selected.
+
+    Example:
+        >>> from xlab import lax
+        >>> float(lax.cond(True, lambda x: x + 1, lambda x: x - 1, 2.0))
+        3.0
+    """
+    if operand is not None:
+        operands = (operand, *operands)
+    check_callables("cond", true_fun=true_fun, false_fun=false_fun)
+    try:
+        aval = aval_of(pred)
+    except TypeError:
+        raise TypeError(f"lax.cond takes a boolean scalar as its first argument, got {pred!r} of type "
+                        f"{type(pred).__name__}") from None
+    if aval.shape:
+        raise TypeError(f"Pred must be a scalar, got {aval}. Reduce it with .all() or .any(), or use "
+                        f"xlab.numpy.where for an elementwise choice.")
+    if not (aval.dtype == np.bool_ or dtypes.issubdtype(aval.dtype, np.number)):
+        raise TypeError(f"Pred type must be either boolean or number, got {aval}")
+    if config.disable_jit and not is_tracer(pred):
+        return true_fun(*operands) if pred else false_fun(*operands)
+    if aval.dtype != np.bool_:
+        from xlab.lax.comparison import ne
+        pred = ne(pred, np.zeros((), aval.dtype)[()])
+    return _choose("cond", convert_element_type(pred, np.int32), (false_fun, true_fun), operands)
+
+
+def _choose(api, index, branches, operands):
+    flat, in_tree = args_tree(*operands)
+    avals = [aval_of(x) for x in flat]
+    traced = [trace_body(b, in_tree, avals) for b in branches]
+    first_tree = traced[0][2]
+    for (_, _, tree), b in zip(traced[1:], branches[1:]):
+        if tree != first_tree:
+            raise TypeError(f"lax.{api}: branch outputs must have the same pytree structure, but {name_of(branches[0])} returns "
+                            f"{first_tree} and {name_of(b)} returns {tree}")
+    out_avals = list(traced[0][0].out_avals)
+    for (closed, _, _), b in zip(traced[1:], branches[1:]):
+        joined = [join_weak(x, y) for x, y in zip(out_avals, closed.out_avals)]
+        if any(j is None for j in joined):
+            wrong = [(x, y) for x, y, j in zip(out_avals, closed.out_avals, joined) if j is None]
+            hint = ""
+            if any(getattr(x, "mat", None) != getattr(y, "mat", None) for x, y in wrong):
+                hint = " They vary over different mesh axes: make them agree with lax.pcast(x, axis, to='varying')."
+            raise TypeError(f"lax.{api}: branches must return equal types, but {name_of(branches[0])} gives "
+                            f"{describe(x for x, _ in wrong)} where {name_of(b)} gives {describe(y for _, y in wrong)}.{hint}")
+        out_avals = joined
+    # Every branch takes what any branch closes over.
+    consts = [c for _, cs, _ in traced for c in cs]
+    n, seen, closed_branches = len(consts), 0, []
+    for closed, cs, _ in traced:
+        before = [aval_of(c) for c in consts[:seen]]
+        rest = [aval_of(c) for c in consts[seen + len(cs):]]
+        if n > len(cs):
+            closed = closed.memo(("widen", tuple(before), tuple(rest)),
+                                 lambda c=closed, b=before, r=rest, k=len(cs): _widen(c, b, r, k))
+        seen += len(cs)
+        closed_branches.append(with_outputs(closed, out_avals))
+    outs = cond_p.bind(index, *consts, *flat, branches=tuple(closed_branches))
+    return _tree.unflatten(first_tree, outs)
+
+
+def _widen(closed, before, rest, k):
+    wide = add_inputs(closed, (*before, *rest), ())
+    nb, nr = len(before), len(rest)
+    own = range(nb + nr, nb + nr + k)
+    tail = range(nb + nr + k, len(wide.jaxpr.invars))
+    return reorder(wide, [*range(nb), *own, *range(nb, nb + nr), *tail])
+
+
+cond_p = Primitive("cond", multiple_results=True, joins=False, context_dependent=True)
+
+
+@cond_p.def_effectful_abstract_eval
+def _cond_aval(index, *operands, branches, **_):
+    if index.dtype != np.int32 or index.shape:
+        raise TypeError(f"cond needs an int32 scalar index, got {index}")
+    outs = branches[0].out_avals
+    mat = getattr(index, "mat", None)
+    if mat:
+        outs = [a.update(mat=a.mat.update(varying=a.mat.varying | mat.varying)) for a in outs]
+    return outs, _effects.join(b.effects for b in branches)
+
+
+def _cond_jvp(primals, tangents, *, branches, **params):
+    index, *ops = primals
+    _, *dots = tangents
+    nonzero = [type(t) is not ad.Zero for t in dots]
+    outs_nz = [ad.jvp_jaxpr(b, nonzero, False)[1] for b in branches]
+    union = tuple(map(any, zip(*outs_nz)))
+    new = tuple(ad.jvp_jaxpr(b, nonzero, union)[0] for b in branches)
+    outs = cond_p.bind(index, *ops, *(t for t in dots if type(t) is not ad.Zero), branches=new, **params)
+    n = len(union)
+    given = iter(outs[n:])
+    return outs[:n], [next(given) if nz else ad.Zero(v.to_tangent_aval())
+                      for nz, v in zip(union, branches[0].out_avals)]
+
+
+ad.primitive_jvps[cond_p] = _cond_jvp
+
+
+def _cond_partial_eval(trace, args, *, branches, **params):
+    index, *ops = args
+    if trace.is_unknown(index):
+        return pe.JaxprTrace.process(trace, cond_p, args, dict(branches=branches, **params))
+    unknown = [trace.is_unknown(x) for x in ops]
+    outs_unknown = [pe.split_jaxpr(b, unknown)[2] for b in branches]
+    union = tuple(map(any, zip(*outs_unknown)))
+    splits = [pe.split_jaxpr(b, unknown, union) for b in branches]
+    slots, places = _residual_slots([s[3] for s in splits])
+    n_known = sum(not u for u in union)
+    known = tuple(_give_residuals(s[0], n_known, slots, p) for s, p in zip(splits, places))
+    waiting = tuple(_take_residuals(s[1], len(s[3]), slots, p) for s, p in zip(splits, places))
+    known_args = [x for x, u in zip(ops, unknown) if not u]
+    known_outs = trace.run_known(cond_p.bind, index, *known_args, branches=known, **params)
+    residuals = known_outs[n_known:]
+    unknown_args = [x for x, u in zip(ops, unknown) if u]
+    outs = pe.JaxprTrace.process(trace, cond_p, [index, *residuals, *unknown_args], dict(branches=waiting, **params))
+    k, w = iter(known_outs[:n_known]), iter(outs)
+    return [next(w) if u else next(k) for u in union]
+
+
+def _residual_slots(per_branch):
+    """Joint residuals of all branches: slots by type, and which slot each branch's residual takes."""
+    slots: list = []
+    places = []
+    for avals in per_branch:
+        taken: set[int] = set()
+        place = []
+        for a in avals:
+            i = next((i for i, s in enumerate(slots) if s is a and i not in taken), None)
+            if i is None:
+                slots.append(a)
+                i = len(slots) - 1
+            taken.add(i)
+            place.append(i)
+        places.append(place)
+    return slots, places
+
+
+def _give_residuals(closed, n_known, slots, place):
+    def fun(*args):
+        outs = eval_jaxpr(closed.jaxpr, closed.consts, *args)
+        mine = dict(zip(place, outs[n_known:]))
+        return [*outs[:n_known], *(mine[i] if i in mine else zeros_like_aval(s) for i, s in enumerate(slots))]
+    return closed.memo(("residuals", n_known, tuple(slots), tuple(place)),
+                       lambda: pe.trace_to_closed_jaxpr(fun, closed.in_avals, closed.jaxpr.debug_info))
+
+
+def _take_residuals(closed, n_res, slots, place):
+    j = closed.jaxpr
+    extra = add_inputs(closed, slots, ())
+    order: list[int] = list(range(len(slots)))
+    for k, i in enumerate(place):
+        order[i] = len(slots) + k
+    return reorder(extra, [*order, *range(len(slots) + n_res, len(slots) + len(j.invars))])
+
+
+pe.partial_eval_rules[cond_p] = _cond_partial_eval
+
+
+def _cond_transpose(cts, index, *ops, branches, **params):
+    if ad.is_undefined_primal(index):
+        raise TypeError("cond is not linear in its index")
+    linear = [ad.is_undefined_primal(x) for x in ops]
+    nonzero = [type(ct) is not ad.Zero for ct in cts]
+    transposed = [ad.transpose_jaxpr(b, linear, nonzero) for b in branches]
+    union = tuple(map(any, zip(*(nz for _, nz in transposed)))) if any(linear) else ()
+    lin_avals = [a.to_tangent_aval() for a, lin in zip(branches[0].in_avals, linear) if lin]
+    new = tuple(_instantiate(c, nz, union, lin_avals) for c, nz in transposed)
+    values = [x for x, lin in zip(ops, linear) if not lin]
+    outs = cond_p.bind(index, *values, *(ct for ct, nz in zip(cts, nonzero) if nz), branches=new, **params)
+    given = iter(outs)
+    found = iter([next(given) if u else None for u in union])
+    return [None, *(next(found) if lin else None for lin in linear)]
+
+
+def _instantiate(closed, nonzero, wanted, avals):
+    """The transposed program with zeros for cotangents that only other branches give."""
+    if tuple(nonzero) == tuple(wanted):
+        return closed
+
+    def fun(*args):
+        outs = iter(eval_jaxpr(closed.jaxpr, closed.consts, *args))
+        pairs = [next(outs) if nz else zeros_like_aval(a) for nz, a in zip(nonzero, avals)]
+        return [x for x, w in zip(pairs, wanted) if w]
+    return closed.memo(("instantiate", tuple(nonzero), tuple(wanted)),
+                       lambda: pe.trace_to_closed_jaxpr(fun, closed.in_avals, closed.jaxpr.debug_info))
+
+
+ad.primitive_transposes[cond_p] = _cond_transpose
+
+
+def _cond_batch(axis, args, dims, *, branches, **params):
+    index, *ops = args
+    di, *ds = dims
+    batched = [d is not None for d in ds]
+    ops = [batching.moveaxis(x, d, 0) if d is not None else x for x, d in zip(ops, ds)]
+    if di is None:
+        outs_b = [batching.batch_jaxpr(b, axis, batched, False)[1] for b in branches]
+        union = tuple(map(any, zip(*outs_b)))
+        new = tuple(batching.batch_jaxpr(b, axis, batched, union)[0] for b in branches)
+        outs = cond_p.bind(index, *ops, branches=new, **params)
+        return outs, [0 if b else None for b in union]
+    # A choice per example: all branches run, the results are selected.
+    if any(isinstance(e, (_effects.IOEffect, _effects.DebugEffect)) for b in branches for e in b.effects):
+        raise NotImplementedError("vmap over the predicate of a cond whose branches have side effects would run all of them; "
+                                  "move the effect out of the branches")
+    index = batching.moveaxis(index, di, 0)
+    ops = [x if b else batching.broadcast(x, axis.size, 0) for x, b in zip(ops, batched)]
+    results = []
+    for b in branches:
+        closed, _ = batching.batch_jaxpr(b, axis, [True] * len(ops), True)
+        results.append(eval_jaxpr(closed.jaxpr, closed.consts, *ops))
+    outs = []
+    for cases in zip(*results):
+        ndim = aval_of(cases[0]).ndim
+        which = eq(index, np.int32(1)) if len(cases) == 2 else index
+        if ndim > 1:
+            which = broadcast_in_dim(which, aval_of(cases[0]).shape, (0,))
+        outs.append(select_n(which, *cases))
+    return outs, [0] * len(outs)
+
+
+batching.axis_primitive_batchers[cond_p] = _cond_batch
+
+
+def _cond_dce(used_outputs, eqn):
+    branches = eqn.params["branches"]
+    if not any(used_outputs) and not eqn.effects:
+        return [False] * len(eqn.invars), None
+    n = len(branches[0].in_avals)
+    used = [False] * n
+    for b in branches:
+        _, u = pe.dce_jaxpr(b.jaxpr, used_outputs)
+        used = [x or y for x, y in zip(used, u)]
+    new = []
+    for b in branches:
+        j, kept = pe.dce_jaxpr(b.jaxpr, used_outputs, instantiate=used)
+        new.append(ClosedJaxpr(j, b.consts))
+    used_in = [True, *used]
+    return used_in, eqn.replace(
+        invars=[v for v, u in zip(eqn.invars, used_in) if u],
+        outvars=[v for v, u in zip(eqn.outvars, used_outputs) if u],
+        params={**eqn.params, "branches": tuple(new)})
+
+
+pe.dce_rules[cond_p] = _cond_dce
+
+
+def _cond_lowering(ctx, index, *ops, branches, **_):
+    types = [mlir.tensor_type(a) for a in ctx.avals_out]
+    regions = [ctx.block([], lambda _names, b=b: ctx.jaxpr(b, ops), types) for b in branches]
+    return ctx.ops(f'"stablehlo.case"({index}) ({", ".join(regions)}) : (tensor<i32>) -> ({", ".join(types)})', len(types))
+
+
+mlir.register_lowering(cond_p, _cond_lowering)
+
+

@@ -1,0 +1,386 @@
+"""`scan`: a program repeated over the leading axis of arrays, carrying state."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import numpy as np
+
+from xlab import tree as _tree
+from xlab.config import config
+from xlab.core.avals import aval_of
+from xlab.core.jaxpr import ClosedJaxpr, Var
+from xlab.core.primitive import Primitive
+from xlab.core.trace import is_tracer
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.mlir.values import physical_aval
+from xlab.lax.control.common import args_tree, check_callables, join_weak, name_of, reorder, trace_body, with_outputs
+from xlab.lax.control.while_loop import carry_mismatch
+from xlab.lax.convert import convert
+from xlab.lax.shape import zeros_like_aval
+from xlab.lax.slicing import index_in_dim
+
+
+def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = False, unroll: int | bool = 1,
+         _split_transpose: bool = False):
+    """Repeats `carry, y = f(carry, x)` over the leading axis of `xs`.
+
+    Args:
+        f: the body; it keeps the structure, shapes and dtypes of the carry.
+        init: first carry.
+        xs: pytree of arrays with a common leading size, or None.
+        length: number of iterations, needed when `xs` is empty.
+        reverse: run from the last element to the first; ys keep their places.
+        unroll: iterations written out per loop step (True: all of them).
+
+    Returns:
+        The last carry, and the ys stacked along a leading axis.
+
+    Example:
+        >>> from xlab import lax
+        >>> import xlab.numpy as jnp
+        >>> total, partial = lax.scan(lambda c, x: (c + x, c + x), 0, jnp.arange(4))
+        >>> int(total), partial.tolist()
+        (6, [0, 1, 3, 6])
+    """
+    check_callables("scan", f=f)
+    xs_flat, xs_tree = _tree.flatten(xs)
+    n = _length(f, xs_flat, xs, length)
+    if config.disable_jit and not any(map(is_tracer, (*_tree.leaves(init), *xs_flat))):
+        return _python_scan(f, init, xs_flat, xs_tree, n, reverse)
+    x_avals = [a.update(shape=a.shape[1:]) for a in map(aval_of, xs_flat)]
+    init_flat, init_tree = _tree.flatten(init)
+    element = _tree.unflatten(xs_tree, x_avals)
+    for _ in range(3):
+        avals = [aval_of(x) for x in init_flat]
+        in_avals, in_tree = args_tree(_tree.unflatten(init_tree, avals), element)
+        body, consts, out_tree = trace_body(f, in_tree, in_avals)
+        children = out_tree.children() if out_tree.num_leaves or out_tree.num_nodes > 1 else []
+        if len(children) != 2:
+            raise TypeError(f"scan body output must be a pair (carry, y), but {name_of(f)} returns {out_tree}")
+        carry_tree, y_tree = children
+        if carry_tree != init_tree:
+            raise TypeError(f"scan carry output and input must have identical types and structure: {name_of(f)} takes a carry "
+                            f"of structure {init_tree} and returns {carry_tree}")
+        nc = len(avals)
+        joined = [join_weak(a, b) for a, b in zip(avals, body.out_avals[:nc])]
+        if any(j is None for j in joined):
+            raise TypeError("scan body function carry input and carry output must have equal types. "
+                            + carry_mismatch("scan", name_of(f), avals, body.out_avals[:nc], joined))
+        if all(j is a for j, a in zip(joined, avals)):
+            break
+        init_flat = [convert(x, j.dtype, j.weak_type) if j is not a else x
+                     for x, j, a in zip(init_flat, joined, avals)]
+    body = with_outputs(body, [*avals, *body.out_avals[nc:]])
+    if unroll is True or (unroll is not False and operator.index(unroll) > max(n, 1)):
+        unroll = max(n, 1)
+    unroll = max(1, operator.index(unroll))
+    outs = scan_p.bind(*consts, *init_flat, *xs_flat, reverse=bool(reverse), length=n, jaxpr=body,
+                       num_consts=len(consts), num_carry=nc, unroll=unroll)
+    return _tree.unflatten(init_tree, outs[:nc]), _tree.unflatten(y_tree, outs[nc:])
+
+
+def _length(f, flat, xs, length) -> int:
+    sizes = set()
+    for x in flat:
+        aval = aval_of(x)
+        if not aval.shape:
+            raise ValueError(f"scan got value with no leading axis to scan over: {aval} among xs of {name_of(f)}")
+        sizes.add(aval.shape[0])
+    if length is not None:
+        length = operator.index(length)
+        if length < 0:
+            raise ValueError(f"scan length must not be negative, got {length}")
+        if sizes - {length}:
+            raise ValueError(f"scan got `length` argument of {length} which disagrees with leading axis sizes "
+                             f"{[aval_of(x).shape[0] for x in flat]}.")
+        return length
+    if len(sizes) > 1:
+        raise ValueError(f"scan got values with different leading axis sizes: {[aval_of(x).shape[0] for x in flat]}.")
+    if not sizes:
+        raise ValueError("scan got no values to scan over and `length` not provided.")
+    return sizes.pop()
+
+
+def _python_scan(f, carry, xs_flat, xs_tree, n, reverse):
+    from xlab.lax.shape import concatenate, expand_dims
+    ys = []
+    for i in (reversed(range(n)) if reverse else range(n)):
+        carry, y = f(carry, _tree.unflatten(xs_tree, [index_in_dim(x, i, 0, False) for x in xs_flat]))
+        ys.append(y)
+    if reverse:
+        ys.reverse()
+    if not ys:
+        raise ValueError("a scan of length zero cannot run under disable_jit: the type of its results is unknown")
+    return carry, _tree.map(lambda *a: concatenate([expand_dims(v, (0,)) for v in a], 0), *ys)
+
+
+scan_p = Primitive("scan", multiple_results=True, joins=False, context_dependent=True)
+
+
+@scan_p.def_effectful_abstract_eval
+def _scan_aval(*avals, jaxpr, length, num_carry, **_):
+    outs = jaxpr.out_avals
+    return [*outs[:num_carry], *(a.update(shape=(length, *a.shape)) for a in outs[num_carry:])], jaxpr.effects
+
+
+def _parts(values, num_consts, num_carry):
+    return values[:num_consts], values[num_consts:num_consts + num_carry], values[num_consts + num_carry:]
+
+
+def _nonzero(ts):
+    return [type(t) is not ad.Zero for t in ts]
+
+
+def _scan_jvp(primals, tangents, *, jaxpr, num_consts, num_carry, **params):
+    consts, init, xs = _parts(primals, num_consts, num_carry)
+    c_t, i_t, x_t = _parts(tangents, num_consts, num_carry)
+    c_nz, nz, x_nz = _nonzero(c_t), _nonzero(i_t), _nonzero(x_t)
+    n_ys = len(jaxpr.out_avals) - num_carry
+    while True:
+        new, out_nz = ad.jvp_jaxpr(jaxpr, [*c_nz, *nz, *x_nz], [*nz, *[False] * n_ys])
+        if list(out_nz[:num_carry]) == nz:
+            break
+        nz = [a or b for a, b in zip(nz, out_nz[:num_carry])]
+    ys_nz = out_nz[num_carry:]
+    c_dots = [t for t in c_t if type(t) is not ad.Zero]
+    i_dots = [ad.instantiate_zeros(t) for t, n in zip(i_t, nz) if n]
+    x_dots = [t for t in x_t if type(t) is not ad.Zero]
+    # From (primals, tangents) of everything to consts, carry and xs, each with its tangents.
+    a, b, c = num_consts, num_carry, len(xs)
+    base = a + b + c
+    p1, p2 = base + len(c_dots), base + len(c_dots) + len(i_dots)
+    ins = [*range(a), *range(base, p1), *range(a, a + b), *range(p1, p2), *range(a + b, base), *range(p2, p2 + len(x_dots))]
+    n_out = len(jaxpr.out_avals)
+    n_ct = sum(nz)
+    outs_order = [*range(b), *range(n_out, n_out + n_ct), *range(b, n_out), *range(n_out + n_ct, n_out + n_ct + sum(ys_nz))]
+    body = new.memo(("scan order", tuple(ins), tuple(outs_order)), lambda: reorder(new, ins, outs_order))
+    outs = scan_p.bind(*consts, *c_dots, *init, *i_dots, *xs, *x_dots, jaxpr=body, num_consts=a + len(c_dots),
+                       num_carry=b + n_ct, **params)
+    carry, carry_t = outs[:b], iter(outs[b:b + n_ct])
+    ys, ys_t = outs[b + n_ct:b + n_ct + n_ys], iter(outs[b + n_ct + n_ys:])
+    zeros = _scan_aval(jaxpr=jaxpr, num_carry=num_carry, **params)[0]
+    out_t = [next(carry_t) if n else None for n in nz] + [next(ys_t) if n else None for n in ys_nz]
+    return [*carry, *ys], [ad.Zero(z.to_tangent_aval()) if t is None else t for t, z in zip(out_t, zeros)]
+
+
+ad.primitive_jvps[scan_p] = _scan_jvp
+
+
+def _scan_partial_eval(trace, args, *, jaxpr, num_consts, num_carry, **params):
+    consts, init, xs = _parts(args, num_consts, num_carry)
+    c_u, x_u = [trace.is_unknown(v) for v in consts], [trace.is_unknown(v) for v in xs]
+    u = [trace.is_unknown(v) for v in init]
+    n_ys = len(jaxpr.out_avals) - num_carry
+    while True:
+        out_u = pe.split_jaxpr(jaxpr, [*c_u, *u, *x_u], [*u, *[False] * n_ys])[2]
+        if list(out_u[:num_carry]) == u:
+            break
+        u = [a or b for a, b in zip(u, out_u[:num_carry])]
+    known, unknown, out_u, res_avals = pe.split_jaxpr(jaxpr, [*c_u, *u, *x_u], [*u, *[False] * n_ys])
+    ys_u = out_u[num_carry:]
+    known_in = [v for v, f in zip(args, [*c_u, *u, *x_u]) if not f]
+    kc, kr = sum(not f for f in c_u), sum(not f for f in u)
+    n_known_out = sum(not f for f in out_u)
+    # A residual that is an input as it stands is not stacked: constants stay constants, elements are read again.
+    inputs = {v: i for i, v in enumerate(known.jaxpr.invars)}
+    where = [inputs.get(v) if type(v) is Var else None for v in known.jaxpr.outvars[n_known_out:]]
+    constant = [i is not None and i < kc for i in where]
+    element = [i is not None and i >= kc + kr for i in where]
+    stacked = [not c and not e for c, e in zip(constant, element)]
+    keep = [*range(n_known_out), *(n_known_out + i for i, s in enumerate(stacked) if s)]
+    known_body = known.memo(("scan known", tuple(keep)), lambda: reorder(known, None, keep))
+    outs = trace.run_known(scan_p.bind, *known_in, jaxpr=known_body, num_consts=kc, num_carry=kr, **params)
+    known_outs, stacks = outs[:n_known_out], iter(outs[n_known_out:])
+    residuals = [known_in[i] if not s else next(stacks) for i, s in zip(where, stacked)]
+    # The recorded scan: constants first, then the unknown carry, then stacked residuals and unknown elements.
+    nr, n_uc, n_uu = len(res_avals), sum(c_u), sum(u)
+    as_const = [i for i in range(nr) if constant[i]]
+    as_x = [i for i in range(nr) if not constant[i]]
+    order = [*as_const, *range(nr, nr + n_uc), *range(nr + n_uc, nr + n_uc + n_uu), *as_x,
+             *range(nr + n_uc + n_uu, len(unknown.jaxpr.invars))]
+    body = unknown.memo(("scan unknown", tuple(order)), lambda: reorder(unknown, order))
+    operands = [*(residuals[i] for i in as_const), *(v for v, f in zip(consts, c_u) if f),
+                *(v for v, f in zip(init, u) if f), *(residuals[i] for i in as_x), *(v for v, f in zip(xs, x_u) if f)]
+    new = pe.JaxprTrace.process(trace, scan_p, operands, dict(
+        jaxpr=body, num_consts=len(as_const) + n_uc, num_carry=n_uu, **params))
+    k, w = iter(known_outs), iter(new)
+    return [next(w) if f else next(k) for f in (*u, *ys_u)]
+
+
+pe.partial_eval_rules[scan_p] = _scan_partial_eval
+
+
+def _scan_transpose(cts, *args, jaxpr, num_consts, num_carry, length, reverse, unroll):
+    consts, init, xs = _parts(args, num_consts, num_carry)
+    undefined = ad.is_undefined_primal
+    c_lin, x_lin = [undefined(v) for v in consts], [undefined(v) for v in xs]
+    ct_carry = [ad.instantiate_zeros(ct) for ct in cts[:num_carry]]
+    ct_ys = [ad.instantiate_zeros(ct) for ct in cts[num_carry:]]
+    res_c = [v for v, lin in zip(consts, c_lin) if not lin]
+    res_x = [v for v, lin in zip(xs, x_lin) if not lin]
+    c_avals = [v.aval.to_tangent_aval() for v, lin in zip(consts, c_lin) if lin]
+    in_avals = jaxpr.in_avals
+    carry_avals = in_avals[num_consts:num_consts + num_carry]
+    n_rc, n_c, n_y = len(res_c), len(c_avals), len(ct_ys)
+
+    def backward(*values):
+        rc, rest = values[:n_rc], values[n_rc:]
+        ct_c, rest = rest[:n_c], rest[n_c:]
+        ct_state, rest = rest[:num_carry], rest[num_carry:]
+        ct_y, rx = rest[:n_y], iter(rest[n_y:])
+        rc = iter(rc)
+        primals = [ad.UndefinedPrimal(a) if lin else next(rc) for a, lin in zip(in_avals[:num_consts], c_lin)]
+        primals += [ad.UndefinedPrimal(a) for a in carry_avals]
+        primals += [ad.UndefinedPrimal(a) if lin else next(rx)
+                    for a, lin in zip(in_avals[num_consts + num_carry:], x_lin)]
+        given = ad.backward_pass(jaxpr.jaxpr, jaxpr.consts, primals, [*ct_state, *ct_y])
+        gc, gi, gx = _parts(given, num_consts, num_carry)
+        gc = [g for g, lin in zip(gc, c_lin) if lin]
+        sums = [ad.instantiate_zeros(ad.add_tangents(a, b)) for a, b in zip(ct_c, gc)]
+        return [*sums, *map(ad.instantiate_zeros, gi), *(ad.instantiate_zeros(g) for g, lin in zip(gx, x_lin) if lin)]
+
+    types = [*(aval_of(v) for v in res_c), *c_avals, *(aval_of(v) for v in ct_carry),
+             *(a.update(shape=a.shape[1:]) for a in map(aval_of, (*ct_ys, *res_x)))]
+    body = jaxpr.memo(("scan transpose", tuple(c_lin), tuple(x_lin), tuple(types)), lambda: pe.trace_to_closed_jaxpr(
+        backward, types, jaxpr.jaxpr.debug_info))
+    outs = scan_p.bind(*res_c, *map(zeros_like_aval, c_avals), *ct_carry, *ct_ys, *res_x, jaxpr=body, num_consts=n_rc,
+                       num_carry=n_c + num_carry, length=length, reverse=not reverse, unroll=unroll)
+    out_c, out_i, out_x = iter(outs[:n_c]), outs[n_c:n_c + num_carry], iter(outs[n_c + num_carry:])
+    return [*(next(out_c) if lin else None for lin in c_lin),
+            *(ct if undefined(v) else None for ct, v in zip(out_i, init)),
+            *(next(out_x) if lin else None for lin in x_lin)]
+
+
+ad.primitive_transposes[scan_p] = _scan_transpose
+
+
+def _scan_batch(axis, args, dims, *, jaxpr, num_consts, num_carry, **params):
+    c_d, i_d, x_d = _parts(dims, num_consts, num_carry)
+    consts, init, xs = _parts(args, num_consts, num_carry)
+    c_b, b, x_b = ([d is not None for d in part] for part in (c_d, i_d, x_d))
+    n_ys = len(jaxpr.out_avals) - num_carry
+    while True:
+        body, out_b = batching.batch_jaxpr(jaxpr, axis, [*c_b, *b, *x_b], [*b, *[False] * n_ys])
+        if list(out_b[:num_carry]) == b:
+            break
+        b = [p or q for p, q in zip(b, out_b[:num_carry])]
+    consts = [batching.moveaxis(v, d, 0) if d is not None else v for v, d in zip(consts, c_d)]
+    init = [batching.bring(v, d, axis.size, 0) if f else v for v, d, f in zip(init, i_d, b)]
+    xs = [batching.moveaxis(v, d, 1) if d is not None else v for v, d in zip(xs, x_d)]
+    outs = scan_p.bind(*consts, *init, *xs, jaxpr=body, num_consts=num_consts, num_carry=num_carry, **params)
+    return outs, [*(0 if f else None for f in b), *(1 if f else None for f in out_b[num_carry:])]
+
+
+batching.axis_primitive_batchers[scan_p] = _scan_batch
+
+
+def _scan_dce(used_outputs, eqn):
+    if not any(used_outputs) and not eqn.effects:
+        return [False] * len(eqn.invars), None
+    p = eqn.params
+    nc, nr, body = p["num_consts"], p["num_carry"], p["jaxpr"]
+    live, ys = list(used_outputs[:nr]), list(used_outputs[nr:])
+    while True:
+        _, used = pe.dce_jaxpr(body.jaxpr, [*live, *ys])
+        new = [a or b for a, b in zip(live, used[nc:nc + nr])]
+        if new == live:
+            break
+        live = new
+    keep = [*[False] * nc, *live, *[False] * (len(body.in_avals) - nc - nr)]
+    new_body, used = pe.dce_jaxpr(body.jaxpr, [*live, *ys], instantiate=keep)
+    kept_out = [*live, *ys]
+    return used, eqn.replace(
+        invars=[v for v, f in zip(eqn.invars, used) if f], outvars=[v for v, f in zip(eqn.outvars, kept_out) if f],
+        params={**p, "jaxpr": ClosedJaxpr(new_body, body.consts), "num_consts": sum(used[:nc]), "num_carry": sum(live)})
+
+
+pe.dce_rules[scan_p] = _scan_dce
+
+
+def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, unroll):
+    consts, init, xs = _parts(args, num_consts, num_carry)
+    _, _, x_avals = _parts(jaxpr.in_avals, num_consts, num_carry)
+    y_avals = jaxpr.out_avals[num_carry:]
+    stacked = ctx.avals_out[num_carry:]
+    eqn_avals = ctx.avals_out
+    i32 = aval_of(np.int32(0))
+    ys = [_zeros(ctx, a) for a in stacked]
+
+    def one(index, carry, buffers):
+        """One iteration at position `index` (a name)."""
+        elements = [_element(ctx, x, a, length, index) for x, a in zip(xs, x_avals)]
+        outs = ctx.jaxpr(jaxpr, [*consts, *carry, *elements])
+        buffers = [_store(ctx, buffer, y, a, length, index)
+                   for buffer, y, a in zip(buffers, outs[num_carry:], y_avals)]
+        return outs[:num_carry], buffers
+
+    def position(i):
+        return ctx.constant(np.int32(length - 1 - i if reverse else i), i32)
+
+    trips, rest = divmod(length, unroll)
+    carry = list(init)
+    if trips == 1 and unroll == length or length == 1:
+        for i in range(length):
+            carry, ys = one(position(i), carry, ys)
+        return [*carry, *ys]
+    types = ["tensor<i32>", *(mlir.tensor_type(a) for a in eqn_avals)]
+    if trips:
+        def keep_going(names):
+            limit = ctx.constant(np.int32(trips * unroll), i32)
+            return [ctx.op(f"stablehlo.compare LT, {names[0]}, {limit}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>")]
+
+        def step(names):
+            i, state, buffers = names[0], names[1:1 + num_carry], names[1 + num_carry:]
+            one_more = ctx.constant(np.int32(1), i32)
+            for _ in range(unroll):
+                index = i
+                if reverse:
+                    index = ctx.op(f"stablehlo.subtract {ctx.constant(np.int32(length - 1), i32)}, {i} : tensor<i32>")
+                state, buffers = one(index, state, buffers)
+                i = ctx.op(f"stablehlo.add {i}, {one_more} : tensor<i32>")
+            return [i, *state, *buffers]
+        zero = ctx.constant(np.int32(0), i32)
+        cond = ctx.block(types, keep_going, ["tensor<i1>"])
+        body = ctx.block(types, step, types)
+        joined = ", ".join(types)
+        outs = ctx.ops(f'"stablehlo.while"({", ".join([zero, *carry, *ys])}) ({cond}, {body}) : ({joined}) -> ({joined})',
+                       len(types))
+        carry, ys = outs[1:1 + num_carry], outs[1 + num_carry:]
+    for i in range(length - rest, length):
+        carry, ys = one(position(i), carry, ys)
+    return [*carry, *ys]
+
+
+def _zeros(ctx, aval):
+    physical = physical_aval(aval)
+    return ctx.fill(np.zeros((), physical.dtype)[()] if physical.dtype.kind != "V" or physical.dtype.names is None else 0,
+                    physical)
+
+
+def _element(ctx, x, aval, length, index):
+    physical = physical_aval(aval)
+    whole = mlir.tensor_type(physical.update(shape=(length, *physical.shape)))
+    part = mlir.tensor_type(physical.update(shape=(1, *physical.shape)))
+    zero = ctx.constant(np.int32(0), aval_of(np.int32(0)))
+    starts = ", ".join([index, *[zero] * physical.ndim])
+    types = ", ".join(["tensor<i32>"] * (physical.ndim + 1))
+    sizes = ", ".join(map(str, (1, *physical.shape)))
+    piece = ctx.op(f"stablehlo.dynamic_slice {x}, {starts}, sizes = [{sizes}] : ({whole}, {types}) -> {part}")
+    return ctx.op(f"stablehlo.reshape {piece} : ({part}) -> {mlir.tensor_type(physical)}")
+
+
+def _store(ctx, buffer, y, aval, length, index):
+    physical = physical_aval(aval)
+    whole = mlir.tensor_type(physical.update(shape=(length, *physical.shape)))
+    part = mlir.tensor_type(physical.update(shape=(1, *physical.shape)))
+    piece = ctx.op(f"stablehlo.reshape {y} : ({mlir.tensor_type(physical)}) -> {part}")
+    zero = ctx.constant(np.int32(0), aval_of(np.int32(0)))
+    starts = ", ".join([index, *[zero] * physical.ndim])
+    types = ", ".join(["tensor<i32>"] * (physical.ndim + 1))
+    return ctx.op(f"stablehlo.dynamic_update_slice {buffer}, {piece}, {starts} : ({whole}, {part}, {types}) -> {whole}")
+
+
+mlir.register_lowering(scan_p, _scan_lowering)

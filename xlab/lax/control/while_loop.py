@@ -1,0 +1,258 @@
+"""`while_loop`: a program repeated as long as a condition holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from xlab import tree as _tree
+from xlab.config import config
+from xlab.core import effects as _effects
+from xlab.core.avals import aval_of
+from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xlab.core.primitive import Primitive
+from xlab.core.trace import is_tracer
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import partial_eval as pe
+from xlab.lax.comparison import select
+from xlab.lax.control.common import (args_tree, check_callables, describe, join_weak, name_of, reorder, trace_body,
+                                     with_outputs)
+from xlab.lax.convert import convert
+from xlab.lax.reductions import reduce_or
+from xlab.lax.shape import broadcast_in_dim
+
+
+def while_loop(cond_fun: Callable, body_fun: Callable, init_val):
+    """Repeats `val = body_fun(val)` while `cond_fun(val)` holds, and returns the last `val`.
+
+    The body keeps structure, shapes and dtypes. Forward-mode derivatives work; reverse mode needs `scan` or a `fori_loop`
+    with static bounds.
+
+    Example:
+        >>> from xlab import lax
+        >>> int(lax.while_loop(lambda i: i < 10, lambda i: i + 3, 0))
+        12
+    """
+    check_callables("while_loop", cond_fun=cond_fun, body_fun=body_fun)
+    if config.disable_jit and not any(map(is_tracer, _tree.leaves(init_val))):
+        value = init_val
+        while cond_fun(value):
+            value = body_fun(value)
+        return value
+    init, in_tree = args_tree(init_val)
+    body, body_consts, init = fixed_point("while_loop", body_fun, in_tree, init)
+    cond, cond_consts, cond_tree = trace_body(cond_fun, in_tree, [aval_of(x) for x in init])
+    if len(cond.out_avals) != 1 or cond_tree.num_leaves != 1 or cond_tree.num_nodes != 1:
+        raise TypeError(f"cond_fun must return a boolean scalar, but {name_of(cond_fun)} returns {cond_tree}")
+    out = cond.out_avals[0]
+    if out.shape or out.dtype != np.bool_:
+        raise TypeError(f"cond_fun must return a boolean scalar, but {name_of(cond_fun)} returns {out}. Reduce it with .all() "
+                        f"or .any().")
+    outs = while_p.bind(*cond_consts, *body_consts, *init, cond_nconsts=len(cond_consts), cond_jaxpr=cond,
+                        body_nconsts=len(body_consts), body_jaxpr=body)
+    return _tree.unflatten(_tree.structure(init_val), outs)
+
+
+def fixed_point(api, body_fun, in_tree, init, out_of=lambda t: t):
+    """Traces a loop body; initial values lose weakness where the body's results are not weak."""
+    for _ in range(3):
+        avals = [aval_of(x) for x in init]
+        body, consts, out_tree = trace_body(body_fun, in_tree, avals)
+        want = in_tree.children()[0].children()[0]
+        if out_tree != want:
+            raise TypeError(f"lax.{api}: {name_of(body_fun)} must return the structure of its input, {want}, got {out_tree}")
+        joined = [join_weak(a, b) for a, b in zip(avals, body.out_avals)]
+        if any(j is None for j in joined):
+            raise TypeError(carry_mismatch(api, name_of(body_fun), avals, body.out_avals, joined))
+        if all(j is a for j, a in zip(joined, avals)):
+            return with_outputs(body, avals), consts, init
+        init = [convert(x, j.dtype, j.weak_type) if j is not a else x for x, j, a in zip(init, joined, avals)]
+    raise AssertionError("types of a loop do not settle")
+
+
+def carry_mismatch(api, name, given, got, joined) -> str:
+    wrong = [i for i, j in enumerate(joined) if j is None]
+    lines = "; ".join(f"component {i} goes in as {given[i]} and comes out as {got[i]}" for i in wrong[:3])
+    hint = "Convert with .astype or reshape inside the body so that both agree."
+    if any(getattr(given[i], "mat", None) != getattr(got[i], "mat", None) for i in wrong):
+        hint = "They vary over different mesh axes: cast the initial value with lax.pcast(x, axis, to='varying')."
+    return f"lax.{api}: {name} must keep the types of the loop's carry, but {lines}. {hint}"
+
+
+while_p = Primitive("while", multiple_results=True, joins=False, context_dependent=True)
+
+
+@while_p.def_effectful_abstract_eval
+def _while_aval(*avals, cond_jaxpr, body_jaxpr, **_):
+    return body_jaxpr.out_avals, _effects.join((cond_jaxpr.effects, body_jaxpr.effects))
+
+
+def _split(args, cond_nconsts, body_nconsts):
+    return args[:cond_nconsts], args[cond_nconsts:cond_nconsts + body_nconsts], args[cond_nconsts + body_nconsts:]
+
+
+def _while_jvp(primals, tangents, *, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
+    cc, bc, init = _split(primals, cond_nconsts, body_nconsts)
+    _, bc_t, init_t = _split(tangents, cond_nconsts, body_nconsts)
+    bc_nz = [type(t) is not ad.Zero for t in bc_t]
+    nz = [type(t) is not ad.Zero for t in init_t]
+    while True:
+        new_body, out_nz = ad.jvp_jaxpr(body_jaxpr, [*bc_nz, *nz], nz)
+        if list(out_nz) == nz:
+            break
+        nz = [a or b for a, b in zip(nz, out_nz)]
+    bc_dots = [t for t in bc_t if type(t) is not ad.Zero]
+    init_dots = [ad.instantiate_zeros(t) for t, n in zip(init_t, nz) if n]
+    # jvp_jaxpr takes (consts, carry, const tangents, carry tangents); the loop wants consts first.
+    nb, nc = len(bc), len(init)
+    order = [*range(nb), *range(nb + nc, nb + nc + len(bc_dots)), *range(nb, nb + nc),
+             *range(nb + nc + len(bc_dots), nb + nc + len(bc_dots) + len(init_dots))]
+    body = new_body.memo(("order", tuple(order)), lambda: reorder(new_body, order))
+    dots = tuple(v.to_tangent_aval() for v, n in zip(cond_jaxpr.in_avals[cond_nconsts:], nz) if n)
+    cond = cond_jaxpr.memo(("ignore", dots), lambda: _ignore(cond_jaxpr, dots))
+    outs = while_p.bind(*cc, *bc, *bc_dots, *init, *init_dots, cond_nconsts=cond_nconsts, cond_jaxpr=cond,
+                        body_nconsts=nb + len(bc_dots), body_jaxpr=body)
+    given = iter(outs[nc:])
+    return outs[:nc], [next(given) if n else ad.Zero(a.to_tangent_aval()) for n, a in zip(nz, body_jaxpr.out_avals)]
+
+
+def _ignore(closed, avals):
+    from xlab.lax.control.common import add_inputs
+    return add_inputs(closed, (), avals)
+
+
+ad.primitive_jvps[while_p] = _while_jvp
+
+
+def _while_partial_eval(trace, args, *, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
+    """Runs the part of the loop that is known; the recorded loop repeats it beside the unknown part."""
+    cc, bc, init = _split(args, cond_nconsts, body_nconsts)
+    params = dict(cond_nconsts=cond_nconsts, cond_jaxpr=cond_jaxpr, body_nconsts=body_nconsts, body_jaxpr=body_jaxpr)
+    bc_u = [trace.is_unknown(x) for x in bc]
+    carry_u = [trace.is_unknown(x) for x in init]
+    while True:
+        _, _, out_u, _ = pe.split_jaxpr(body_jaxpr, [*bc_u, *carry_u], [False] * len(carry_u))
+        new = [a or b for a, b in zip(carry_u, out_u)]
+        if new == carry_u:
+            break
+        carry_u = new
+    _, used = pe.dce_jaxpr(cond_jaxpr.jaxpr, [True])
+    cond_unknown = any(trace.is_unknown(x) for x in cc) or any(
+        u and c for u, c in zip(used[cond_nconsts:], carry_u))
+    if cond_unknown or all(carry_u):
+        return pe.JaxprTrace.process(trace, while_p, args, params)
+    known_body, *_ = pe.split_jaxpr(body_jaxpr, [*bc_u, *carry_u], carry_u)
+    n_known = sum(not u for u in carry_u)
+    body = known_body.memo(("first", n_known), lambda: reorder(known_body, None, range(n_known)))
+    keep = [*range(cond_nconsts), *(cond_nconsts + i for i, u in enumerate(carry_u) if not u)]
+    cond = cond_jaxpr.memo(("keep", tuple(keep)), lambda: reorder(cond_jaxpr, keep))
+    known_bc = [x for x, u in zip(bc, bc_u) if not u]
+    known = trace.run_known(
+        while_p.bind, *cc, *known_bc, *(x for x, u in zip(init, carry_u) if not u), cond_nconsts=cond_nconsts,
+        cond_jaxpr=cond, body_nconsts=len(known_bc), body_jaxpr=body)
+    outs = pe.JaxprTrace.process(trace, while_p, args, params)
+    k = iter(known)
+    return [o if u else next(k) for o, u in zip(outs, carry_u)]
+
+
+pe.partial_eval_rules[while_p] = _while_partial_eval
+
+
+def _while_transpose(*_, **__):
+    raise ValueError(
+        "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop values: the "
+        "number of iterations is unknown, so what they need later cannot be stored. Use lax.scan, lax.fori_loop with static "
+        "(Python int) bounds, or forward mode (jvp, jacfwd).")
+
+
+ad.primitive_transposes[while_p] = _while_transpose
+
+
+def _while_batch(axis, args, dims, *, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
+    cc, bc, init = _split(args, cond_nconsts, body_nconsts)
+    cd, bd, carry_d = _split(dims, cond_nconsts, body_nconsts)
+    args = [batching.moveaxis(x, d, 0) if d is not None else x for x, d in zip(args, dims)]
+    cc, bc, init = _split(args, cond_nconsts, body_nconsts)
+    cc_b, bc_b = [d is not None for d in cd], [d is not None for d in bd]
+    carry_b = [d is not None for d in carry_d]
+    while True:
+        _, pred_b = batching.batch_jaxpr(cond_jaxpr, axis, [*cc_b, *carry_b], False)
+        if pred_b[0]:
+            carry_b = [True] * len(carry_b)
+        _, out_b = batching.batch_jaxpr(body_jaxpr, axis, [*bc_b, *carry_b], carry_b)
+        if list(out_b) == carry_b:
+            break
+        carry_b = [a or b for a, b in zip(carry_b, out_b)]
+    cond, pred_b = batching.batch_jaxpr(cond_jaxpr, axis, [*cc_b, *carry_b], False)
+    body, _ = batching.batch_jaxpr(body_jaxpr, axis, [*bc_b, *carry_b], carry_b)
+    init = [x if d is not None or not b else batching.broadcast(x, axis.size, 0)
+            for x, d, b in zip(init, carry_d, carry_b)]
+    if not pred_b[0]:
+        outs = while_p.bind(*cc, *bc, *init, cond_nconsts=cond_nconsts, cond_jaxpr=cond, body_nconsts=body_nconsts,
+                            body_jaxpr=body)
+        return outs, [0 if b else None for b in carry_b]
+    # A condition per example: go on while any holds, and keep the examples that are done as they are.
+    nc = cond_nconsts
+
+    def any_cond(*xs):
+        pred, = eval_jaxpr(cond.jaxpr, cond.consts, *xs)
+        return [reduce_or(pred, (0,))]
+
+    def masked_body(*xs):
+        c, b, carry = xs[:nc], xs[nc:nc + body_nconsts], xs[nc + body_nconsts:]
+        pred, = eval_jaxpr(cond.jaxpr, cond.consts, *c, *carry)
+        new = eval_jaxpr(body.jaxpr, body.consts, *b, *carry)
+        return [select(broadcast_in_dim(pred, aval_of(o).shape, (0,)), n, o) for n, o in zip(new, carry)]
+    carry_avals = [aval_of(x) for x in init]
+    cc_avals, bc_avals = [aval_of(x) for x in cc], [aval_of(x) for x in bc]
+    new_cond = cond.memo(("any", tuple(carry_avals)), lambda: pe.trace_to_closed_jaxpr(
+        any_cond, [*cc_avals, *carry_avals], cond.jaxpr.debug_info))
+    new_body = body.memo(("masked", id(cond), tuple(cc_avals)), lambda: pe.trace_to_closed_jaxpr(
+        masked_body, [*cc_avals, *bc_avals, *carry_avals], body.jaxpr.debug_info))
+    outs = while_p.bind(*cc, *cc, *bc, *init, cond_nconsts=nc, cond_jaxpr=new_cond, body_nconsts=nc + body_nconsts,
+                        body_jaxpr=new_body)
+    return outs, [0] * len(outs)
+
+
+batching.axis_primitive_batchers[while_p] = _while_batch
+
+
+def _while_dce(used_outputs, eqn):
+    """Drops carry components that neither the results, the condition nor the other components need."""
+    if not any(used_outputs) and not eqn.effects:
+        return [False] * len(eqn.invars), None
+    p = eqn.params
+    nc, nb, cond, body = p["cond_nconsts"], p["body_nconsts"], p["cond_jaxpr"], p["body_jaxpr"]
+    _, cond_used = pe.dce_jaxpr(cond.jaxpr, [True])
+    live = [u or c for u, c in zip(used_outputs, cond_used[nc:])]
+    while True:
+        _, used = pe.dce_jaxpr(body.jaxpr, live)
+        new = [a or b for a, b in zip(live, used[nb:])]
+        if new == live:
+            break
+        live = new
+    if all(live):
+        return [True] * len(eqn.invars), eqn
+    new_body, used = pe.dce_jaxpr(body.jaxpr, live, instantiate=[*[False] * nb, *live])
+    keep_cond = [*range(nc), *(nc + i for i, k in enumerate(live) if k)]
+    used_in = [*[True] * nc, *used[:nb], *live]
+    return used_in, eqn.replace(
+        invars=[v for v, u in zip(eqn.invars, used_in) if u], outvars=[v for v, u in zip(eqn.outvars, live) if u],
+        params={**p, "body_jaxpr": ClosedJaxpr(new_body, body.consts), "body_nconsts": sum(used[:nb]),
+                "cond_jaxpr": reorder(cond, keep_cond)})
+
+
+pe.dce_rules[while_p] = _while_dce
+
+
+def _while_lowering(ctx, *args, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
+    cc, bc, init = _split(args, cond_nconsts, body_nconsts)
+    types = [mlir.tensor_type(a) for a in body_jaxpr.out_avals]
+    cond = ctx.block(types, lambda carry: ctx.jaxpr(cond_jaxpr, [*cc, *carry]), ["tensor<i1>"])
+    body = ctx.block(types, lambda carry: ctx.jaxpr(body_jaxpr, [*bc, *carry]), types)
+    joined = ", ".join(types)
+    return ctx.ops(f'"stablehlo.while"({", ".join(init)}) ({cond}, {body}) : ({joined}) -> ({joined})', len(types))
+
+
+mlir.register_lowering(while_p, _while_lowering)
