@@ -15,18 +15,24 @@ from xlab.lax.comparison import eq, gt, lt, select
 from xlab.lax.convert import convert_element_type
 from xlab.lax.elementwise import adapt, elementwise, operand_aval
 from xlab.lax.reduce_sum import reduce_sum_p
-from xlab.lax.shape import broadcast_in_dim, full_like
+from xlab.lax.shape import broadcast_in_dim, full_like, reshape
 
 __all__ = ["abs", "add", "ceil", "clamp", "div", "floor", "integer_pow", "is_finite", "max", "min", "mul", "neg", "pow",
            "reciprocal", "rem", "round", "sign", "square", "sub"]
 
 
 def _summed(ct, x):
-    """The cotangent for an operand, which may have been a scalar beside arrays."""
+    """The cotangent for an operand, which may have been spread: a scalar beside arrays, or dimensions of size 1."""
     aval = operand_aval(x)
-    if type(ct) is Zero or aval.shape or not aval_of(ct).shape:
+    if type(ct) is Zero:
         return ct
-    return _sum_all(ct)
+    shape = aval_of(ct).shape
+    if aval.shape == shape:
+        return ct
+    if not aval.shape:
+        return _sum_all(ct)
+    grown = tuple(i for i, (m, n) in enumerate(zip(aval.shape, shape)) if m != n)
+    return reshape(reduce_sum_p.bind(ct, axes=grown, out_sharding=None), aval.shape)
 
 
 def _sum_all(x):
@@ -34,11 +40,11 @@ def _sum_all(x):
 
 
 def _spread_tangent(t, out):
-    """A scalar tangent as an array of the result's shape."""
+    """A tangent spread to the result's shape, as its operand was."""
     shape = aval_of(out).shape
     if aval_of(t).shape == shape:
         return t
-    return broadcast_in_dim(t, shape, ())
+    return broadcast_in_dim(t, shape, range(aval_of(t).ndim))
 
 
 def add(x, y):

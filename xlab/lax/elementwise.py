@@ -59,15 +59,19 @@ _SPOKEN = {floating: "floating-point", inexact: "floating-point or complex", int
 
 
 def joint_shape(name: str, avals) -> tuple[int, ...]:
-    """The shape of an elementwise result; scalars go with anything."""
+    """The shape of an elementwise result; scalars go with anything, and dimensions of size 1 spread."""
     shape: tuple[int, ...] = ()
     for a in avals:
         if a.shape and a.shape != shape:
-            if shape:
+            if not shape:
+                shape = a.shape
+            elif len(shape) == len(a.shape) and all(m == n or m == 1 or n == 1 for m, n in zip(shape, a.shape)):
+                shape = tuple(n if m == 1 else m for m, n in zip(shape, a.shape))
+            else:
                 shapes = ", ".join(str(a.shape) for a in avals)
-                raise TypeError(f"{name} got operands of incompatible shapes {shapes}: they must be equal (or scalars). "
-                                f"xlab.numpy functions broadcast; lax functions do not.")
-            shape = a.shape
+                raise TypeError(
+                    f"{name} got incompatible shapes for broadcasting: {shapes}. Operands are scalars or have one "
+                    f"number of dimensions, with sizes equal or 1; reshape one of them.")
     return shape
 
 
