@@ -370,29 +370,19 @@ def layouts_panel(layouts: tuple[Layout, ...], mesh: MeshInfo | None) -> Node:
         "intermediate": "Intermediates",
     }
     children: list[Any] = [axis_legend(mesh)] if mesh else []
-    drawn = set(
-        sorted(range(len(layouts)), key=lambda i: (not layouts[i].warnings, i))[:MOST_DRAWN]
-    )
-    pictures = {id(layouts[i]) for i in drawn}
-    for role, group in itertools.groupby(
-        sorted(layouts, key=lambda x: order.get(x.role, 2)), key=lambda x: x.role
-    ):
+    first = sorted(range(len(layouts)), key=lambda i: (not layouts[i].warnings, i))
+    drawn = set(first[:MOST_DRAWN])
+    placed = sorted(range(len(layouts)), key=lambda i: order.get(layouts[i].role, 2))
+    for role, group in itertools.groupby(placed, key=lambda i: layouts[i].role):
         found = list(group)
-        children.append(h("h3", None, titles.get(role, role), h("small", None, f" {len(found)}")))
-        children.append(
-            h(
-                "div",
-                {"class": "xl-layouts"},
-                [
-                    layout_node(
-                        x,
-                        bool(x.warnings) or (i < 4 and role != "intermediate"),
-                        id(x) in pictures,
-                    )
-                    for i, x in enumerate(found)
-                ],
+        nodes = []
+        for n, i in enumerate(found):
+            opened = i in drawn and (
+                bool(layouts[i].warnings) or (n < 4 and role != "intermediate")
             )
-        )
+            nodes.append(layout_node(layouts[i], opened, i in drawn))
+        children.append(h("h3", None, titles.get(role, role), h("small", None, f" {len(found)}")))
+        children.append(h("div", {"class": "xl-layouts"}, nodes))
     if len(layouts) > MOST_DRAWN:
         more = (
             f"pictures of {MOST_DRAWN} arrays, those with warnings first; %xshard draws any other"
