@@ -8,7 +8,7 @@ import pytest
 from tests.notebook.views import sample
 from xlab.notebook import assets
 from xlab.notebook.export import write_html
-from xlab.notebook.views import StepperView
+from xlab.notebook.views import StepperView, view_for
 from xlab.notebook.views import page as page_module
 from xlab.observe import records as r
 
@@ -124,6 +124,22 @@ globalThis.ready = true;
     assert page.evaluate("asked.at(-1).arguments") == {"how": "next", "index": 3, "equation": -1}
     page.evaluate("ends.forEach((end) => end())")
     assert page.locator(".xl-report").count() == 0
+    assert page.complaints == []
+    page.close()
+
+
+def test_a_single_picture_fits_its_frame_and_follows_the_host_theme(browser, tmp_path):
+    layout = sample.report().layouts[1]
+    host = tmp_path / "host.html"
+    inside = view_for(layout).static_html(layout)
+    host.write_text(f'<meta charset="utf-8"><body data-jp-theme-light="false">{inside}', "utf-8")
+    page = visit(browser, host)
+    frame = page.frame_locator("iframe")
+    frame.locator(".xl-live[data-theme=dark]").wait_for()
+    height = page.locator("iframe").bounding_box()["height"]
+    assert 150 < height < 360
+    frame.locator(".xl-block").first.hover()
+    assert frame.locator(".xl-block.xl-hot").count() >= 4
     assert page.complaints == []
     page.close()
 

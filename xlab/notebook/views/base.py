@@ -45,12 +45,14 @@ class View:
         name: word shared by the Python file, the JavaScript file and the test.
         record_type: the record it draws.
         requests: what its page may ask the kernel.
+        height: pixels of the frame a saved picture stands in; where scripts run, it fits itself.
         scripted: whether a saved page carries the script; a picture that is whole without it stays small.
     """
 
     name: ClassVar[str]
     record_type: ClassVar[type[Record]]
     requests: ClassVar[tuple[Request, ...]] = ()
+    height: ClassVar[int] = 640
     scripted: ClassVar[bool] = True
 
     def title(self, record: Any) -> str:

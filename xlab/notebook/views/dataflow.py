@@ -317,6 +317,7 @@ class DataflowView(View):
 
     name = "dataflow"
     record_type = Transfer
+    height = 520
 
     def title(self, record: Transfer) -> str:
         """Kind and reduction."""

@@ -220,6 +220,7 @@ class MemoryView(View):
 
     name = "memory"
     record_type = Memory
+    height = 440
     scripted = False
 
     def title(self, record: Memory) -> str:

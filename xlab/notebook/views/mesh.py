@@ -431,6 +431,7 @@ class MeshView(View):
 
     name = "mesh"
     record_type = Layout
+    height = 360
 
     def tree(self, record: Layout) -> Node:
         """Blocks beside the mesh."""
@@ -451,6 +452,7 @@ class DevicesView(View):
 
     name = "devices"
     record_type = MeshInfo
+    height = 280
     scripted = False
 
     def title(self, record: MeshInfo) -> str:

@@ -80,10 +80,10 @@ def document(view: Any, record: Any) -> str:
     )
 
 
-def frame(view: Any, record: Any, height: int = 640) -> str:
+def frame(view: Any, record: Any) -> str:
     """Return the document inside an `srcdoc` frame, so that two outputs never share globals or styles."""
     inside = document(view, record)
     return (
         f'<iframe title="{escape(clean(view.title(record)))}" srcdoc="{inside.replace("&", "&amp;").replace(chr(34), "&quot;")}" '
-        f'style="width:100%;height:{height}px;border:0;resize:vertical;overflow:auto" loading="lazy"></iframe>'
+        f'style="width:100%;height:{view.height}px;border:0;resize:vertical;overflow:auto" loading="lazy"></iframe>'
     )

@@ -263,6 +263,7 @@ class LedgerView(View):
 
     name = "ledger"
     record_type = Ledger
+    height = 320
     scripted = False
 
     def title(self, record: Ledger) -> str:

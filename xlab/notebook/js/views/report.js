@@ -25,6 +25,17 @@ export async function start() {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const { data } = JSON.parse(await new Response(stream).text());
   enliven(root, data, null);
+  fitFrame(root);
+}
+
+/** A picture of one panel makes its frame as tall as it is; a report keeps its height and scrolls. */
+function fitFrame(root) {
+  try {
+    const frame = window.frameElement;
+    if (frame && root.querySelectorAll(".xl-panel").length === 1) frame.style.height = `${Math.min(900, root.scrollHeight + 2)}px`;
+  } catch {
+    root.dataset.frame = "foreign";
+  }
 }
 
 /** @param {HTMLElement} root the picture @param {any} data @param {any} model the widget, or null in a saved page */
