@@ -1,0 +1,135 @@
+"""Names people know: letters as the printed program has them, and the user's own variable names from the source."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import linecache
+import os
+from typing import Any
+
+from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, open_jaxpr, subjaxprs_of_params
+from xlab.core.printing import HOIST_FROM, Names
+from xlab.observe.records import Listing, Source
+
+_STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
+
+
+def letter_names(jaxpr: Jaxpr) -> dict[Var, str]:
+    """The letter of every variable, nested programs included, in the order the printed program gives them."""
+    names = Names()
+    done: set[int] = set()
+    for inner in _hoisted(jaxpr, {}).values():
+        _name_body(inner, names, done)
+    _name_body(jaxpr, names, done)
+    return names.given
+
+
+def _hoisted(jaxpr: Jaxpr, found: dict[int, Jaxpr]) -> dict[int, Jaxpr]:
+    """Bodies of long `jit` equations, which are printed in front and so are named first."""
+    for eqn in jaxpr.eqns:
+        for _, inner in subjaxprs_of_params(eqn.params):
+            body = open_jaxpr(inner)
+            if id(body) not in found:
+                _hoisted(body, found)
+                if eqn.primitive.name == "jit" and len(body.eqns) >= HOIST_FROM:
+                    found[id(body)] = body
+    return found
+
+
+def _name_body(jaxpr: Jaxpr, names: Names, done: set[int]) -> None:
+    if id(jaxpr) in done:
+        return
+    done.add(id(jaxpr))
+    for v in (*jaxpr.constvars, *jaxpr.invars):
+        names(v)
+    for eqn in jaxpr.eqns:
+        for v in eqn.outvars:
+            names(v)
+        for _, inner in subjaxprs_of_params(eqn.params):
+            body = open_jaxpr(inner)
+            if eqn.primitive.name == "jit" and id(body) not in done:
+                # A short jit body shows the names of the values around it.
+                for v, atom in zip(body.invars, eqn.invars):
+                    if type(atom) is Var:
+                        names.given.setdefault(v, names(atom))
+                for v, out in zip(body.outvars, eqn.outvars):
+                    if type(v) is Var and v not in body.invars:
+                        names.given.setdefault(v, names(out))
+            _name_body(body, names, done)
+    for v in jaxpr.outvars:
+        if type(v) is not Literal:
+            names(v)
+
+
+@functools.lru_cache(maxsize=2048)
+def _assigned(code: Any) -> dict[int, str]:
+    """For each instruction of a code object whose value goes straight into a variable: that variable's name."""
+    out: dict[int, str] = {}
+    previous = None
+    for instruction in dis.get_instructions(code):
+        if previous is not None and instruction.opname.startswith(_STORES):
+            value = instruction.argval
+            out[previous] = value[0] if isinstance(value, tuple) else str(value)
+        previous = instruction.offset
+    return out
+
+
+def user_names(jaxpr: Jaxpr) -> dict[Var, str]:
+    """The user's name of variables that were assigned to one: of the last equation of `y = f(x)`, its result is `y`."""
+    last: dict[tuple, JaxprEqn] = {}
+    for eqn in jaxpr.eqns:
+        code = eqn.source.code
+        if code is not None:
+            last[code, eqn.source.lasti] = eqn
+    out = {}
+    for (code, lasti), eqn in last.items():
+        name = _assigned(code).get(lasti)
+        if name and not name.startswith("_") and len(eqn.outvars) == 1:
+            out[eqn.outvars[0]] = name
+    return out
+
+
+@functools.lru_cache(maxsize=65536)
+def _place(code: Any, lasti: int) -> Source:
+    from xlab.core.source import position
+    p = position(code, lasti)
+    end = p.end_column if p.end_line == p.line else 0
+    return Source(p.file, p.line, p.column, end, p.function, linecache.getline(p.file, p.line).rstrip("\n"))
+
+
+def source_of(eqn: JaxprEqn) -> Source | None:
+    """The user's line that made an equation."""
+    code = eqn.source.code
+    return None if code is None else _place(code, eqn.source.lasti)
+
+
+def listings(equations: Any) -> tuple[Listing, ...]:
+    """The source of every function that made one of the equations: consecutive lines per file."""
+    spans: dict[str, set[tuple[int, int]]] = {}
+    for eqn in equations:
+        code = eqn.source.code
+        if code is not None:
+            spans.setdefault(code.co_filename, set()).add(_extent(code))
+    out = []
+    for file, parts in spans.items():
+        merged: list[list[int]] = []
+        for first, last in sorted(parts):
+            if merged and first <= merged[-1][1] + 3:
+                merged[-1][1] = max(merged[-1][1], last)
+            else:
+                merged.append([first, last])
+        for first, last in merged:
+            lines = tuple(linecache.getline(file, n).rstrip("\n") for n in range(first, last + 1))
+            if any(lines):
+                out.append(Listing(file, first, lines, os.path.basename(file)))
+    return tuple(out)
+
+
+@functools.lru_cache(maxsize=2048)
+def _extent(code: Any) -> tuple[int, int]:
+    """First and last line of a function; of a module, the lines its own instructions cover."""
+    lines = [line for line in (p[0] for p in code.co_positions()) if line]
+    ends = [line for line in (p[1] for p in code.co_positions()) if line]
+    first = code.co_firstlineno if code.co_name != "<module>" else min(lines, default=1)
+    return max(first, 1), max(ends, default=max(first, 1))

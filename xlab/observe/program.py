@@ -1,0 +1,264 @@
+"""`program`: a traced function as a record, joined to its source and to every later form of it.
+
+Equation ids are those the lowering writes into the location of each operation, so lines of StableHLO, of the partitioner's
+stages and of the optimized HLO lead back to equations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, open_jaxpr, subjaxprs_of_params
+from xlab.core.printing import Names, atom_text, shown_params, value_text
+from xlab.interpreters import traffic
+from xlab.observe import hlo as _hlo
+from xlab.observe import names as _names
+from xlab.observe.records import Equation, Level, MeshInfo, Program, Type, Variable
+from xlab.observe.subject import Subject, subject
+
+LEVELS = ("stablehlo", "propagated", "partitioned", "optimized")
+
+
+def program(what: Any, *args: Any, levels: bool | Sequence[str] | None = None, **kwargs: Any) -> Program:
+    """The program of a function, a stage of `jit`, or a jaxpr, as a record.
+
+    Args:
+        what: a function (with its arguments), a `Traced`, `Lowered` or `Compiled`, or a `ClosedJaxpr`.
+        levels: which later forms to include, of `stablehlo`, `propagated`, `partitioned`, `optimized`; True for all. By
+            default those that exist already: none of a function, StableHLO of what was lowered, all of what was compiled.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> from xlab import lax
+        >>> p = program(lambda x: lax.sin(lax.mul(x, x)), np.ones(3, np.float32))
+        >>> [(e.id, e.primitive, e.inputs) for e in p.equations]
+        [(0, 'mul', ('a', 'a')), (1, 'sin', ('b',))]
+    """
+    about = subject(what, args, kwargs)
+    if levels is None:
+        levels = LEVELS if about.is_compiled else LEVELS[:2] if about.is_lowered else ()
+    elif isinstance(levels, bool):
+        levels = LEVELS if levels else ()
+    unknown = set(levels) - set(LEVELS)
+    if unknown:
+        raise ValueError(f"unknown levels {sorted(unknown)}; there are {', '.join(LEVELS)}")
+    made = tuple(found for name in levels if (found := level(about, name)) is not None)
+    specs = _propagated_specs(about) if "propagated" in levels else {}
+    record = _Maker(about, specs).program(about.closed.jaxpr, about.name, top=True)
+    return record.replace(sources=_names.listings(about.equations.values()), levels=made, mesh=mesh_info(about.mesh))
+
+
+class _Maker:
+    def __init__(self, about: Subject, specs: dict[int, list[tuple]]):
+        self.about, self.specs = about, specs
+        self.letters = _names.letter_names(about.closed.jaxpr)
+        self.names = Names(self.letters)
+        self.made: dict[int, tuple[Equation, ...]] = {}
+
+    def variable(self, v: Var, note: str = "", spec=None) -> Variable:
+        return Variable(self.names(v), type_of(v.aval, spec), note)
+
+    def program(self, jaxpr: Jaxpr, name: str, top: bool = False) -> Program:
+        notes = _names.user_names(jaxpr)
+        arg_names = jaxpr.debug_info.arg_names
+        if len(arg_names) != len(jaxpr.invars):
+            arg_names = ("",) * len(jaxpr.invars)
+        specs = _argument_specs(self.about) if top else {}
+        inputs = tuple(self.variable(v, n, specs.get(i)) for i, (v, n) in enumerate(zip(jaxpr.invars, arg_names)))
+        return Program(
+            name, inputs, tuple(atom_text(a, self.names) for a in jaxpr.outvars),
+            tuple(self.variable(v) for v in jaxpr.constvars),
+            tuple(self.equation(e, notes) for e in jaxpr.eqns))
+
+    def equation(self, eqn: JaxprEqn, notes: dict[Var, str]) -> Equation:
+        number = self.about.numbers[id(eqn)]
+        nested, labels = [], []
+        for label, inner in subjaxprs_of_params(eqn.params):
+            body = open_jaxpr(inner)
+            nested.append(self.program(body, eqn.params.get("name") or body.debug_info.name or label))
+            labels.append(nested_label(label))
+        specs = list(self.specs.get(number, ()))
+        outputs = []
+        for v in eqn.outvars:
+            spec = next((s for s, shape in specs if shape == getattr(v.aval, "shape", None)), None)
+            outputs.append(self.variable(v, notes.get(v, ""), spec))
+        params = params_text(eqn, self.names)
+        return Equation(
+            number, eqn.primitive.name, tuple(atom_text(a, self.names) for a in eqn.invars), tuple(outputs), params,
+            _names.source_of(eqn), eqn.source.scope, tuple(nested), tuple(labels),
+            equation_line(eqn, self.names, params), traffic.axes_of(eqn.primitive, eqn.params))
+
+
+_LABELS = {"jaxpr": "body", "call_jaxpr": "body", "cond_jaxpr": "condition", "body_jaxpr": "body", "fun_jaxpr": "body"}
+
+
+def nested_label(parameter: str) -> str:
+    """What an inner program is called: `body`, `condition`, `branch 0`."""
+    found = re.fullmatch(r"branches\[(\d+)\]", parameter)
+    return f"branch {found.group(1)}" if found else _LABELS.get(parameter, parameter)
+
+
+def params_text(eqn: JaxprEqn, names: Names) -> str:
+    """The parameters a reader needs, without inner programs, on one line."""
+    out = []
+    for key, value in shown_params(eqn):
+        if isinstance(value, (Jaxpr, ClosedJaxpr)):
+            continue
+        if isinstance(value, (tuple, list)) and any(isinstance(v, (Jaxpr, ClosedJaxpr)) for v in value):
+            continue
+        out.append(f"{key}={' '.join(value_text(value, names, 0).split())}")
+    return " ".join(out)
+
+
+def equation_line(eqn: JaxprEqn, names: Names, params: str) -> str:
+    left = " ".join(f"{names(v)}:{v.aval.str_short()}" for v in eqn.outvars)
+    operands = " ".join(atom_text(a, names) for a in eqn.invars)
+    head = eqn.primitive.name + (f"[{params}]" if params else "")
+    return " ".join(part for part in (f"{left} =" if left else "", head, operands) if part)
+
+
+# ------------------------------------------------------------------------------------------------ types and meshes
+
+
+def type_of(aval: Any, spec: Any = None) -> Type:
+    """A type as a record; `spec` is used where the type itself has no sharding."""
+    if not isinstance(aval, ShapedArray):
+        return Type("", label=str(aval))
+    own = spec_of(aval.sharding, aval.ndim)
+    mat = aval.mat
+    return Type(dtypes.short_name(aval.dtype), tuple(aval.shape), own if own is not None else spec,
+                tuple(sorted(map(str, mat.varying))), tuple(sorted(map(str, mat.unreduced))), bool(aval.weak_type))
+
+
+def spec_of(sharding: Any, ndim: int) -> tuple[tuple[str, ...], ...] | None:
+    """Per dimension the mesh axes that split it; None when the sharding names no axes."""
+    spec = getattr(sharding, "spec", None)
+    if spec is None:
+        return None
+    return tuple(tuple(map(str, spec.axes_of(i) or ())) if i < len(spec) else () for i in range(ndim))
+
+
+def mesh_info(mesh: Any) -> MeshInfo | None:
+    """A mesh as a record; None for none. An abstract mesh has no device ids."""
+    if mesh is None or mesh.empty:
+        return None
+    kinds = tuple(t.name for t in mesh.axis_types)
+    names, sizes = tuple(map(str, mesh.axis_names)), tuple(int(n) for n in mesh.axis_sizes)
+    devices = getattr(mesh, "_devices", None) if not hasattr(mesh, "devices_in_order") else mesh.devices_in_order
+    if devices is None:
+        return MeshInfo(names, sizes, axis_types=kinds)
+    devices = tuple(devices)
+    hosts = tuple(int(d.process_index) for d in devices)
+    return MeshInfo(names, sizes, tuple(int(d.id) for d in devices), str(devices[0].platform), hosts, kinds)
+
+
+def _argument_specs(about: Subject) -> dict[int, Any]:
+    if not about.is_lowered:
+        return {}
+    low = about.lowered
+    return {i: spec_of(s, low.closed.in_avals[i].ndim) for i, s in zip(low.kept, low.in_shardings)
+            if isinstance(low.closed.in_avals[i], ShapedArray)}
+
+
+# ------------------------------------------------------------------------------------------------------- levels
+
+
+_TRAILING = re.compile(r" loc\((#\w+)\)$")
+_DEFINED = re.compile(r'^(#\w+) = loc\("(?:[^"\\]|\\.)*;e(\d+)(?:["/.])')
+_INLINE = re.compile(r' loc\("(?:[^"\\]|\\.)*"(?:\(#\w+\)|:\d+:\d+)?\)')
+_ARGUMENT_LOC = re.compile(r' loc\("[^"]*"(?:\([^)]*\)|:\d+:\d+)\)(?=[,)])| loc\(#\w+\)(?=[,)])')
+
+
+def level(about: Subject, name: str) -> Level | None:
+    """One later form of a program with its lines joined to equations; None where it does not exist (one device)."""
+    if name == "stablehlo":
+        return mlir_level(name, about.lowered.module.text)
+    if name == "optimized":
+        module = about.hlo
+        text = _hlo.readable(module.text)
+        return Level(name, text, _hlo.links(_hlo.parse(text)))
+    stages = about.stages
+    if name == "propagated":
+        return mlir_level(name, stages["propagated"]) if "propagated" in stages else None
+    found = stages.get("local") or stages.get("collectives") or stages.get("resharded")
+    return mlir_level(name, found) if found else None
+
+
+def mlir_level(name: str, text: str) -> Level:
+    """A level from MLIR text with locations: locations are cut out of the lines and become links."""
+    lines = text.split("\n")
+    defined = {m.group(1): int(m.group(2)) for m in map(_DEFINED.match, lines) if m}
+    shown, links = [], []
+    for line in lines:
+        if line.startswith("#"):
+            continue
+        end = _TRAILING.search(line)
+        if end:
+            line = line[:end.start()]
+            number = defined.get(end.group(1))
+            if number is not None:
+                links.append((len(shown) + 1, (number,)))
+        shown.append(_ARGUMENT_LOC.sub("", _INLINE.sub("", line)))
+    return Level(name, "\n".join(shown).strip("\n") + "\n", tuple(links))
+
+
+_VALUE_SHARDING = re.compile(r"sdy\.sharding = #sdy\.sharding_per_value<\[(.*?)\]>\}|out_sharding=(<@\w+, \[[^\]]*\][^>]*>)")
+_ONE = re.compile(r"<@\w+, \[((?:\{[^}]*\}(?:, )?)*)\]")
+_RESULTS = re.compile(r"tensor<([^>]*)>")
+
+
+def parse_sharding(text: str) -> tuple[tuple[str, ...], ...]:
+    """`<@mesh, [{"data"}, {}]>` as a spec; sub-axes keep their notation.
+
+    >>> parse_sharding('<@mesh, [{"data", "model"}, {}]>')
+    (('data', 'model'), ())
+    """
+    found = _ONE.search(text)
+    if not found:
+        return ()
+    return tuple(tuple(a.strip('"').replace('":', ":") for a in re.findall(r'"[^"]*"(?::\(\d+\)\d+)?', dim))
+                 for dim in re.findall(r"\{([^}]*)\}", found.group(1)))
+
+
+def result_shardings(line: str) -> list[tuple[tuple, tuple[int, ...]]]:
+    """The `(spec, shape)` of each result of an operation, from a line of a propagated program."""
+    found = _VALUE_SHARDING.search(line)
+    specs = re.findall(r"<@\w+, \[(?:\{[^}]*\}(?:, )?)*\][^>]*>", found.group(1) or found.group(2)) if found else []
+    tail = line.rsplit("->", 1)[-1] if "->" in line else line.rsplit(" : ", 1)[-1]
+    shapes = [tensor_shape(t) for t in _RESULTS.findall(tail)]
+    out = []
+    for i, shape in enumerate(shapes):
+        spec = parse_sharding(specs[i]) if i < len(specs) else ((),) * len(shape)
+        out.append((spec if len(spec) == len(shape) else ((),) * len(shape), shape))
+    return out
+
+
+def tensor_shape(text: str) -> tuple[int, ...]:
+    """`8x4xf32` as `(8, 4)`."""
+    return tuple(int(d) for d in text.split("x")[:-1] if d.isdigit())
+
+
+def _propagated_specs(about: Subject) -> dict[int, list[tuple]]:
+    """Per equation the specs and shapes of the results the propagation decided, last operation first."""
+    found = about.stages.get("propagated")
+    if not found:
+        return {}
+    made = mlir_level("propagated", found)
+    lines = made.text.split("\n")
+    out: dict[int, list[tuple]] = {}
+    for number, ids in made.links:
+        line = lines[number - 1]
+        if " = " in line or "sdy.sharding_constraint" in line:
+            out.setdefault(ids[0], [])[:0] = result_shardings(line)
+    return out
+
+
+def literal_value(atom: Any) -> Any:
+    """A literal's value as NumPy."""
+    return np.asarray(atom.val) if isinstance(atom, Literal) else None

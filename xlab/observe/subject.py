@@ -1,0 +1,143 @@
+"""What an observation is about: one traced program with as much of its lowered and compiled forms as there is.
+
+Every maker takes a function with arguments, or any stage of `jit`, or a jaxpr; `subject` turns it into a `Subject`, which
+lowers and compiles on demand and keeps what it made.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+from xlab.backend import compiling, ir
+from xlab.compile import executable as _executable
+from xlab.compile.executable import Executable
+from xlab.compile.jit import jit
+from xlab.compile.stages import Compiled, Lowered, Traced
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, jaxpr_as_fun, number_equations, subjaxprs_of_params, open_jaxpr
+from xlab.observe import hlo
+
+
+class Subject:
+    """A program and its stages."""
+
+    def __init__(self, closed: ClosedJaxpr, name: str, *, traced: Traced | None = None,
+                 lowered: _executable.Lowered | None = None, executable: Executable | None = None):
+        self.closed, self.name = closed, name
+        self._traced, self._lowered, self._executable = traced, lowered, executable
+
+    @property
+    def lowered(self) -> _executable.Lowered:
+        if self._lowered is None:
+            if self._traced is not None:
+                self._lowered = self._traced.lower()._lowered
+            else:
+                self._lowered = _executable.lower(self.closed, self.name, [None] * len(self.closed.in_avals))
+        return self._lowered
+
+    @property
+    def executable(self) -> Executable:
+        if self._executable is None:
+            self._executable = Executable(self.lowered)
+        return self._executable
+
+    @property
+    def is_lowered(self) -> bool:
+        return self._lowered is not None
+
+    @property
+    def is_compiled(self) -> bool:
+        return self._executable is not None
+
+    @functools.cached_property
+    def numbers(self) -> dict[int, int]:
+        """Equation ids by `id(equation)`."""
+        return number_equations(self.closed.jaxpr)
+
+    @functools.cached_property
+    def equations(self) -> dict[int, JaxprEqn]:
+        """Equations by id, nested ones included."""
+        found: dict[int, JaxprEqn] = {}
+        numbers = self.numbers
+
+        def visit(jaxpr: Jaxpr):
+            for eqn in jaxpr.eqns:
+                number = numbers[id(eqn)]
+                if number not in found:
+                    found[number] = eqn
+                    for _, inner in subjaxprs_of_params(eqn.params):
+                        visit(open_jaxpr(inner))
+        visit(self.closed.jaxpr)
+        return found
+
+    @functools.cached_property
+    def hlo(self) -> hlo.Module:
+        """The optimized module, parsed."""
+        return hlo.parse(compiling.hlo_text(self.executable.native))
+
+    @functools.cached_property
+    def stages(self) -> dict[str, str]:
+        """The program at each stage of partitioning with locations; empty for one device."""
+        if len(self.lowered.devices) < 2:
+            return {}
+        return ir.partition_stages(self.lowered.module.text, locations=True)
+
+    @property
+    def mesh(self) -> Any:
+        """The mesh it was lowered for, None before that."""
+        return self._lowered.mesh if self._lowered is not None else None
+
+
+def subject(what: Any, args: tuple = (), kwargs: dict | None = None) -> Subject:
+    """The subject of `what`: a function with arguments, a `Traced`, `Lowered` or `Compiled`, an executable, or a jaxpr.
+
+    Raises:
+        TypeError: anything else, or arguments given with something that has them already.
+    """
+    kwargs = kwargs or {}
+    if isinstance(what, Subject):
+        return what
+    stage = _stage(what)
+    if stage is not None:
+        if args or kwargs:
+            raise TypeError(f"{type(what).__name__} is already specialised to its arguments; given {len(args)} more. "
+                            "Pass it alone, or pass the function with arguments.")
+        return stage
+    if callable(what):
+        if not hasattr(what, "trace"):
+            what = jit(what)
+        return _stage(what.trace(*args, **kwargs))
+    raise TypeError(f"expected a function and its arguments, a Traced, Lowered or Compiled, or a jaxpr; "
+                    f"given {what!r} of type {type(what).__name__}")
+
+
+def _stage(what: Any) -> Subject | None:
+    if isinstance(what, Compiled):
+        return _stage(what._executable)
+    if isinstance(what, Executable):
+        low = what.lowered
+        return Subject(low.closed, low.name, lowered=low, executable=what)
+    if isinstance(what, Lowered):
+        return Subject(what._lowered.closed, what.name, lowered=what._lowered)
+    if isinstance(what, _executable.Lowered):
+        return Subject(what.closed, what.name, lowered=what)
+    if isinstance(what, Traced):
+        return Subject(what.jaxpr, what.fun_name, traced=what)
+    if isinstance(what, Jaxpr):
+        what = ClosedJaxpr(what, ())
+    if isinstance(what, ClosedJaxpr):
+        return Subject(what, what.jaxpr.debug_info.name)
+    return None
+
+
+def function_of(what: Any) -> Any:
+    """A flat function of a closed jaxpr, or `what` itself if it is callable."""
+    return jaxpr_as_fun(what) if isinstance(what, ClosedJaxpr) else what
+
+
+def name_of(what: Any) -> str:
+    """The name a function or stage goes by."""
+    if isinstance(what, (Traced, Lowered)):
+        return what.fun_name if isinstance(what, Traced) else what.name
+    return getattr(inspect.unwrap(what), "__name__", type(what).__name__) if callable(what) else str(what)
