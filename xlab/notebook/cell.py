@@ -1,0 +1,310 @@
+"""Cell text to one function: which names it reads that hold arrays, and which names it leaves.
+
+The cell runs in the user's own namespace while it is traced, with traced values under the names of its inputs; then the
+namespace is put back. So functions defined in the cell, or called by it, see what they would see in an ordinary cell, and
+an exception leaves nothing behind. What the cell changed is returned by the function and written by `Cell.commit`.
+
+Example:
+    >>> import xlab.numpy as jnp
+    >>> space = {"x": jnp.ones(3), "k": 2}
+    >>> cell = Cell("y = k * x\\ny.sum()", space)
+    >>> cell.reads
+    ('x',)
+    >>> outcome = cell.function()(*cell.arguments())
+    >>> cell.commit(outcome), space["y"].shape
+    (6.0, (3,))
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+import xlab
+from xlab import tree
+from xlab.notebook.names import reads_of, token
+from xlab.tree_util import register_pytree_node
+
+_MISSING = object()
+_LAST = "the last expression"
+_REMEMBERED = 256
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value becomes an input of a compiled cell: an array of numbers or keys, of xlab or NumPy.
+
+    >>> is_array(np.ones(2)), is_array(1.0), is_array(np.array(["a"]))
+    (True, False, False)
+    """
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biufcV" and value.dtype.names is None
+    return isinstance(value, xlab.Array)
+
+
+class Split:
+    """A value taken apart: its arrays, and everything needed to put it together again around others."""
+
+    __slots__ = ("arrays", "mask", "rest", "structure")
+
+    def __init__(self, value: Any):
+        leaves, self.structure = tree.flatten(value)
+        self.mask = tuple(map(is_array, leaves))
+        self.arrays = [leaf for leaf, array in zip(leaves, self.mask, strict=True) if array]
+        self.rest = [leaf for leaf, array in zip(leaves, self.mask, strict=True) if not array]
+
+    def join(self, arrays: Any) -> Any:
+        """The value with other arrays in the places of its own."""
+        arrays, rest = iter(arrays), iter(self.rest)
+        return tree.unflatten(self.structure, [next(arrays if array else rest) for array in self.mask])
+
+    def argument(self) -> Any:
+        """The value as an argument of a jitted function: what is no array is left out."""
+        leaves = iter(self.arrays)
+        return tree.unflatten(self.structure, [next(leaves) if array else None for array in self.mask])
+
+    def emptied(self) -> Split:
+        """The same without the arrays, so that keeping it keeps none alive."""
+        made = Split.__new__(Split)
+        made.structure, made.mask, made.rest, made.arrays = self.structure, self.mask, self.rest, []
+        return made
+
+    def is_container(self) -> bool:
+        return not (len(self.mask) == 1 and tree.structure(0) == self.structure)
+
+    def same(self, other: Split) -> bool:
+        """Whether another value has this structure and these very leaves."""
+        return (self.structure == other.structure and self.mask == other.mask
+                and all(a is b for a, b in zip(self.arrays, other.arrays, strict=True))
+                and all(a is b for a, b in zip(self.rest, other.rest, strict=True)))
+
+
+class Outcome:
+    """What a cell leaves: per name how it was changed and its new value. A container, so that a program can return it."""
+
+    def __init__(self, values: Mapping[str, tuple[str, Any]]):
+        self.values = dict(values)          # name -> ('set' | 'mutated' | 'deleted', value)
+
+
+class _Names:
+    """The part of an outcome that is no array; equal only to itself."""
+
+    __slots__ = ("how", "splits")
+
+    def __init__(self, how, splits):
+        self.how, self.splits = how, splits
+
+
+def _flatten_outcome(outcome: Outcome):
+    splits = {name: Split(value) for name, (_, value) in outcome.values.items()}
+    how = {name: how for name, (how, _) in outcome.values.items()}
+    keys = [name + tree.keystr(path) for name, (_, value) in outcome.values.items()
+            for path, leaf in tree.flatten_with_path(value)[0] if is_array(leaf)]
+    arrays = [array for split in splits.values() for array in split.arrays]
+    return list(zip(keys, arrays, strict=True)), _Names(how, splits)
+
+
+def _join_outcome(names: _Names, arrays) -> Outcome:
+    arrays, values = list(arrays), {}
+    at = 0
+    for name, split in names.splits.items():
+        n = len(split.arrays)
+        values[name] = names.how[name], split.join(arrays[at:at + n])
+        at += n
+    return Outcome(values)
+
+
+def _outcome_children(outcome):
+    keyed, aux = _flatten_outcome(outcome)
+    return [array for _, array in keyed], aux
+
+
+register_pytree_node(Outcome, _outcome_children, _join_outcome)
+
+
+class Cell:
+    """A cell as a function of the arrays it reads.
+
+    Args:
+        source: Python text.
+        namespace: the user's names; looked at now, changed by `commit`.
+        filename: what tracebacks and source lines call it.
+        first_line: number of the text's first line in that file.
+        static: names that stay Python values although they hold arrays.
+        named: names whose values the function returns apart, in front, so that shardings can be asked for them.
+    """
+
+    def __init__(self, source: str, namespace: dict[str, Any], *, filename: str = "<cell>", first_line: int = 1,
+                 static: tuple[str, ...] = (), named: tuple[str, ...] = ()):
+        self.source, self.namespace, self.filename, self.named = source, namespace, filename, tuple(named)
+        self.static = tuple(static)
+        module = ast.parse(source, filename)
+        ast.increment_lineno(module, first_line - 1)
+        self.body, self.last = _compile(module, filename)
+        self.silent = source.rstrip().endswith(";")
+        read = [name for name in reads_of(module, filename, namespace) if name in namespace]
+        unknown = sorted({*static} - {*read})
+        if unknown:
+            raise NameError(f"--static {','.join(unknown)}: the cell does not read {unknown[0]!r}; it reads "
+                            f"{', '.join(read) or 'no name of this notebook'}")
+        self.splits = {name: split for name in read if name not in static
+                       for split in [_split(namespace[name])] if split is not None}
+        self.reads = tuple(name for name, split in self.splits.items() if split.arrays)
+        self._context = {name: namespace[name] for name in read if name not in self.reads}
+
+    # -- as a function ---------------------------------------------------------------------------------
+
+    def arguments(self) -> list[Any]:
+        """The values of `reads`, as the function takes them."""
+        return [self.splits[name].argument() for name in self.reads]
+
+    def key(self) -> tuple[Any, ...]:
+        """Equal for two cells exactly when one function may stand for both; holds what it compares by identity."""
+        containers = tuple((name, split.structure, split.mask, tuple(map(token, split.rest)))
+                           for name, split in self.splits.items())
+        context = tuple((name, token(value)) for name, value in self._context.items() if name not in self.splits)
+        return self.source, self.static, self.named, id(self.namespace), containers, context
+
+    def function(self) -> Callable[..., Any]:
+        """A pure function from `arguments()` to an `Outcome`, the same object for equal cells.
+
+        With `named`, it returns `(tuple of their values, outcome)`.
+        """
+        key = self.key()
+        found = _functions.pop(key, None)
+        if found is None:
+            found = self._function()
+        _functions[key] = found
+        while len(_functions) > _REMEMBERED:
+            del _functions[next(iter(_functions))]
+        return found
+
+    def _function(self):
+        return _pure(self.body, self.last, self.namespace, self.reads, self.named,
+                     {name: split.emptied() for name, split in self.splits.items()})
+
+    # -- back to the user's names ----------------------------------------------------------------------
+
+    def commit(self, returned: Any) -> Any:
+        """Writes what the function returned to the namespace; returns the value of the last expression."""
+        named, outcome = returned if self.named else ((), returned)
+        values = {**{name: ("set", value) for name, value in zip(self.named, named, strict=True)}, **outcome.values}
+        _, last = values.pop(_LAST, ("set", None))
+        for name, (how, value) in values.items():
+            if how == "deleted":
+                self.namespace.pop(name, None)
+            elif how == "mutated":
+                self.namespace[name] = write_back(self.namespace.get(name), value)
+            else:
+                self.namespace[name] = value
+        return None if self.silent else last
+
+
+_functions: dict[tuple, Callable] = {}
+
+
+def _pure(body: CodeType, last: CodeType | None, space: dict[str, Any], reads: tuple[str, ...],
+          named: tuple[str, ...], splits: dict[str, Split]) -> Callable[..., Any]:
+    """The function of a cell: binds its arguments to their names in `space`, runs the code there, puts `space` back."""
+
+    def cell(*arguments):
+        before = dict(space)
+        given = dict(zip(reads, arguments, strict=True))
+        bound: dict[str, tuple[Any, Split]] = {}
+        try:
+            for name, split in splits.items():
+                value = split.join(tree.leaves(given[name]) if name in given else ())
+                space[name] = value
+                bound[name] = value, Split(value)
+            exec(body, space)
+            result = _MISSING if last is None else eval(last, space)
+            changed = _changes(before, space, bound)
+        finally:
+            for name in space.keys() - before.keys():
+                del space[name]
+            space.update(before)
+        missing = [name for name in named if name not in changed]
+        if missing:
+            raise NameError(f"--out names {missing[0]!r}, which the cell does not assign; it assigns "
+                            f"{', '.join(changed) or 'nothing'}")
+        apart = tuple(changed.pop(name)[1] for name in named)
+        if result is not _MISSING:
+            changed[_LAST] = "set", result
+        _refuse_hidden(changed)
+        return (apart, Outcome(changed)) if named else Outcome(changed)
+
+    parameter = inspect.Parameter
+    cell.__signature__ = inspect.Signature([parameter(n, parameter.POSITIONAL_OR_KEYWORD) for n in reads])
+    cell.__qualname__ = "cell"
+    return cell
+
+
+def _compile(module: ast.Module, filename: str) -> tuple[CodeType, CodeType | None]:
+    last = None
+    if module.body and isinstance(module.body[-1], ast.Expr):
+        last = compile(ast.Expression(module.body.pop().value), filename, "eval")
+    return compile(module, filename, "exec"), last
+
+
+def _split(value: Any) -> Split | None:
+    """A value taken apart, or None when it is neither an array nor a container."""
+    try:
+        split = Split(value)
+    except (TypeError, ValueError):         # a dict whose keys have no order is left alone
+        return None
+    return split if split.arrays or split.is_container() else None
+
+
+def _changes(before: dict, after: dict, bound: dict[str, tuple[Any, Split]]) -> dict[str, tuple[str, Any]]:
+    changed: dict[str, tuple[str, Any]] = {}
+    for name, value in after.items():
+        if name in bound:
+            given, split = bound[name]
+            if value is not given:
+                changed[name] = "set", value
+            elif split.is_container() and not Split(value).same(split):
+                changed[name] = "mutated", value
+        elif value is not before.get(name, _MISSING) and name != "__builtins__":
+            changed[name] = "set", value
+    for name in before:
+        if name not in after:
+            changed[name] = "deleted", None
+    return changed
+
+
+def write_back(old: Any, new: Any) -> Any:
+    """Makes the lists and dicts of `old` equal to those of `new` in place, so that other names for them see it.
+
+    >>> a = {"w": [1, 2]}; b = a["w"]
+    >>> write_back(a, {"w": [3]}) is a, b
+    (True, [3])
+    """
+    if type(old) is list and type(new) is list:
+        old[:] = [write_back(old[i], v) if i < len(old) else v for i, v in enumerate(new)]
+        return old
+    if type(old) is dict and type(new) is dict:
+        joined = {k: write_back(old[k], v) if k in old else v for k, v in new.items()}
+        old.clear()
+        old.update(joined)
+        return old
+    return new
+
+
+def _refuse_hidden(changed: dict[str, tuple[str, Any]]) -> None:
+    """A traced value inside an object that is no container would be of no use after the cell."""
+    for name, (_, value) in changed.items():
+        for leaf in tree.leaves(value):
+            inside = getattr(leaf, "__dict__", None)
+            if isinstance(leaf, type) or not isinstance(inside, dict) or callable(leaf) and not inside:
+                continue
+            for attribute, held in inside.items():
+                if isinstance(held, xlab.Array) and type(held).__name__.endswith("Tracer"):
+                    raise TypeError(
+                        f"the cell leaves a traced value in {name}.{attribute}: {type(leaf).__name__} is no container "
+                        f"that xlab knows, so its arrays cannot be brought out of the program. Register the class "
+                        f"(xlab.tree_util.register_pytree_node_class, or register_dataclass), or assign the array to a "
+                        f"name of its own.")
