@@ -211,7 +211,7 @@ def arrow(a: tuple[float, float], b: tuple[float, float], size: int, largest: in
     """One message: a curve from device to device; the page draws the same curve for the other rounds."""
     (x1, y1), (x2, y2) = a, b
     d = math.hypot(x2 - x1, y2 - y1) or 1
-    bend = 14 if d < 130 else min(60.0, d / 4)
+    bend = 14 if d < 160 else min(60.0, d / 4)
     nx, ny = (y1 - y2) / d, (x2 - x1) / d
     cx, cy = (x1 + x2) / 2 + nx * bend, (y1 + y2) / 2 + ny * bend
     sx, sy = _edge(x1, y1, cx, cy)

@@ -9,7 +9,7 @@ const hues = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
 /** The curve of one message between two device centres; Python draws the same for the first round. */
 export function curve([x1, y1], [x2, y2]) {
   const d = Math.hypot(x2 - x1, y2 - y1) || 1;
-  const bend = d < 130 ? 14 : Math.min(60, d / 4);
+  const bend = d < 160 ? 14 : Math.min(60, d / 4);
   const n = [(y1 - y2) / d, (x2 - x1) / d];
   const c = [(x1 + x2) / 2 + n[0] * bend, (y1 + y2) / 2 + n[1] * bend];
   const edge = (x, y) => {
