@@ -11,3 +11,6 @@ from xlab.transforms.vjp import vjp as vjp, linearize as linearize
 from xlab.transforms.jvp import jvp as jvp
 from xlab.transforms.vmap import vmap as vmap
 from xlab.transforms.make_jaxpr import make_jaxpr as make_jaxpr, eval_shape as eval_shape
+from xlab.transforms.custom_jvp import custom_jvp as custom_jvp
+from xlab.transforms.custom_vjp import custom_vjp as custom_vjp
+from xlab.transforms.checkpoint import checkpoint as checkpoint, checkpoint_policies as checkpoint_policies, remat as remat

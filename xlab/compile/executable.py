@@ -15,6 +15,7 @@ from xlab import events
 from xlab.backend import arrays as _arrays
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
+from xlab.compile import ledger
 from xlab.compile.devices import Claim, intermediate_shardings, resolve
 from xlab.compile.placement import default_sharding, place
 from xlab.config import config
@@ -208,7 +209,7 @@ def _usable_donations(closed, donated, kept) -> dict[int, int | None]:
 class Executable:
     """A compiled program."""
 
-    def __init__(self, lowered: Lowered):
+    def __init__(self, lowered: Lowered, reason: str = "", differences: tuple = ()):
         self.lowered = lowered
         closed = lowered.closed
         self.name = lowered.name
@@ -219,11 +220,13 @@ class Executable:
         self.kept = lowered.kept
         self.devices = lowered.devices
         several = len(self.devices) > 1
-        with events.span("compile", name=self.name, devices=len(self.devices)):
+        start = events.clock()
+        with events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self):
             self.native = _compiling.compile_text(
                 lowered.module.text, self.devices, partitions=len(self.devices),
                 allow_propagation_to_outputs=[s is None for s in lowered.out_shardings],
                 options=lowered.compiler_options or None, host_callbacks=lowered.module.callbacks)
+        ledger.add(self.name, closed, start, events.clock(), reason, differences)
         self.in_shardings = lowered.in_shardings
         if several:
             given = _compiling.output_shardings(self.native)
@@ -261,7 +264,7 @@ class Executable:
         if config.no_execution:
             raise RuntimeError(f"execution of {self.name} was asked for while config.no_execution is set")
         args = self.place_args(flat)
-        with events.span("execute", name=self.name, devices=len(self.devices)):
+        with events.span("execute", name=self.name, devices=len(self.devices), executable=self):
             outs = _arrays.execute(self.native, [*args, *self.consts], self.handlers)
         return [self._logical(o, a) for o, a in zip(outs, self.out_avals)]
 

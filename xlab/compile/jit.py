@@ -16,6 +16,7 @@ from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
+from xlab.compile import explain
 from xlab.compile.devices import sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.placement import default_sharding, place
@@ -117,7 +118,7 @@ class _Jit:
         return _tree.unflatten(program.out_tree, outs), self.fast_path(compiled, program, flat)
 
     def fast_path(self, compiled, program, flat):
-        if config.debug_nans or config.debug_infs or any(isinstance(x, KeyArray) for x in flat):
+        if events.listeners or config.debug_nans or config.debug_infs or any(isinstance(x, KeyArray) for x in flat):
             return None
         return compiled.fast_path(program.out_tree)
 
@@ -143,9 +144,11 @@ class _Jit:
         key = (id(program.closed), placements, _context_devices())
         found = self.executables.get(key)
         if found is not None and found.lowered.closed is program.closed:
-            events.emit("cache_hit", name=self.name, cache="memory")
+            events.emit("cache_hit", name=self.name, cache="memory", executable=found)
             return found
-        compiled = Executable(self.lower(program, placements, flat, in_tree))
+        reason, differences = explain.compile_miss(self.name, program.closed, self.executables, key)
+        events.emit("cache_miss", name=self.name, cache="memory", reason=reason)
+        compiled = Executable(self.lower(program, placements, flat, in_tree), reason, differences)
         if len(self.executables) > 4096:
             self.executables.clear()
         self.executables[key] = compiled

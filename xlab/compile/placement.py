@@ -13,8 +13,8 @@ from xlab.backend import arrays as _arrays
 from xlab.backend.arrays import ArrayImpl
 from xlab.backend.client import default_device
 from xlab.core import dtypes
-from xlab.core.array import KeyArray, is_native_array
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.array import KeyArray, is_native_array, set_from_host
+from xlab.core.avals import ShapedArray
 from xlab.core.trace import Tracer
 from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.sharding import SingleDeviceSharding, from_native
@@ -96,5 +96,9 @@ def _match_buffers(x, aval, source, target):
     return [by_device[d] for d in target.devices_in_order]
 
 
-def value_aval(x) -> ShapedArray:
-    return aval_of(x)
+def on_default_device(value: np.ndarray, aval: ShapedArray):
+    """Host data as an uncommitted array."""
+    return put_host(value, aval, default_sharding(), False)
+
+
+set_from_host(on_default_device)

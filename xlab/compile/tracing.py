@@ -96,10 +96,11 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
         return found
     name = function_name(fun)
     arg_names = names() if names is not None else argument_names(fun, in_tree, len(in_avals))
-    reason = explain.trace_miss(name, per_fun, key, arg_names, fun)
+    reason, differences = explain.trace_miss(name, per_fun, key, arg_names, fun)
     with events.span("trace", name=name, reason=reason) as attrs:
         program = _trace(fun, in_tree, in_avals, rebuild, name, arg_names)
         attrs["equations"] = len(program.closed.jaxpr.eqns)
+    program.closed.memo(explain.WHY, lambda: (reason, differences))
     if not any(isinstance(c, Tracer) for c in program.closed.consts):
         per_fun[key] = program
     return program

@@ -114,7 +114,7 @@ class BatchTrace(Trace):
                 return self.parent.process_custom_vjp(prim, fun, fwd, bwd, args, params)
         batched_fun, out_dims = batch_flat(fun, self.axis, dims)
         batched_fwd, fwd_dims = batch_flat(fwd, self.axis, dims)
-        batched_bwd = batch_custom_bwd(bwd, self.axis, fwd_dims, dims)
+        batched_bwd = BatchedBackward(bwd, self.axis, fwd_dims, dims)
         with set_trace(self.parent):
             outs = self.parent.process_custom_vjp(prim, batched_fun, batched_fwd, batched_bwd, values, params)
         known = out_dims if out_dims.dims is not None else fwd_dims
@@ -168,17 +168,39 @@ def batch_flat(fun: Callable, axis: Axis, in_dims: Sequence, out_dims_like: OutD
     return batched, out
 
 
-def batch_custom_bwd(bwd: Callable, axis: Axis, fwd_dims: OutDims, in_dims):
-    """Batches the backward function of a custom derivative; cotangents of unbatched inputs are summed."""
-    def batched(*args):
-        # `fwd` gave (results..., residuals...); `bwd` takes (residuals..., cotangents of the results...).
-        n_out = bwd.n_outputs
-        run, out_dims = batch_flat(bwd, axis, [*fwd_dims.dims[n_out:], *fwd_dims.dims[:n_out]])
-        outs = run(*args)
-        return [(x if d is None else sum_out(x, d)) if want is None else bring(x, d, axis.size, want)
-                for x, d, want in zip(outs, out_dims.dims, in_dims)]
-    batched.n_outputs = bwd.n_outputs
-    return batched
+class BatchedBackward:
+    """The backward function of a custom derivative on batches; cotangents of unbatched inputs are summed.
+
+    `fwd` gave (results..., residuals...); `bwd` takes (residuals..., cotangents of the results...).
+    """
+
+    def __init__(self, bwd: Callable, axis: Axis, fwd_dims: OutDims, in_dims):
+        self.bwd, self.axis, self.fwd_dims, self.in_dims = bwd, axis, fwd_dims, in_dims
+        self.__name__ = getattr(bwd, "__name__", "bwd")
+
+    @property
+    def n_outputs(self) -> int:
+        return self.bwd.n_outputs
+
+    def __call__(self, *args):
+        n_out, size = self.n_outputs, self.axis.size
+        run, out_dims = batch_flat(self._instantiated, self.axis,
+                                   [*self.fwd_dims.dims[n_out:], *self.fwd_dims.dims[:n_out]])
+        outs = iter(run(*args))
+        dims = iter(out_dims.dims)
+        final = []
+        for given, want in zip(self.given, self.in_dims):
+            if not given:
+                final.append(None)
+                continue
+            x, d = next(outs), next(dims)
+            final.append((x if d is None else sum_out(x, d)) if want is None else bring(x, d, size, want))
+        return final
+
+    def _instantiated(self, *args):
+        outs = self.bwd(*args)
+        self.given = [x is not None for x in outs]
+        return [x for x in outs if x is not None]
 
 
 # -- moving batch dimensions ----------------------------------------------------------------------------

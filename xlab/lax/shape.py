@@ -10,6 +10,7 @@ import numpy as np
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
+from xlab.core.trace import EVAL, state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.interpreters.mlir.values import physical_aval
@@ -479,6 +480,8 @@ def zeros_like_aval(aval):
     """An array of zeros of a type."""
     value = np.zeros((), aval.dtype)[()]
     if not aval.shape:
+        if state.trace is not EVAL and not aval.weak_type:
+            return value  # becomes a literal of the program
         from xlab.lax.convert import convert
         return convert(0 if aval.weak_type else value, aval.dtype, aval.weak_type)
     return broadcast_in_dim_p.bind(value, shape=aval.shape, broadcast_dimensions=(), sharding=None)

@@ -15,6 +15,7 @@ from xlab.core.avals import AbstractValue, ShapedArray, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.rules import RuleTable
 from xlab.core.trace import Trace, Tracer, set_trace, state
+from xlab.errors import UnexpectedTracerError
 from xlab.interpreters import partial_eval as pe
 
 primitive_jvps = RuleTable(
@@ -111,6 +112,9 @@ class JVPTrace(Trace):
         with set_trace(self.parent):
             if all(type(t) is Zero for t in tangents):
                 return self.parent.process_custom_jvp(prim, fun, jvp, args, params)
+            n = params.get("num_consts", 0)
+            if any(type(t) is not Zero for t in tangents[:n]):
+                raise closed_over(params)
             if not params.get("symbolic_zeros"):
                 tangents = [instantiate_zeros(t) for t in tangents]
             outs = jvp(*primals, *tangents)
@@ -124,6 +128,13 @@ class JVPTrace(Trace):
                 return self.parent.process_custom_vjp(prim, fun, fwd, bwd, args, params)
             outs, out_tangents = prim.linear_part(fwd, bwd, primals, tangents, params)
             return [self.pair(p, t) for p, t in zip(outs, out_tangents)]
+
+
+def closed_over(params) -> UnexpectedTracerError:
+    """The error for a custom derivative rule that closes over a value being differentiated."""
+    return UnexpectedTracerError(
+        f"{params.get('name', 'a function')} has a custom derivative and closes over a value that is being "
+        f"differentiated: its rule cannot give a derivative for that value. Pass it as an argument instead.")
 
 
 def jvp(fun: Callable, primals: Sequence, tangents: Sequence):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
+from xlab.core.avals import INVARYING, ShapedArray
+from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.mlir.module import lowerings
 from xlab.interpreters.mlir.values import escape, tensor_type
 
@@ -79,4 +83,28 @@ def inline_call(param: str):
     """Rule for primitives that just run the inner program in the given parameter."""
     def rule(ctx, *args, **params):
         return ctx.jaxpr(params[param], args)
+    return rule
+
+
+def lower_fun(fun):
+    """Rule for primitives whose meaning is a function of other primitives: `fun(*operands, **params)`, one or more results.
+
+    Operations keep the location of the one equation they stand for.
+    """
+    @functools.lru_cache(maxsize=1024)
+    def program(avals, params):
+        def flat(*args):
+            out = fun(*args, **dict(params))
+            return list(out) if isinstance(out, (list, tuple)) else [out]
+        return pe.trace_to_closed_jaxpr(flat, avals)
+
+    def rule(ctx, *args, **params):
+        avals = tuple(a.update(sharding=None, mat=INVARYING) if type(a) is ShapedArray else a for a in ctx.avals_in)
+        closed = program(avals, tuple(params.items()))
+        module = ctx.module
+        module.keepalive.append(closed)
+        number = module.numbers[id(ctx.eqn)]
+        for eqn in closed.jaxpr.eqns:
+            module.numbers[id(eqn)] = number
+        return ctx.jaxpr(closed, args)
     return rule

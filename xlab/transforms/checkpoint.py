@@ -1,0 +1,318 @@
+"""`checkpoint`: trade memory for time by computing again on the way back what the forward pass did not keep."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from xlab import tree as _tree
+from xlab.compile.jit import hoisted, jit_p
+from xlab.compile.tracing import trace_program
+from xlab.core.avals import aval_of
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import partial_eval as pe
+from xlab.transforms.arguments import check_callable
+
+
+def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy: Callable | None = None,
+               static_argnums=(), concrete: bool = False):
+    """`fun` as before, but its reverse-mode derivative keeps only its inputs and recomputes the rest.
+
+    Args:
+        policy: `policy(primitive, *avals, **params) -> bool` says which results are kept; see `checkpoint_policies`.
+        prevent_cse: keep the compiler from merging the recomputation with the first computation.
+        static_argnums: arguments that are Python values.
+
+    Source: Griewank and Walther, "Revolve" (2000); Chen et al., "Training deep nets with sublinear memory cost" (2016).
+
+    Example:
+        >>> import xlab
+        >>> import xlab.numpy as jnp
+        >>> round(float(xlab.grad(xlab.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(1.0)), 4)
+        0.3601
+    """
+    if fun is None:
+        return functools.partial(checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums)
+    check_callable(fun, "checkpoint")
+    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+
+    @functools.wraps(fun)
+    def checkpointed(*args, **kwargs):
+        fixed = {i % len(args): args[i] for i in static}
+        chosen = fun
+        if fixed:
+            def chosen(*dynamic, **kw):
+                rest = iter(dynamic)
+                return fun(*(fixed[i] if i in fixed else next(rest) for i in range(len(args))), **kw)
+            functools.update_wrapper(chosen, fun)
+        dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
+        flat, in_tree = _tree.flatten((dynamic, kwargs))
+        program = trace_program(chosen, in_tree, [aval_of(x) for x in flat])
+        consts, closed = hoisted(program.closed)
+        values = [*closed.consts, *consts, *flat]
+        jaxpr = closed.memo("open", lambda: pe.convert_constvars_jaxpr(closed.jaxpr))
+        outs = remat_p.bind(*values, jaxpr=jaxpr, prevent_cse=prevent_cse, differentiated=False, policy=policy)
+        return _tree.unflatten(program.out_tree, outs)
+    return checkpointed
+
+
+remat = checkpoint
+
+remat_p = Primitive("remat2", multiple_results=True, joins=False, context_dependent=True)
+
+
+@remat_p.def_impl
+def _remat_impl(*args, jaxpr, **_):
+    return eval_jaxpr(jaxpr, (), *args)
+
+
+remat_p.def_effectful_abstract_eval(lambda *avals, jaxpr, **_: ([v.aval for v in jaxpr.outvars], jaxpr.effects))
+
+_closed: dict[int, tuple[Jaxpr, ClosedJaxpr]] = {}
+
+
+def _close(jaxpr: Jaxpr) -> ClosedJaxpr:
+    """One closed form per open jaxpr, so that what is derived from it is remembered."""
+    found = _closed.get(id(jaxpr))
+    if found is None or found[0] is not jaxpr:
+        if len(_closed) > 512:
+            _closed.clear()
+        found = _closed[id(jaxpr)] = (jaxpr, ClosedJaxpr(jaxpr))
+    return found[1]
+
+
+def _opened(closed: ClosedJaxpr) -> tuple[list, Jaxpr]:
+    """Constants as operands: the `remat2` parameter is an open jaxpr."""
+    return closed.consts, closed.memo("open", lambda: pe.convert_constvars_jaxpr(closed.jaxpr))
+
+
+def _remat_jvp(primals, tangents, *, jaxpr, **params):
+    nonzero = [type(t) is not ad.Zero for t in tangents]
+    new, nonzero_out = ad.jvp_jaxpr(_close(jaxpr), nonzero, False)
+    consts, opened = _opened(new)
+    outs = remat_p.bind(*consts, *primals, *(t for t in tangents if type(t) is not ad.Zero), jaxpr=opened, **params)
+    n = len(jaxpr.outvars)
+    given = iter(outs[n:])
+    return outs[:n], [next(given) if nz else ad.Zero(v.aval.to_tangent_aval())
+                      for nz, v in zip(nonzero_out, jaxpr.outvars)]
+
+
+ad.primitive_jvps[remat_p] = _remat_jvp
+
+
+def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiated):
+    """Runs what is known without keeping its inner values, and records the whole body for what is not."""
+    unknown = [trace.is_unknown(x) for x in args]
+    known, _, out_unknown, _ = pe.split_jaxpr(_close(jaxpr), unknown)
+    n_known = sum(not u for u in out_unknown)
+    body, saved = jaxpr, []
+    if policy is not None:
+        body = _inline_jits(jaxpr)
+        saved = _saveable(body, unknown, policy)
+    params = dict(policy=policy, prevent_cse=prevent_cse, differentiated=differentiated)
+    # What runs now: the known results, and what the policy keeps.
+    if saved:
+        wanted = [v for v, u in zip(body.outvars, out_unknown) if not u]
+        now, used = pe.dce_jaxpr(body.replace(outvars=[*wanted, *saved]), [True] * (n_known + len(saved)))
+        operands = [x for x, u in zip(args, used) if u]
+    else:
+        consts, now = _opened(known)
+        now, used = pe.dce_jaxpr(now.replace(outvars=now.outvars[:n_known]), [True] * n_known)
+        operands = [x for x, u in zip((*consts, *(x for x, u in zip(args, unknown) if not u)), used) if u]
+    outs = trace.run_known(eval_jaxpr, now, (), *operands)
+    known_outs, residuals = outs[:n_known], outs[n_known:]
+    # What is recorded: the body with the kept values as inputs, for the unknown results only.
+    kept = set(saved)
+    eqns = [e for e in body.eqns if not (e.outvars and all(v in kept for v in e.outvars))]
+    rest = Jaxpr((), [*saved, *body.invars], body.outvars, eqns, debug_info=body.debug_info)
+    rest, used = pe.dce_jaxpr(rest, out_unknown)
+    outs = []
+    if any(out_unknown):
+        operands = [x for x, u in zip((*residuals, *args), used) if u]
+        outs = pe.JaxprTrace.process(trace, remat_p, operands, dict(params, jaxpr=rest, differentiated=True))
+    k, w = iter(known_outs), iter(outs)
+    return [next(w) if u else next(k) for u in out_unknown]
+
+
+pe.partial_eval_rules[remat_p] = _remat_partial_eval
+
+
+def _inline_jits(jaxpr: Jaxpr) -> Jaxpr:
+    """The body with nested `jit` equations written out, so that a policy sees what is inside."""
+    if not any(e.primitive is jit_p for e in jaxpr.eqns):
+        return jaxpr
+
+    def run(*args):
+        return _eval_inlined(jaxpr, (), args)
+    new, consts = pe.trace_to_jaxpr(run, [v.aval for v in jaxpr.invars], jaxpr.debug_info)
+    if consts:
+        return jaxpr
+    return new
+
+
+def _eval_inlined(jaxpr, consts, args):
+    env = dict(zip(jaxpr.constvars, consts))
+    env.update(zip(jaxpr.invars, args))
+
+    def read(a):
+        return a.val if type(a) is Literal else env[a]
+    for eqn in jaxpr.eqns:
+        values = [read(a) for a in eqn.invars]
+        if eqn.primitive is jit_p:
+            inner = eqn.params["jaxpr"]
+            outs = _eval_inlined(inner.jaxpr, inner.consts, values)
+        else:
+            outs = eqn.primitive.bind(*values, **eqn.params)
+            outs = outs if eqn.primitive.multiple_results else [outs]
+        env.update(zip(eqn.outvars, outs))
+    return [read(a) for a in jaxpr.outvars]
+
+
+def _saveable(jaxpr: Jaxpr, unknown, policy) -> list[Var]:
+    """Results of known equations that the policy keeps."""
+    waiting = {v for v, u in zip(jaxpr.invars, unknown) if u}
+    saved = []
+    for eqn in jaxpr.eqns:
+        if any(type(v) is Var and v in waiting for v in eqn.invars):
+            waiting.update(eqn.outvars)
+        elif policy(eqn.primitive, *(v.aval for v in eqn.invars), **eqn.params):
+            saved.extend(eqn.outvars)
+    return saved
+
+
+def _remat_transpose(cts, *operands, jaxpr, **params):
+    linear = [ad.is_undefined_primal(x) for x in operands]
+    nonzero = [type(ct) is not ad.Zero for ct in cts]
+    closed = _close(jaxpr)
+    new, nonzero_out = closed.memo(("remat transpose", tuple(linear), tuple(nonzero)),
+                                   lambda: _transposed(closed, linear, nonzero))
+    consts, opened = _opened(new)
+    values = [x for x, lin in zip(operands, linear) if not lin]
+    outs = remat_p.bind(*consts, *values, *(ct for ct, nz in zip(cts, nonzero) if nz), jaxpr=opened, **params)
+    given = iter(outs)
+    found = iter([next(given) if nz else None for nz in nonzero_out])
+    return [next(found) if lin else None for lin in linear]
+
+
+def _transposed(closed, linear, nonzero):
+    """Recompute what is known, then run the linear rest backwards, all in one program."""
+    known, waiting, out_unknown, res_avals = pe.split_jaxpr(closed, linear)
+    n_known = sum(not u for u in out_unknown)
+    value_avals = [a for a, lin in zip(closed.in_avals, linear) if not lin]
+    ct_avals = [a.to_tangent_aval() for a, nz in zip(closed.out_avals, nonzero) if nz]
+    aux = {}
+
+    def run(*args):
+        values, cts = args[:len(value_avals)], iter(args[len(value_avals):])
+        residuals = eval_jaxpr(known.jaxpr, known.consts, *values)[n_known:]
+        cotangents = [next(cts) if nz else ad.Zero(a.to_tangent_aval()) for nz, a in zip(nonzero, closed.out_avals)]
+        cotangents = [ct for ct, u in zip(cotangents, out_unknown) if u]
+        primals = [*residuals, *(ad.UndefinedPrimal(a) for a in waiting.in_avals[len(res_avals):])]
+        given = ad.backward_pass(waiting.jaxpr, waiting.consts, primals, cotangents)[len(res_avals):]
+        aux["nonzero"] = [type(ct) is not ad.Zero for ct in given]
+        return [ct for ct in given if type(ct) is not ad.Zero]
+    new = pe.trace_to_closed_jaxpr(run, [*value_avals, *ct_avals], closed.jaxpr.debug_info)
+    return new, aux["nonzero"]
+
+
+ad.primitive_transposes[remat_p] = _remat_transpose
+
+
+def _remat_batch(axis, operands, dims, *, jaxpr, **params):
+    batched = [d is not None for d in dims]
+    new, batched_out = batching.batch_jaxpr(_close(jaxpr), axis, batched, False)
+    operands = [batching.moveaxis(x, d, 0) if d is not None else x for x, d in zip(operands, dims)]
+    consts, opened = _opened(new)
+    outs = remat_p.bind(*consts, *operands, jaxpr=opened, **params)
+    return outs, [0 if b else None for b in batched_out]
+
+
+batching.axis_primitive_batchers[remat_p] = _remat_batch
+
+
+def _remat_dce(used_outputs, eqn: JaxprEqn):
+    new, used = pe.dce_jaxpr(eqn.params["jaxpr"], used_outputs)
+    if not any(used_outputs) and not new.effects:
+        return [False] * len(eqn.invars), None
+    return used, eqn.replace(
+        invars=[v for v, u in zip(eqn.invars, used) if u], outvars=[v for v, u in zip(eqn.outvars, used_outputs) if u],
+        params={**eqn.params, "jaxpr": new})
+
+
+pe.dce_rules[remat_p] = _remat_dce
+
+
+def _remat_lowering(ctx, *args, jaxpr, prevent_cse, differentiated, policy):
+    if prevent_cse and differentiated and args:
+        types = ctx.types_in()
+        args = ctx.ops(f"stablehlo.optimization_barrier {', '.join(args)} : {types}", len(args))
+    return ctx.jaxpr(ClosedJaxpr(jaxpr), args, scope="rematted_computation" if differentiated else "checkpoint")
+
+
+mlir.register_lowering(remat_p, _remat_lowering)
+
+
+# -- names and policies -----------------------------------------------------------------------------------
+
+
+def checkpoint_name(x, name: str):
+    """Names a value so that a policy can keep it; works on pytrees."""
+    return _tree.map(lambda v: name_p.bind(v, name=name), x)
+
+
+name_p = Primitive("name")
+name_p.def_abstract_eval(lambda x, *, name: x)
+name_p.linear_in_unreduced = True
+ad.deflinear2(name_p, lambda ct, x, *, name: [ct])
+batching.defvectorized(name_p)
+mlir.register_lowering(name_p, lambda ctx, x, *, name: x)
+
+
+class checkpoint_policies:
+    """Which values `checkpoint` keeps. Each is a `policy`, or makes one."""
+
+    @staticmethod
+    def everything_saveable(*_, **__):
+        return True
+
+    @staticmethod
+    def nothing_saveable(*_, **__):
+        return False
+
+    @staticmethod
+    def dots_saveable(prim, *_, **__):
+        return prim.name in ("dot_general", "conv_general_dilated")
+
+    checkpoint_dots = dots_saveable
+
+    @staticmethod
+    def dots_with_no_batch_dims_saveable(prim, *_, **params):
+        if prim.name != "dot_general":
+            return False
+        _, (lhs_batch, rhs_batch) = params["dimension_numbers"]
+        return not lhs_batch and not rhs_batch
+
+    checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
+
+    @staticmethod
+    def save_anything_except_these_names(*names):
+        excluded = frozenset(names)
+        return lambda prim, *_, **params: not (prim is name_p and params["name"] in excluded)
+
+    @staticmethod
+    def save_any_names_but_these(*names):
+        excluded = frozenset(names)
+        return lambda prim, *_, **params: prim is name_p and params["name"] not in excluded
+
+    @staticmethod
+    def save_only_these_names(*names):
+        wanted = frozenset(names)
+        return lambda prim, *_, **params: prim is name_p and params["name"] in wanted
+
+    @staticmethod
+    def save_from_both_policies(one, two):
+        return lambda prim, *avals, **params: one(prim, *avals, **params) or two(prim, *avals, **params)
+
+

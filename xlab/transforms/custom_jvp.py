@@ -1,0 +1,209 @@
+"""`custom_jvp`: a function with its own forward derivative rule."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+from xlab import tree as _tree
+from xlab.compile.jit import hoisted
+from xlab.compile.tracing import function_name
+from xlab.core import dtypes
+from xlab.core.avals import aval_of
+from xlab.core.jaxpr import DebugInfo, jaxpr_as_fun
+from xlab.core.primitive import Primitive
+from xlab.core.trace import state
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import partial_eval as pe
+from xlab.transforms.arguments import check_callable
+
+
+class CustomCall(Primitive):
+    """A primitive that carries functions: traces handle it by a method of their own."""
+
+    __slots__ = ()
+
+
+class _CustomJVPCall(CustomCall):
+    __slots__ = ()
+
+    def bind(self, *args, call_jaxpr, jvp, **params):
+        """Applies a recorded call again."""
+        return state.trace.process_custom_jvp(self, jaxpr_as_fun(call_jaxpr), jvp, args, params)
+
+    def stage(self, trace, fun, jvp, args, params):
+        """Records the call as one equation."""
+        avals = [aval_of(x) for x in args]
+        closed = pe.trace_to_closed_jaxpr(fun, avals, DebugInfo(params["name"]))
+        consts, closed = hoisted(closed)
+        invars = [trace.atom(x) for x in (*consts, *args)]
+        rule = _Rule(jvp, len(consts))
+        return trace.record(self, invars, dict(call_jaxpr=closed, jvp=rule, name=params["name"],
+                                               num_consts=len(consts) + params["num_consts"],
+                                               symbolic_zeros=params["symbolic_zeros"]),
+                            closed.out_avals, closed.effects)
+
+
+class _Rule:
+    """A derivative rule as a parameter: skips the operands that tracing added in front."""
+
+    __slots__ = ("__name__", "skip", "rule")
+
+    def __init__(self, rule, skip):
+        self.rule, self.skip = rule, skip
+        self.__name__ = getattr(rule, "__name__", "jvp")
+
+    def __call__(self, *args):
+        n = len(args) // 2
+        return self.rule(*args[self.skip:n], *args[n + self.skip:])
+
+
+custom_jvp_call_p = _CustomJVPCall("custom_jvp_call", multiple_results=True, joins=False, context_dependent=True)
+custom_jvp_call_p.def_effectful_abstract_eval(lambda *avals, call_jaxpr, **_: (call_jaxpr.out_avals, call_jaxpr.effects))
+ad.primitive_jvps.excuse(custom_jvp_call_p, "its own rule is called instead")
+batching.primitive_batchers.excuse(custom_jvp_call_p, "the function and its rule are batched together")
+mlir.register_lowering(custom_jvp_call_p, lambda ctx, *args, call_jaxpr, **_: ctx.jaxpr(call_jaxpr, args))
+
+
+class custom_jvp:
+    """A function whose derivative is given by a rule instead of by differentiating its body.
+
+    Args:
+        fun: the function.
+        nondiff_argnums: positions of Python-valued arguments, passed to the rule first.
+
+    Example:
+        >>> import xlab
+        >>> import xlab.numpy as jnp
+        >>> @xlab.custom_jvp
+        ... def f(x):
+        ...     return jnp.sin(x)
+        >>> @f.defjvp
+        ... def f_jvp(primals, tangents):
+        ...     (x,), (t,) = primals, tangents
+        ...     return f(x), 2 * t
+        >>> float(xlab.grad(f)(0.0))
+        2.0
+    """
+
+    def __init__(self, fun: Callable, nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
+        check_callable(fun, "custom_jvp")
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.nondiff_argnums = tuple(sorted((*nondiff_argnums, *_named(fun, nondiff_argnames))))
+        self.jvp: Callable | None = None
+        self.symbolic_zeros = False
+
+    def defjvp(self, jvp: Callable, symbolic_zeros: bool = False) -> Callable:
+        """Sets the rule `(*nondiff, primals, tangents) -> (out, out_tangent)`."""
+        self.jvp, self.symbolic_zeros = jvp, symbolic_zeros
+        return jvp
+
+    def defjvps(self, *jvps: Callable | None) -> None:
+        """Sets one rule per argument: `rule(tangent, out, *primals)`, or None for a zero derivative."""
+        if self.nondiff_argnums:
+            raise TypeError("defjvps does not go together with nondiff_argnums: use defjvp")
+
+        def jvp(primals, tangents):
+            out = self(*primals)
+            total = None
+            for rule, t in zip(jvps, tangents):
+                if rule is not None:
+                    part = rule(t, out, *primals)
+                    total = part if total is None else _tree.map(ad.add_tangents, total, part)
+            if total is None:
+                total = _tree.map(lambda o: ad.instantiate_zeros(ad.Zero.of(o)), out)
+            return out, total
+        self.defjvp(jvp)
+
+    def __call__(self, *args, **kwargs):
+        name = function_name(self.fun)
+        if self.jvp is None:
+            raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
+        args = resolve_kwargs(self.fun, args, kwargs)
+        fixed = {i: args[i] for i in self.nondiff_argnums}
+        fun = _with_fixed(self.fun, fixed, len(args))
+        dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
+        flat, in_tree = _tree.flatten(dynamic)
+        out_tree = None
+
+        def flat_fun(*leaves):
+            nonlocal out_tree
+            outs, out_tree = _tree.flatten(fun(*_tree.unflatten(in_tree, leaves)))
+            return outs
+        flat_fun.__name__ = name
+
+        def flat_jvp(*values):
+            nonlocal out_tree
+            n = len(values) // 2
+            primals, tangents = _tree.unflatten(in_tree, values[:n]), _tree.unflatten(in_tree, values[n:])
+            pair = self.jvp(*fixed.values(), primals, tangents)
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise TypeError(f"Custom JVP rule {function_name(self.jvp)} for function {name} must produce a pair (list or "
+                                f"tuple of length two) representing primal and tangent outputs, got {pair!r}")
+            outs, tree = _tree.flatten(pair[0])
+            touts, ttree = _tree.flatten(pair[1])
+            if tree != ttree:
+                raise TypeError(f"Custom JVP rule {function_name(self.jvp)} for function {name} must produce primal and tangent "
+                                f"outputs with equal container (pytree) structures, but got {tree} and {ttree} respectively.")
+            out_tree = tree
+            touts = [_check_tangent(o, t, name, self.jvp) for o, t in zip(outs, touts)]
+            return [*outs, *touts]
+        flat_jvp.__name__ = function_name(self.jvp)
+        outs = state.trace.process_custom_jvp(custom_jvp_call_p, flat_fun, flat_jvp, flat, dict(
+            name=name, num_consts=0, symbolic_zeros=self.symbolic_zeros))
+        return _tree.unflatten(out_tree, outs)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self, instance)
+
+
+def _check_tangent(out, t, name, rule):
+    want = aval_of(out).to_tangent_aval()
+    if type(t) is ad.Zero:
+        return t
+    if want.dtype == dtypes.float0:
+        return ad.Zero(want)
+    got = aval_of(t)
+    if got.shape != want.shape or got.dtype != want.dtype:
+        if got.weak_type and got.shape == want.shape:
+            from xlab.lax.convert import convert_element_type
+            return convert_element_type(t, want.dtype)
+        raise TypeError(f"Custom JVP rule {function_name(rule)} for function {name} must produce primal and tangent outputs with "
+                        f"corresponding shapes and dtypes, but got a primal of type {aval_of(out)} and a tangent of type {got}")
+    return t
+
+
+def _named(fun, names):
+    if not names:
+        return ()
+    import inspect
+    parameters = list(inspect.signature(fun).parameters)
+    return tuple(parameters.index(n) for n in names)
+
+
+def resolve_kwargs(fun: Callable, args, kwargs) -> tuple:
+    """All arguments by position, with defaults filled in."""
+    if not kwargs:
+        try:
+            import inspect
+            bound = inspect.signature(fun).bind(*args)
+        except (TypeError, ValueError):
+            return tuple(args)
+    else:
+        import inspect
+        bound = inspect.signature(fun).bind(*args, **kwargs)
+    bound.apply_defaults()
+    if bound.kwargs:
+        raise TypeError(f"keyword arguments could not be resolved to positions for {function_name(fun)}")
+    return bound.args
+
+
+def _with_fixed(fun, fixed, n):
+    if not fixed:
+        return fun
+
+    def chosen(*dynamic):
+        rest = iter(dynamic)
+        return fun(*(fixed[i] if i in fixed else next(rest) for i in range(n)))
+    return chosen
