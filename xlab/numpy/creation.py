@@ -1,0 +1,369 @@
+"""Arrays from values, ranges and nothing."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import numpy as np
+
+from xlab import lax
+from xlab.compile.placement import default_sharding, place, put_host
+from xlab.core import dtypes
+from xlab.core.array import KeyArray, is_native_array
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.trace import EVAL, Tracer, state
+from xlab.lax.convert import convert
+from xlab.numpy.elementary import elementary
+from xlab.numpy.operands import bring, check, host, inexact_of, kind_of, spread_to
+
+__all__ = ["arange", "array", "asarray", "astype", "copy", "empty", "empty_like", "eye", "from_dlpack", "frombuffer",
+           "fromfunction", "fromiter", "fromstring", "full", "full_like", "geomspace", "identity", "indices", "linspace",
+           "logspace", "meshgrid", "ones", "ones_like", "tri", "vander", "zeros", "zeros_like"]
+
+
+def _user_dtype(dtype, name: str):
+    return None if dtype is None else dtypes.check_user_dtype(dtype, name) if not dtypes.is_extended(dtype) else dtype
+
+
+def array(object, dtype=None, copy: bool = True, order: str | None = "K", ndmin: int = 0, *, device=None,
+          out_sharding=None):
+    """An array made from numbers, nested lists of them, NumPy arrays or arrays; the data is copied.
+
+    Args:
+        object: what it is made from. Lists may hold arrays and traced values.
+        dtype: element type; by default that of the values, at most 32 bits wide unless 64-bit types are enabled.
+        copy: whether an array gets a buffer of its own.
+        order: only "K".
+        ndmin: least number of dimensions; leading ones of size 1 are added.
+        device: a device or sharding to put the array on.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.array([1, 2, 3])
+        Array([1, 2, 3], dtype=int32)
+    """
+    if order not in (None, "K"):
+        raise NotImplementedError(f"array: only order='K' is available, got {order!r}: arrays have no strides")
+    dtype = _user_dtype(dtype, "array")
+    out = _array(object, dtype, copy)
+    ndim = out.aval.ndim
+    if ndmin > ndim:
+        out = lax.broadcast_in_dim(out, (1,) * (ndmin - ndim) + out.aval.shape, range(ndmin - ndim, ndmin))
+    return _placed(out, device if out_sharding is None else out_sharding)
+
+
+def asarray(a, dtype=None, order: str | None = None, *, copy: bool | None = None, device=None, out_sharding=None):
+    """As `array`, without a copy where `a` is an array of that dtype already.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> x = jnp.ones(3)
+        >>> jnp.asarray(x) is x
+        True
+    """
+    return array(a, dtype=dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding)
+
+
+def _placed(x, where):
+    if where is None:
+        return x
+    if isinstance(x, Tracer):
+        from xlab.parallel.put import device_put
+        return device_put(x, where)
+    from xlab.sharding import Sharding, SingleDeviceSharding
+    sharding = where if isinstance(where, Sharding) else SingleDeviceSharding(where)
+    return place(x, x.aval, sharding)
+
+
+def _array(x, dtype, copy: bool):
+    kind = kind_of(x)
+    if kind == "array":
+        if isinstance(x, KeyArray) or dtypes.is_extended(x.aval.dtype):
+            return x
+        if dtype is not None and (dtype != x.aval.dtype or x.aval.weak_type):
+            return convert(x, dtype, False)
+        return lax.copy(x) if copy else x
+    if kind == "python":
+        aval = aval_of(x)
+        if dtype is None:
+            return _from_host(np.asarray(x, aval.dtype), aval)
+        return _from_host(_host_convert(np.asarray(x), dtype), None)
+    if kind == "host":
+        return _from_host(x if dtype is None else _host_convert(x, dtype), None)
+    if kind == "wrapped":
+        return _array(x.__xlab_array__(), dtype, copy)
+    if x is None:
+        raise ValueError("None is not a valid value for array: it is no number. Use nan, or a mask of missing entries.")
+    if isinstance(x, (list, tuple, range)):
+        return _from_list(x, dtype)
+    if hasattr(x, "__array__"):
+        return _array(np.asarray(x), dtype, copy)
+    if isinstance(x, memoryview):
+        return _array(np.array(x), dtype, copy)
+    raise _not_numbers(x, np.asarray(x))
+
+
+def _host_convert(x, dtype):
+    if x.dtype == dtype:
+        return x
+    if dtypes.issubdtype(x.dtype, np.complexfloating) and not dtypes.issubdtype(dtype, np.complexfloating):
+        x = x.real
+    return x.astype(dtype)
+
+
+def _from_host(x, aval):
+    """A host array (copied: later changes of the source do not show), as data when eager, as a constant when traced."""
+    x = np.asarray(x)
+    if x.dtype.kind in "OSUMm" or (x.dtype.kind == "V" and x.dtype.type is np.void and x.dtype != dtypes.float0):
+        raise _not_numbers(x, x)
+    dtype = dtypes.canonicalize_dtype(x.dtype)
+    if aval is None:
+        aval = ShapedArray(x.shape, dtype)
+    return put_host(np.array(x, dtype, order="C"), aval, default_sharding(), False)
+
+
+def _not_numbers(x, as_numpy):
+    return TypeError(f"Value {x!r} with dtype {as_numpy.dtype} is not a valid array value: only arrays of numbers, "
+                     f"booleans and random keys are supported. Convert it to numbers first.")
+
+
+def _leaves(x):
+    if isinstance(x, (list, tuple)):
+        for item in x:
+            yield from _leaves(item)
+    else:
+        yield x
+
+
+def _from_list(x, dtype):
+    if isinstance(x, range):
+        x = list(x)
+    leaves = list(_leaves(x))
+    if any(leaf is None for leaf in leaves):
+        raise ValueError("None is not a valid value for array: it is no number. Use nan, or a mask of missing entries.")
+    if not any(isinstance(leaf, (Tracer, KeyArray)) for leaf in leaves):
+        found = dtype
+        if found is None and leaves:
+            found = dtypes.result_type(*[leaf if kind_of(leaf) else np.asarray(leaf) for leaf in leaves]) if all(
+                kind_of(leaf) for leaf in leaves) else None
+        try:
+            value = np.array(_plain(x))
+        except ValueError as e:
+            raise ValueError(f"{e} An array needs rows of one length.") from None
+        if value.dtype.kind == "O" and found is not None:
+            raise OverflowError(f"a Python integer of {x!r} is out of bounds for {found}; use a float, or enable 64-bit types")
+        if found is not None:
+            _check_range(leaves, value, found)
+            value = _host_convert(value, found)
+        return _from_host(value, None)
+    parts = [_from_list(v, dtype) if isinstance(v, (list, tuple)) else v for v in x]
+    if any(isinstance(p, KeyArray) or dtypes.is_extended(aval_of(p).dtype) for p in parts):
+        expanded = [lax.expand_dims(p, (0,)) for p in parts]
+        return lax.concatenate(expanded, 0)
+    if dtype is None:
+        dtype = dtypes.result_type(*parts)
+    parts = [bring(p, dtype) for p in parts]
+    shapes = {aval_of(p).shape for p in parts}
+    if len(shapes) > 1:
+        raise ValueError(f"array got a list of values of different shapes {sorted(shapes)}: an array needs rows of one length")
+    return lax.concatenate([lax.expand_dims(p, (0,)) for p in parts], 0)
+
+
+def _plain(x):
+    """Nested lists with arrays as host values."""
+    if isinstance(x, (list, tuple)):
+        return [_plain(v) for v in x]
+    return np.asarray(x) if hasattr(x, "aval") else x
+
+
+def _check_range(leaves, value, dtype):
+    if dtypes.issubdtype(dtype, np.integer) and value.dtype.kind in "iu" and value.size:
+        info = dtypes.iinfo(dtype)
+        if (value.max() > info.max or value.min() < info.min) and all(type(v) is int for v in leaves):
+            raise OverflowError(f"Python integer {value.max() if value.max() > info.max else value.min()} out of bounds for "
+                                f"{dtype}; use a float dtype, or enable 64-bit types")
+
+
+def copy(a, order: str | None = None):
+    """A copy in a buffer of its own.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> x = jnp.ones(3)
+        >>> jnp.copy(x) is x
+        False
+    """
+    check("copy", a)
+    return array(a, copy=True, order=order or "K")
+
+
+def astype(x, dtype, /, *, copy: bool = False, device=None):
+    """The values in another dtype; complex values lose their imaginary part, floats are cut towards zero.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.astype(jnp.array([1.7, -1.7]), int)
+        Array([ 1, -1], dtype=int32)
+    """
+    check("astype", x)
+    dtype = dtypes.canonicalize_dtype(np.float64) if dtype is None else _user_dtype(dtype, "astype")
+    if kind_of(x) != "array":
+        return array(x, dtype)
+    if dtype == np.bool_ and x.aval.dtype != np.bool_ and not dtypes.is_extended(x.aval.dtype):
+        return lax.ne(x, np.zeros((), x.aval.dtype)[()])
+    out = convert(x, dtype, False)
+    return _placed(lax.copy(out) if copy and out is x else out, device)
+
+
+# -- from nothing -----------------------------------------------------------------------------------------
+
+
+def _shape(shape, name: str):
+    try:
+        out = (operator.index(shape),)
+    except TypeError:
+        try:
+            out = tuple(operator.index(d) for d in shape)
+        except TypeError:
+            raise TypeError(f"{name}: Shapes must be 1D sequences of concrete values of integer type, got {shape!r}. Sizes "
+                            f"must be known while tracing: use Python ints or a static argument.") from None
+    if any(d < 0 for d in out):
+        raise TypeError(f"{name}: every dimension of a shape must be nonnegative, got {out}")
+    return out
+
+
+def _filled(shape, value, dtype, weak: bool = False):
+    scalar = np.asarray(value).astype(dtype)[()]
+    if weak:
+        return convert(lax.full(shape, scalar, dtype), dtype, True) if state.trace is EVAL else lax.full(
+            shape, dtypes.scalar_type_of(dtype)(value))
+    return lax.full(shape, scalar, dtype)
+
+
+def _created(name, shape, value, dtype, device):
+    shape = _shape(shape, name)
+    dtype = dtypes.canonicalize_dtype(np.float64) if dtype is None else _user_dtype(dtype, name)
+    return _placed(_filled(shape, value, dtype), device)
+
+
+def zeros(shape, dtype=None, *, device=None, out_sharding=None):
+    """An array of zeros.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.zeros((2, 2))
+        Array([[0., 0.],
+               [0., 0.]], dtype=float32)
+    """
+    return _created("zeros", shape, 0, dtype, device if out_sharding is None else out_sharding)
+
+
+def ones(shape, dtype=None, *, device=None, out_sharding=None):
+    """An array of ones.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.ones(3, int)
+        Array([1, 1, 1], dtype=int32)
+    """
+    return _created("ones", shape, 1, dtype, device if out_sharding is None else out_sharding)
+
+
+def empty(shape, dtype=None, *, device=None, out_sharding=None):
+    """An array whose values do not matter (zeros).
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.empty((2, 3)).shape
+        (2, 3)
+    """
+    return _created("empty", shape, 0, dtype, device if out_sharding is None else out_sharding)
+
+
+def full(shape, fill_value, dtype=None, *, device=None, out_sharding=None):
+    """An array filled with a value, which may be an array that broadcasts to the shape.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.full((2,), 7.5)
+        Array([7.5, 7.5], dtype=float32, weak_type=True)
+    """
+    (fill_value,) = check("full", fill_value)
+    shape = _shape(shape, "full")
+    dtype = _user_dtype(dtype, "full")
+    return _placed(_full(shape, fill_value, dtype), device if out_sharding is None else out_sharding)
+
+
+def _full(shape, value, dtype):
+    aval = aval_of(value)
+    weak = dtype is None and aval.weak_type
+    dtype = aval.dtype if dtype is None else dtype
+    if aval.shape:
+        return spread_to(bring(value, dtype, weak), shape)
+    return lax.full(shape, value, None if weak else dtype)
+
+
+def _like(name, x, value, dtype, shape, device):
+    (x,) = check(name, x)
+    aval = aval_of(x)
+    dtype = _user_dtype(dtype, name)
+    shape = aval.shape if shape is None else _shape(shape, name)
+    weak = dtype is None and aval.weak_type
+    out_dtype = aval.dtype if dtype is None else dtype
+    if value is None or kind_of(value) == "python":
+        out = _filled(shape, 0 if value is None else _cut(value, out_dtype), out_dtype, weak)
+    else:
+        out = spread_to(bring(value, out_dtype, weak), shape)
+    if device is None and dtype is None and is_native_array(x) and x.aval.shape == shape and len(x.sharding.device_set) > 1:
+        device = x.sharding
+    return _placed(out, device)
+
+
+def _cut(value, dtype):
+    return value.real if isinstance(value, complex) and not dtypes.issubdtype(dtype, np.complexfloating) else value
+
+
+def zeros_like(a, dtype=None, shape=None, *, device=None):
+    """Zeros of the shape and dtype of `a`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.zeros_like(jnp.arange(3))
+        Array([0, 0, 0], dtype=int32)
+    """
+    return _like("zeros_like", a, 0, dtype, shape, device)
+
+
+def ones_like(a, dtype=None, shape=None, *, device=None):
+    """Ones of the shape and dtype of `a`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.ones_like(jnp.zeros(2))
+        Array([1., 1.], dtype=float32)
+    """
+    return _like("ones_like", a, 1, dtype, shape, device)
+
+
+def empty_like(prototype, dtype=None, shape=None, *, device=None):
+    """An array of the shape and dtype of another, whose values do not matter.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.empty_like(jnp.zeros((2, 3))).shape
+        (2, 3)
+    """
+    return _like("empty_like", prototype, 0, dtype, shape, device)
+
+
+def full_like(a, fill_value, dtype=None, shape=None, *, device=None):
+    """An array of the shape and dtype of `a` filled with a value.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.full_like(jnp.zeros(2), 5)
+        Array([5., 5.], dtype=float32)
+    """
+    (fill_value,) = check("full_like", fill_value)
+    return _like("full_like", a, fill_value, dtype, shape, device)

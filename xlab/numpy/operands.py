@@ -1,0 +1,224 @@
+"""Operands of `numpy` functions: which values are accepted, to which dtype they are brought, how their ranks meet.
+
+Python numbers stay literals of the dtype they meet; host arrays are converted on the host; everything else by an
+equation. Functions here run once per traced operation, so the common case (arrays of one type) leaves early.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from xlab.backend.arrays import ArrayImpl
+from xlab.config import config
+from xlab.core import dtypes
+from xlab.core.array import KeyArray
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.trace import Tracer
+from xlab.lax.convert import convert
+from xlab.lax.shape import broadcast_in_dim
+
+_SCALARS = {bool: (bool, False), int: (int, True), float: (float, True), complex: (complex, True)}
+_KINDS: dict[type, str] = {bool: "python", int: "python", float: "python", complex: "python", np.ndarray: "host",
+                           ArrayImpl: "array", KeyArray: "array"}
+
+
+def kind_of(x) -> str | None:
+    """How a value enters programs: 'array', 'host' or 'python'; None for what is no array."""
+    cls = type(x)
+    try:
+        return _KINDS[cls]
+    except KeyError:
+        pass
+    if issubclass(cls, Tracer):
+        kind = "array"
+    elif issubclass(cls, (np.ndarray, np.generic)):
+        kind = "host"
+    elif hasattr(cls, "__xlab_array__"):
+        return "wrapped"
+    elif isinstance(x, (int, float, complex)):
+        return "python"
+    else:
+        return None
+    _KINDS[cls] = kind
+    return kind
+
+
+def check(name: str, *xs):
+    """Refuses lists and other values that are no arrays; returns the operands, wrapped arrays opened."""
+    opened = None
+    for i, x in enumerate(xs):
+        kind = kind_of(x)
+        if kind is None:
+            raise TypeError(
+                f"{name} requires ndarray or scalar arguments, got {type(x)} at position {i}. Lists and tuples are not "
+                f"converted implicitly: pass xlab.numpy.asarray(x).")
+        if kind == "wrapped":
+            opened = list(xs) if opened is None else opened
+            opened[i] = x.__xlab_array__()
+    return xs if opened is None else tuple(opened)
+
+
+def bring(x, dtype, weak: bool = False):
+    """An operand in a dtype (and weakness); Python numbers and host arrays without an equation."""
+    kind = kind_of(x)
+    if kind == "array":
+        aval = x.aval
+        if aval.dtype == dtype and aval.weak_type == weak:
+            return x
+        return convert(x, dtype, weak)
+    if kind == "python":
+        return python_number(x, dtype, weak)
+    if x.dtype != dtype:
+        x = x.astype(dtype)
+    return x
+
+
+def python_number(x, dtype, weak: bool):
+    """A Python number as a literal: a NumPy scalar of the dtype, or a Python number where the type is weak."""
+    if dtypes.is_extended(dtype):
+        raise TypeError(f"the Python number {x} cannot be combined with random keys of type {dtype}")
+    if weak:
+        scalar = dtypes.scalar_type_of(dtype)
+        if dtype == dtypes.canonicalize_dtype(dtypes.python_scalar_dtype(scalar)):
+            return scalar(x)
+        return convert(x, dtype, True)
+    if dtype == np.bool_:
+        return np.bool_(x)
+    return dtype.type(x)
+
+
+def kinds_of(xs):
+    return tuple([(x.aval.dtype, x.aval.weak_type) if hasattr(x, "aval") else dtypes.dtype_and_weak(x) for x in xs])
+
+
+def promoted(name: str, *xs):
+    """Operands brought to their common dtype."""
+    xs = check(name, *xs)
+    if len(xs) == 1:
+        return (concrete_width(xs[0]),)
+    dtype, weak = dtypes.result_of(kinds_of(xs))
+    return tuple([bring(x, dtype, weak) for x in xs])
+
+
+def promoted_inexact(name: str, *xs):
+    """Operands brought to their common floating point or complex dtype; integers become floats."""
+    xs = check(name, *xs)
+    dtype, weak = inexact_of(*dtypes.result_of(kinds_of(xs)))
+    return tuple([bring(x, dtype, weak) for x in xs])
+
+
+def inexact_of(dtype, weak: bool):
+    """The inexact dtype that stands for a dtype; integers take the default float, weak ones stay weak."""
+    if dtypes.issubdtype(dtype, np.inexact):
+        return dtype, weak
+    if dtypes.is_extended(dtype):
+        raise TypeError(f"a floating point or complex dtype is needed, got {dtype}")
+    return dtypes.canonicalize_dtype(np.float64), weak
+
+
+def promoted_numeric(name: str, *xs):
+    """Operands brought to their common dtype, booleans to integers."""
+    xs = check(name, *xs)
+    dtype, weak = dtypes.result_of(kinds_of(xs))
+    if dtype == np.bool_:
+        dtype, weak = dtypes.canonicalize_dtype(np.int64), False
+    return tuple([bring(x, dtype, weak) for x in xs])
+
+
+def concrete_width(x):
+    """A host array in the width programs compute with; other values as they are."""
+    if kind_of(x) == "host":
+        dtype = dtypes.canonicalize_dtype(x.dtype)
+        return x if x.dtype == dtype else x.astype(dtype)
+    return x
+
+
+def aligned(name: str, *xs):
+    """Operands of equal rank: new leading dimensions of size 1, while scalars stay scalars."""
+    first = shape_of(xs[0])
+    ndim, same = len(first), True
+    for x in xs[1:]:
+        n = len(shape_of(x))
+        if n != ndim:
+            same = same and (n == 0 or ndim == 0)
+            ndim = max(n, ndim)
+    if same:
+        return xs
+    if config.numpy_rank_promotion != "allow":
+        _complain_of_ranks(name, [shape_of(x) for x in xs])
+    return tuple([with_rank(x, ndim) if shape_of(x) else x for x in xs])
+
+
+def with_rank(x, ndim: int):
+    """An array with leading dimensions of size 1 up to a rank."""
+    shape = shape_of(x)
+    missing = ndim - len(shape)
+    if not missing:
+        return x
+    if kind_of(x) == "host":
+        return x.reshape((1,) * missing + shape)
+    return broadcast_in_dim(x, (1,) * missing + shape, range(missing, ndim))
+
+
+def _complain_of_ranks(name, shapes):
+    nonscalar = [s for s in shapes if s]
+    if len({len(s) for s in nonscalar}) < 2:
+        return
+    message = (f"Operands could not be broadcast together for {name} on shapes {' '.join(map(str, shapes))} without rank "
+               f"promotion, and numpy_rank_promotion is '{config.numpy_rank_promotion}'. Add dimensions with x[None].")
+    if config.numpy_rank_promotion == "raise":
+        raise ValueError(message)
+    warnings.warn(message, stacklevel=4)
+
+
+def shape_of(x) -> tuple[int, ...]:
+    """The shape of any operand."""
+    try:
+        return x.aval.shape
+    except AttributeError:
+        return np.shape(x)
+
+
+def ndim_of(x) -> int:
+    return len(shape_of(x))
+
+
+def dtype_of(x):
+    """The canonical dtype of any operand."""
+    try:
+        return x.aval.dtype
+    except AttributeError:
+        return dtypes.dtype_and_weak(x)[0]
+
+
+def spread_to(x, shape):
+    """An operand broadcast to a shape in one equation; no equation where it has the shape."""
+    mine = shape_of(x)
+    if mine == shape:
+        return x if kind_of(x) != "python" else broadcast_in_dim(x, shape, ())
+    lead = len(shape) - len(mine)
+    if lead < 0 or any(m not in (1, n) for m, n in zip(mine, shape[lead:])):
+        raise ValueError(f"Incompatible shapes for broadcasting: {mine} and requested shape {tuple(shape)}")
+    return broadcast_in_dim(x, shape, range(lead, len(shape)))
+
+
+def host(x, name: str):
+    """The value of an operand on the host; an error where it is traced."""
+    if isinstance(x, Tracer):
+        value = x.concrete()
+        if value is None:
+            from xlab.errors import ConcretizationTypeError
+            raise ConcretizationTypeError(
+                f"{name} needs a concrete value, got {x._describe()}. Its result's shape depends on the value; give the "
+                f"size (size=, length=, total_repeat_length=) or make the argument static.")
+        x = value
+    return np.asarray(x)
+
+
+def float_like(x) -> ShapedArray:
+    """Type of an operand after promotion to inexact."""
+    aval = aval_of(x)
+    dtype, weak = inexact_of(aval.dtype, aval.weak_type)
+    return ShapedArray(aval.shape, dtype, weak)
