@@ -91,6 +91,11 @@ def forget(fn: PjitFunction) -> None:
     fn._clear_cache()
 
 
+def watch(on: bool) -> None:
+    """While on, no call of this thread is answered natively, so that each can be observed."""
+    native.WATCHED.set_local(True if on else native.UNSET)
+
+
 def set_post_hook(hook: Callable[[Any, tuple, dict, Any], Any] | None) -> bool:
     """Calls `hook(function, args, kwargs, result)` after every native call; False if the hook is not ours to set."""
     if not native.owns_state():
