@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from xlab.config import config
 from xlab.core import dtypes
 from xlab.errors import InvalidInputException, UnexpectedTracerError
 
@@ -211,6 +212,7 @@ def aval_of(x) -> AbstractValue:
     for cls in type(x).__mro__[1:]:
         make = aval_makers.get(cls)
         if make is not None:
+            aval_makers[type(x)] = make  # found directly from now on
             return make(x)
     if hasattr(x, "__xlab_array__"):
         return aval_of(x.__xlab_array__())
@@ -235,21 +237,41 @@ def _numpy_aval(x):
     return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
 
 
+# Types of scalars, by class and x64: asked for with every literal.
+_scalar_avals: dict[tuple, ShapedArray] = {}
+
+
 def _scalar_maker(python_type):
+    weak = python_type is not bool
+
     def make(x):
-        dtype = dtypes.canonicalize_dtype(dtypes.python_scalar_dtype(python_type))
-        if python_type is int and not np.iinfo(dtype).min <= x <= np.iinfo(dtype).max:
-            raise OverflowError(
-                f"Python int {x} is too large to convert to {dtype}; enable 64-bit types "
-                f"(xlab.config.update('enable_x64', True)) or use a float")
-        return ShapedArray((), dtype, weak_type=python_type is not bool)
+        key = (python_type, config.enable_x64)
+        aval = _scalar_avals.get(key)
+        if aval is None:
+            dtype = dtypes.canonicalize_dtype(dtypes.python_scalar_dtype(python_type))
+            aval = _scalar_avals[key] = ShapedArray((), dtype, weak)
+        if python_type is int and not -2147483648 <= x <= 2147483647:
+            info = np.iinfo(aval.dtype)
+            if not info.min <= x <= info.max:
+                raise OverflowError(
+                    f"Python int {x} is too large to convert to {aval.dtype}; enable 64-bit types "
+                    f"(xlab.config.update('enable_x64', True)) or use a float")
+        return aval
     return make
+
+
+def _numpy_scalar_aval(x):
+    key = (x.dtype, config.enable_x64)
+    aval = _scalar_avals.get(key)
+    if aval is None:
+        aval = _scalar_avals[key] = ShapedArray((), dtypes.canonicalize_dtype(x.dtype))
+    return aval
 
 
 for _python_type in (bool, int, float, complex):
     aval_makers[_python_type] = _scalar_maker(_python_type)
 aval_makers[np.ndarray] = _numpy_aval
-aval_makers[np.generic] = lambda x: ShapedArray((), dtypes.canonicalize_dtype(x.dtype))
+aval_makers[np.generic] = _numpy_scalar_aval
 aval_makers[ShapedArray] = lambda x: x
 
 

@@ -44,20 +44,26 @@ Atom = Var | Literal
 class JaxprEqn:
     """One application of a primitive: `outvars = primitive[params](invars)`, with its place in the source."""
 
-    __slots__ = ("effects", "invars", "outvars", "params", "primitive", "source")
+    __slots__ = ("effects", "invars", "outvars", "params", "place", "primitive")
+
+    invars: list[Atom]
+    outvars: list[Var]
+    params: dict[str, Any]
 
     def __init__(self, invars, outvars, primitive, params, effects=_effects.NO_EFFECTS,
                  source=_source.UNKNOWN):
-        self.invars: list[Atom] = invars
-        self.outvars: list[Var] = outvars
-        self.primitive = primitive
-        self.params: dict[str, Any] = params
-        self.effects = effects
-        self.source = source
+        self.invars, self.outvars, self.primitive, self.params = invars, outvars, primitive, params
+        self.effects, self.place = effects, source
+
+    @property
+    def source(self) -> _source.Source:
+        """Location in the user's program; kept as a plain tuple until somebody asks."""
+        return _source.Source(*self.place)
 
     def replace(self, **changes) -> JaxprEqn:
         fields = {name: getattr(self, name) for name in
                   ("invars", "outvars", "primitive", "params", "effects", "source")}
+        fields["source"] = self.place
         fields.update(changes)
         return JaxprEqn(**fields)
 
@@ -190,7 +196,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts, *args, keep_source: bool = True) -> list:
     try:
         for i, eqn in enumerate(jaxpr.eqns):
             if keep_source:
-                state.source = eqn.source
+                state.source = eqn.place
             values = [a.val if type(a) is Literal else env[a] for a in eqn.invars]
             out = eqn.primitive.bind(*values, **eqn.params)
             del values

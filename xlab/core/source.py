@@ -6,6 +6,7 @@ as they are and turned into line and columns only when somebody looks.
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import os
 import sys
@@ -13,6 +14,8 @@ from typing import NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _internal_files: dict[str, bool] = {}
+shown_names: dict[str, str] = {}
+"""What to call a file in messages: notebook cells are `In[3]`, not a path."""
 
 
 class Position(NamedTuple):
@@ -30,7 +33,9 @@ class Position(NamedTuple):
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self):
-        return f"{self.file}:{self.line}" + (f" ({self.function})" if self.function else "")
+        function = f" ({self.function})" if self.function and self.function != "<module>" else ""
+        cell = shown_names.get(self.file)
+        return (f"line {self.line} of {cell}" if cell else f"{self.file}:{self.line}") + function
 
 
 class Source(NamedTuple):
@@ -55,11 +60,9 @@ def position(code, lasti) -> Position:
     """Resolves an instruction of a code object to file, lines and columns."""
     line = end_line = code.co_firstlineno
     column = end_column = 0
-    for i, (first, last, start, stop) in enumerate(code.co_positions()):
-        if 2 * i == lasti:
-            line = first or line
-            end_line, column, end_column = last or line, start or 0, stop or 0
-            break
+    for first, last, start, stop in itertools.islice(code.co_positions(), lasti // 2, lasti // 2 + 1):
+        line = first or line
+        end_line, column, end_column = last or line, start or 0, stop or 0
     return Position(code.co_filename, line, end_line, column, end_column, code.co_qualname)
 
 

@@ -7,6 +7,7 @@ evaluation is the trace at the bottom.
 
 from __future__ import annotations
 
+import sys
 import threading
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -183,14 +184,25 @@ def find_axis(name, api: str = "this operation") -> Axis:
     return axis
 
 
-def current_source():
-    """Location to give to an equation made now."""
-    if state.source is not None:
-        return state.source
-    frame = source.user_frame(2)
-    if frame is None:
-        return source.Source(None, 0, state.scope)
-    return source.Source(frame.f_code, frame.f_lasti, state.scope)
+_getframe = sys._getframe
+_internal_files = source._internal_files
+
+
+def current_source() -> tuple:
+    """Location to give to an equation made now: `(code, instruction, scope)`."""
+    given = state.source
+    if given is not None:
+        return given
+    frame = _getframe(2)
+    while frame is not None:
+        code = frame.f_code
+        internal = _internal_files.get(code.co_filename)
+        if internal is None:
+            internal = source.is_internal(code.co_filename)
+        if not internal:
+            return (code, frame.f_lasti, state.scope)
+        frame = frame.f_back
+    return (None, 0, state.scope)
 
 
 class Tracer:

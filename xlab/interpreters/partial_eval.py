@@ -46,7 +46,7 @@ class JaxprTracer(Tracer):
         self.source = source
 
     def origin(self) -> str:
-        return str(self.source) if self.source is not None else f"the arguments of {self._trace.label}"
+        return str(_source.Source(*self.source)) if self.source is not None else f"the arguments of {self._trace.label}"
 
 
 class JaxprTrace(Trace):
@@ -103,7 +103,14 @@ class JaxprTrace(Trace):
                 atom = self.capture(x)
                 invars.append(atom)
                 avals.append(atom.aval)
-        out_avals, effects = prim.abstract(tuple(avals), params)
+        # The primitive's own cache, looked up here: this line runs once per equation.
+        found = None
+        if not prim.context_dependent:
+            try:
+                found = prim._cache.get((tuple(avals), *params.items()) if params else tuple(avals))
+            except TypeError:
+                found = None
+        out_avals, effects = found or prim.abstract(tuple(avals), params)
         return self.record(prim, invars, params, out_avals, effects)
 
     def record(self, prim, invars, params, out_avals, effects):

@@ -14,7 +14,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching
 
-_PYTHON_NUMBERS = (bool, int, float, complex)
+_PYTHON_NUMBERS = frozenset((bool, int, float, complex))
 
 # What a primitive accepts: predicates on dtypes, with their names for messages.
 def floating(d):
@@ -119,14 +119,18 @@ def to_bool(_):
 
 def adapt(name: str, *xs):
     """Operands for a `lax` function: Python numbers take the dtype of the arrays beside them."""
-    kinds = [type(x) for x in xs]
-    if not any(k in _PYTHON_NUMBERS for k in kinds):
-        return xs
-    arrays = [x for x, k in zip(xs, kinds) if k not in _PYTHON_NUMBERS]
+    for x in xs:
+        if type(x) in _PYTHON_NUMBERS:
+            return _adapted(name, xs)
+    return xs
+
+
+def _adapted(name, xs):
+    arrays = [x for x in xs if type(x) not in _PYTHON_NUMBERS]
     if not arrays:
         return xs
     dtype = aval_of(arrays[0]).dtype
-    return tuple(scalar_like(name, x, dtype) if k in _PYTHON_NUMBERS else x for x, k in zip(xs, kinds))
+    return tuple(scalar_like(name, x, dtype) if type(x) in _PYTHON_NUMBERS else x for x in xs)
 
 
 def scalar_like(name, x, dtype):

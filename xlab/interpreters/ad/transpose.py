@@ -70,7 +70,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
                 linear.update(eqn.outvars)
                 pending.append(eqn)
                 continue
-            state.source = eqn.source
+            state.source = eqn.place
             out = eqn.primitive.bind(*(_read(values, v) for v in eqn.invars), **eqn.params)
             values.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
 
@@ -82,7 +82,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
             cts = [cotangent.pop(v, None) for v in eqn.outvars]
             if all(ct is None for ct in cts):
                 continue
-            state.source = eqn.source
+            state.source = eqn.place
             cts = [Zero(v.aval) if ct is None else ct for v, ct in zip(eqn.outvars, cts)]
             operands = [UndefinedPrimal(v.aval) if type(v) is Var and v in linear else _read(values, v)
                         for v in eqn.invars]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from xlab.core import source
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, number_equations
 from xlab.core.rules import RuleTable
@@ -46,6 +47,8 @@ class _ModuleBuilder:
         self.functions: list[str] = []
         self.locations: list[str] = []
         self.files: dict[tuple, str] = {}
+        self.places: dict[Any, str] = {}
+        self.labels: dict[tuple, str] = {}
         self.symbols: set[str] = {"main"}
         self.shared: dict[Any, str] = {}
         self.numbers: dict[int, int] = {}
@@ -70,23 +73,29 @@ class _ModuleBuilder:
             number = self.numbers[id(eqn)] = len(self.numbers)
         if number not in self.defined:
             self.defined.add(number)
-            source = eqn.source
-            parts = [p for p in (scope, source.scope, eqn.primitive.name) if p]
-            label = escape("/".join(parts)) + f";e{number}"
-            code = source.code
+            code, lasti, inner = eqn.place
+            key = (scope, inner, eqn.primitive)
+            label = self.labels.get(key)
+            if label is None:
+                label = self.labels[key] = escape("/".join(p for p in (scope, inner, eqn.primitive.name) if p))
             if code is None:
-                self.locations.append(f'#e{number} = loc("{label}")')
+                self.locations.append(f'#e{number} = loc("{label};e{number}")')
             else:
-                key = (code.co_filename, code.co_firstlineno, code.co_name, source.lasti)
-                alias = self.files.get(key)
-                if alias is None:
-                    place = source.position()
-                    alias = self.files[key] = f"#f{len(self.files)}"
-                    until = (f":{place.end_column + 1}" if place.end_line == place.line
-                             else f"{place.end_line}:{place.end_column + 1}")
-                    self.locations.append(f'{alias} = loc("{escape(place.file)}":{place.line}:{place.column + 1} to {until})')
-                self.locations.append(f'#e{number} = loc("{label}"({alias}))')
+                alias = self.files.get((id(code), lasti)) or self._file(code, lasti)
+                self.locations.append(f'#e{number} = loc("{label};e{number}"({alias}))')
         return f" loc(#e{number})"
+
+    def _file(self, code, lasti) -> str:
+        """Reference to a place in a file; equal places of equal code share it."""
+        place = source.position(code, lasti)
+        alias = self.places.get(place)
+        if alias is None:
+            alias = self.places[place] = f"#f{len(self.places)}"
+            until = (f":{place.end_column + 1}" if place.end_line == place.line
+                     else f"{place.end_line}:{place.end_column + 1}")
+            self.locations.append(f'{alias} = loc("{escape(place.file)}":{place.line}:{place.column + 1} to {until})')
+        self.files[id(code), lasti] = alias
+        return alias
 
 
 class Context:
