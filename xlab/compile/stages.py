@@ -12,6 +12,8 @@ from xlab.compile.tracing import Program
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import EVAL, state
 
+AHEAD = "compiled ahead of time, by Lowered.compile()"
+
 
 class ShapeDtypeStruct:
     """Shape and dtype of an array that need not exist, optionally with a sharding.
@@ -135,9 +137,9 @@ class Lowered:
         """Compiles; without options the executable is remembered."""
         if compiler_options:
             from dataclasses import replace
-            return Compiled(self, Executable(replace(self._lowered, compiler_options=compiler_options)))
+            return Compiled(self, Executable(replace(self._lowered, compiler_options=compiler_options), AHEAD))
         if self._compiled is None:
-            self._compiled = Compiled(self, Executable(self._lowered))
+            self._compiled = Compiled(self, Executable(self._lowered, AHEAD))
         return self._compiled
 
     def cost_analysis(self):

@@ -1,0 +1,167 @@
+"""`layout`: how an array lies on devices, and what moves when it is laid out differently. Reads nothing but types and meshes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from xlab.compile.stages import ShapeDtypeStruct
+from xlab.core.array import KeyArray, is_native_array
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core import dtypes
+from xlab.observe.program import mesh_info, spec_of, type_of
+from xlab.observe.records import Block, Layout, MeshInfo, Transfer
+from xlab.sharding import PartitionSpec, Sharding, NamedSharding, get_mesh
+
+Slices = tuple[tuple[int, int], ...]
+
+
+def layout(what: Any, shape: Any = None, *, dtype: Any = np.float32, name: str = "", **more: Any) -> Layout:
+    """How an array, or an array of `shape` under a sharding, lies on devices.
+
+    Args:
+        what: an array, a `ShapeDtypeStruct` with a sharding, a sharding, or a `PartitionSpec` for the current mesh.
+        shape: needed for a sharding.
+        dtype: type of the elements, for a sharding.
+
+    Example:
+        >>> from xlab.sharding import PartitionSpec, NamedSharding, make_mesh
+        >>> mesh = make_mesh((1,), ("data",))
+        >>> layout(NamedSharding(mesh, PartitionSpec("data")), (4, 2)).shard_shape
+        (4, 2)
+    """
+    committed = True
+    if isinstance(what, PartitionSpec):
+        mesh = get_mesh()
+        if mesh is None or mesh.empty:
+            raise ValueError(f"{what} needs a mesh: pass NamedSharding(mesh, {what}), or set one with xlab.set_mesh(mesh)")
+        what = NamedSharding(mesh, what)
+    if isinstance(what, Sharding):
+        if shape is None:
+            raise TypeError(f"a sharding alone has no shape: layout(sharding, shape); given {what}")
+        sharding, aval = what, ShapedArray(shape, np.dtype(dtype) if not dtypes.is_dtype(dtype) else dtype)
+    else:
+        if isinstance(what, KeyArray):
+            what = what.base
+        if isinstance(what, ShapeDtypeStruct):
+            sharding, aval = what.sharding, aval_of(what)
+        elif is_native_array(what):
+            sharding, aval, committed = what.sharding, what.aval, bool(what.committed)
+        else:
+            raise TypeError(f"layout takes an array or a sharding with a shape, given {what!r} of type {type(what).__name__}")
+        if sharding is None:
+            raise ValueError(f"{what} has no sharding to lay out")
+    return of_sharding(sharding, aval, name, committed, **more)
+
+
+def of_sharding(sharding: Sharding, aval: ShapedArray, name: str = "", committed: bool = True, **more: Any) -> Layout:
+    """The layout of a type under a sharding; `more` are further fields of the record."""
+    devices = sharding.devices_in_order
+    indices = sharding.devices_indices_map(aval.shape)
+    seen: dict[Slices, int] = {}
+    blocks = []
+    for device in devices:
+        slices = tuple(s.indices(n)[:2] for s, n in zip(indices[device], aval.shape))
+        copy = seen.get(slices, 0)
+        seen[slices] = copy + 1
+        blocks.append(Block(int(device.id), slices, copy))
+    shard = tuple(max(b.slices[d][1] - b.slices[d][0] for b in blocks) for d in range(aval.ndim))
+    mesh = mesh_info(getattr(sharding, "mesh", None)) or MeshInfo(
+        ("device",), (len(devices),), tuple(int(d.id) for d in devices), str(devices[0].platform),
+        tuple(int(d.process_index) for d in devices))
+    itemsize = dtypes.itemsize(aval.dtype)
+    typed = type_of(aval, spec_of(sharding, aval.ndim))
+    if typed.spec is None or not any(typed.spec):
+        typed = typed.replace(spec=spec_of(sharding, aval.ndim))
+    unreduced = tuple(sorted(map(str, getattr(getattr(sharding, "spec", None), "unreduced", ()) or ())))
+    if unreduced:
+        typed = typed.replace(unreduced=unreduced)
+    copies = max(seen.values(), default=1)
+    return Layout(name, typed, mesh, shard, tuple(blocks), copies, math.prod(shard) * itemsize, aval.size * itemsize,
+                  committed, str(sharding.memory_kind or ""), warnings=_warnings(typed, mesh, copies, aval), **more)
+
+
+def _warnings(typed, mesh: MeshInfo, copies: int, aval) -> tuple[str, ...]:
+    """Silent replication: a big array of which every device of an axis holds a copy although a dimension would divide."""
+    size = aval.size * dtypes.itemsize(aval.dtype)
+    if copies < 2 or size < 1 << 20 or typed.spec is None:
+        return ()
+    used = {a for axes in typed.spec for a in axes}
+    out = []
+    for axis, n in zip(mesh.axis_names, mesh.axis_sizes):
+        if axis in used or n < 2:
+            continue
+        fits = [d for d, length in enumerate(typed.shape) if not typed.spec[d] and isinstance(length, int) and length % n == 0]
+        if fits:
+            out.append(f"every device along '{axis}' holds a copy; dimension {fits[0]} ({typed.shape[fits[0]]}) divides by {n}")
+        else:
+            out.append(f"every device along '{axis}' holds a copy; no free dimension divides by {n}")
+    return tuple(out)
+
+
+def compare(before: Any, after: Any, shape: Any = None, *, dtype: Any = np.float32) -> Transfer:
+    """What moves when an array goes from one layout to another: who sends how many bytes to whom.
+
+    Every device fetches what it lacks from the nearest device (in mesh order) that has it. Both are layouts, arrays, or
+    shardings with a `shape`.
+
+    Example:
+        >>> from xlab.sharding import PartitionSpec, NamedSharding, make_mesh
+        >>> mesh = make_mesh((1,), ("data",))
+        >>> s = NamedSharding(mesh, PartitionSpec("data"))
+        >>> compare(s, s, (4,)).bytes_in
+        0
+    """
+    a, b = (x if isinstance(x, Layout) else layout(x, shape, dtype=dtype) for x in (before, after))
+    if a.type.shape != b.type.shape:
+        raise ValueError(f"the layouts are of different shapes, {a.type.shape} and {b.type.shape}: nothing to compare")
+    total = math.prod(n for n in a.type.shape if isinstance(n, int))
+    itemsize = a.bytes_total // total if total else 0
+    holders = [(block.device, block.slices) for block in a.blocks]
+    place = {block.device: i for i, block in enumerate(a.blocks)}
+    moves: dict[tuple[int, int], int] = {}
+    for block in b.blocks:
+        missing = [block.slices]
+        here = place.get(block.device, 0)
+        near = sorted(holders, key=lambda h: (h[0] != block.device, abs(place[h[0]] - here), h[0]))
+        for device, held in near:
+            if not missing:
+                break
+            left: list[Slices] = []
+            for piece in missing:
+                common = _meet(piece, held)
+                if common is None:
+                    left.append(piece)
+                    continue
+                if device != block.device:
+                    size = math.prod(stop - start for start, stop in common) * itemsize
+                    moves[device, block.device] = moves.get((device, block.device), 0) + size
+                left += _without(piece, common)
+            missing = left
+    messages = tuple((s, t, n) for (s, t), n in sorted(moves.items()) if n)
+    most = max((sum(n for s, _, n in messages if s == d) for d in {m[0] for m in messages}), default=0)
+    got = max((sum(n for _, t, n in messages if t == d) for d in {m[1] for m in messages}), default=0)
+    what = "nothing moves" if not messages else f"{len(messages)} messages, {sum(m[2] for m in messages):,} B in all"
+    return Transfer("reshard", bytes_in=most, bytes_out=got, times=1, origin="user", call="device_put",
+                    reason=f"{a.type.text} → {b.type.text}: {what}", operand=a.type.text,
+                    rounds=(messages,) if messages else (), mesh=b.mesh)
+
+
+def _meet(a: Slices, b: Slices) -> Slices | None:
+    out = tuple((max(x[0], y[0]), min(x[1], y[1])) for x, y in zip(a, b))
+    return out if all(start < stop for start, stop in out) else None
+
+
+def _without(piece: Slices, common: Slices) -> list[Slices]:
+    """What is left of a box when a box inside it is taken out, as boxes."""
+    out = []
+    rest = list(piece)
+    for d, ((start, stop), (low, high)) in enumerate(zip(piece, common)):
+        if start < low:
+            out.append((*rest[:d], (start, low), *rest[d + 1:]))
+        if high < stop:
+            out.append((*rest[:d], (high, stop), *rest[d + 1:]))
+        rest[d] = (low, high)
+    return out

@@ -1,0 +1,125 @@
+"""`record`: collects what the runtime says during a block, and keeps what later questions need.
+
+While a recorder is active every call of the thread comes to Python, so that warm calls are seen too. Recorders nest; each sees
+everything inside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from xlab import events
+from xlab.backend import dispatch as _dispatch
+from xlab.observe.subject import Subject, subject
+
+LIMIT = 20_000
+
+
+class Session:
+    """What happened in a block.
+
+    Attributes:
+        events: finished events in the order they ended; the latest `LIMIT` are kept and `dropped` counts the others.
+        subjects: the programs compiled or run, in order of first use. One-operation programs of eager calls come last.
+        error: the exception that ended the block, if any.
+    """
+
+    def __init__(self, title: str = ""):
+        self.title = title
+        self.events: deque[events.Event] = deque(maxlen=LIMIT)
+        self.dropped = 0
+        self.start_ns = self.end_ns = 0
+        self.error: BaseException | None = None
+        self.profile: Any = None
+        self._executables: dict[int, Any] = {}
+        self._thread = threading.get_ident()
+
+    def _listen(self, event: events.Event) -> None:
+        if len(self.events) == LIMIT:
+            self.dropped += 1
+        self.events.append(event)
+        found = event.attrs.get("executable")
+        if found is not None and hasattr(found, "native"):
+            self._executables.setdefault(id(found), found)
+
+    @property
+    def executables(self) -> list[Any]:
+        """Compiled programs that were made or run, functions before single eager operations."""
+        found = list(self._executables.values())
+        return [e for e in found if not is_eager(e)] + [e for e in found if is_eager(e)]
+
+    @property
+    def subjects(self) -> list[Subject]:
+        """Each function that was compiled or run, as the subject of further questions; eager operations left out."""
+        return [subject(e) for e in self.executables if not is_eager(e)]
+
+    def __repr__(self):
+        names = ", ".join(s.name for s in self.subjects) or "no compiled function"
+        return f"Session({len(self.events)} events; {names})"
+
+
+def is_eager(executable: Any) -> bool:
+    """Whether a program is a single operation run eagerly."""
+    eqns = executable.lowered.closed.jaxpr.eqns
+    return len(eqns) == 1 and eqns[0].primitive.name == executable.name
+
+
+_active = threading.local()
+
+
+@contextlib.contextmanager
+def record(title: str = "") -> Iterator[Session]:
+    """Records a block; the session may be asked during it and afterwards.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> f = xlab.jit(lambda x: xlab.lax.sin(x), name="f")
+        >>> with record() as session:
+        ...     y = f(np.ones(3, np.float32))
+        >>> [e.kind for e in session.events]
+        ['trace', 'cache_miss', 'lower', 'compile', 'execute']
+    """
+    session = Session(title)
+    # A listener of its own per recorder: the same function added twice would be removed twice.
+    def listen(event: events.Event) -> None:
+        session._listen(event)
+
+    depth = getattr(_active, "depth", 0)
+    _active.depth = depth + 1
+    events.add(listen)
+    if depth == 0:
+        _dispatch.watch(True)
+    session.start_ns = events.clock()
+    try:
+        yield session
+    except BaseException as error:
+        session.error = error
+        raise
+    finally:
+        session.end_ns = events.clock()
+        events.remove(listen)
+        _active.depth = depth
+        if depth == 0:
+            _dispatch.watch(False)
+
+
+@contextlib.contextmanager
+def paused() -> Iterator[None]:
+    """Lets calls run natively in a block inside a recording, for measuring."""
+    depth = getattr(_active, "depth", 0)
+    if depth:
+        _dispatch.watch(False)
+    kept = list(events.listeners)
+    for listener in kept:
+        events.remove(listener)
+    try:
+        yield
+    finally:
+        for listener in kept:
+            events.add(listener)
+        if depth:
+            _dispatch.watch(True)
