@@ -1,0 +1,154 @@
+"""Running sums, products, maxima, minima and log-sum-exps along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from xlab.core.avals import aval_of
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.ad import Zero
+from xlab.interpreters.mlir.values import i64_array
+from xlab.lax import elementwise as _e
+from xlab.lax.arithmetic import abs, add, max, min, mul, neg, sub
+from xlab.lax.comparison import ne, select
+from xlab.lax.reductions import highest, lowest
+from xlab.lax.shape import canonical_axis, concatenate, pad, rev
+from xlab.lax.slicing import slice_in_dim
+from xlab.lax.transcendental import exp, log1p
+
+__all__ = ["cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"]
+
+
+def cumsum(operand, axis: int = 0, reverse: bool = False):
+    """Running sum along an axis, from the end if `reverse`.
+
+    Example:
+        >>> import numpy as np
+        >>> from xlab import lax
+        >>> print(lax.cumsum(np.int32([1, 2, 3])))
+        [1 3 6]
+    """
+    return _bind(cumsum_p, operand, axis, reverse)
+
+
+def cumprod(operand, axis: int = 0, reverse: bool = False):
+    """Running product along an axis, from the end if `reverse`."""
+    return _bind(cumprod_p, operand, axis, reverse)
+
+
+def cummax(operand, axis: int = 0, reverse: bool = False):
+    """Running maximum along an axis, from the end if `reverse`."""
+    return _bind(cummax_p, operand, axis, reverse)
+
+
+def cummin(operand, axis: int = 0, reverse: bool = False):
+    """Running minimum along an axis, from the end if `reverse`."""
+    return _bind(cummin_p, operand, axis, reverse)
+
+
+def cumlogsumexp(operand, axis: int = 0, reverse: bool = False):
+    """Running log of the sum of exponentials along an axis, from the end if `reverse`."""
+    return _bind(cumlogsumexp_p, operand, axis, reverse)
+
+
+def _bind(prim, operand, axis, reverse):
+    return prim.bind(operand, axis=canonical_axis(axis, aval_of(operand).ndim), reverse=bool(reverse))
+
+
+def prefix_scan(combine: Callable, x, axis: int, reverse: bool = False):
+    """Combines each element with all before it, in logarithmic depth.
+
+    Pairs of neighbours are combined and scanned in half the length; that gives the odd places, and one more
+    combination gives the even ones.
+    """
+    if reverse:
+        return rev(prefix_scan(combine, rev(x, (axis,)), axis), (axis,))
+    n = aval_of(x).shape[axis]
+    if n < 2:
+        return x
+
+    def part(v, start, stop, step):
+        return slice_in_dim(v, start, stop, step, axis)
+    odd = prefix_scan(combine, combine(part(x, 0, n - 1, 2), part(x, 1, n, 2)), axis)
+    half = aval_of(odd).shape[axis]
+    before = odd if n % 2 else part(odd, 0, half - 1, 1)
+    even = concatenate([part(x, 0, 1, 1), combine(before, part(x, 2, n, 2))], axis)
+    return add(_spread_out(even, axis, 0, n), _spread_out(odd, axis, 1, n))
+
+
+def _spread_out(x, axis: int, first: int, n: int):
+    """The elements at every second place from `first`, zeros between."""
+    aval = aval_of(x)
+    covered = first + 2 * aval.shape[axis] - 1
+    config = [(0, 0, 0)] * aval.ndim
+    config[axis] = (first, n - covered, 1)
+    return pad(x, np.zeros((), aval.dtype)[()], config)
+
+
+def log_add_exp(x, y):
+    """log(exp(x) + exp(y)) without overflow."""
+    top, difference = max(x, y), sub(x, y)
+    # Equal infinities have no difference; their sum is themselves.
+    undefined = ne(difference, difference)
+    return select(undefined, add(x, y), add(top, log1p(exp(neg(abs(difference))))))
+
+
+def _family(name: str, accepts, combine: Callable, identity: Callable, op: str | None) -> Primitive:
+    prim = Primitive(name)
+
+    @prim.def_abstract_eval
+    def aval(x, *, axis, reverse):
+        if not accepts(x.dtype):
+            _e.check_dtypes(name, (x,), accepts)
+        if not 0 <= axis < x.ndim:
+            raise ValueError(f"axis {axis} is out of bounds for array of shape {x.shape}")
+        return x
+
+    def jvp(primals, tangents, *, axis, reverse):
+        if type(tangents[0]) is Zero:
+            out = prim.bind(*primals, axis=axis, reverse=reverse)
+            return out, Zero.of(out)
+        # The scan is the same function, written in primitives whose derivatives are known.
+        (out,), (t,) = ad.jvp(lambda x: [prefix_scan(combine, x, axis, reverse)], primals, tangents)
+        return out, ad.instantiate_zeros(t)
+
+    def batch(xs, dims, *, axis, reverse):
+        return prim.bind(xs[0], axis=axis + (axis >= dims[0]), reverse=reverse), dims[0]
+
+    scan_lowering = mlir.lower_fun(lambda x, *, axis, reverse: prefix_scan(combine, x, axis, reverse))
+
+    def lowering(ctx, x, *, axis, reverse):
+        src = ctx.avals_in[0]
+        n = src.shape[axis]
+        if op is None or src.size == 0:
+            return scan_lowering(ctx, x, axis=axis, reverse=reverse)[0] if n > 1 and src.size else x
+        # A window over everything before each element; the compiler splits long ones into blocks.
+        window = [n if i == axis else 1 for i in range(src.ndim)]
+        padding = [[0, 0] for _ in range(src.ndim)]
+        padding[axis] = [0, n - 1] if reverse else [n - 1, 0]
+        scalar = src.update(shape=(), weak_type=False)
+        init, t = ctx.constant(np.asarray(identity(src.dtype)), scalar), mlir.tensor_type(scalar)
+        a, b, c = ctx.fresh(), ctx.fresh(), ctx.fresh()
+        pairs = ", ".join(f"[{lo}, {hi}]" for lo, hi in padding)
+        return ctx.op(f'"stablehlo.reduce_window"({x}, {init}) <{{window_dimensions = {i64_array(window)}, '
+                      f"padding = dense<[{pairs}]> : tensor<{src.ndim}x2xi64>}}> ({{\n"
+                      f"    ^bb0({a}: {t}, {b}: {t}):\n      {c} = {op} {a}, {b} : {t}\n"
+                      f"      stablehlo.return {c} : {t}\n    }}) : ({ctx.type_in()}, {t}) -> {ctx.type_out()}")
+
+    ad.primitive_jvps[prim] = jvp
+    batching.primitive_batchers[prim] = batch
+    mlir.register_lowering(prim, lowering)
+    return prim
+
+
+cumsum_p = _family("cumsum", _e.numeric, add, lambda d: np.zeros((), d), "stablehlo.add")
+cumprod_p = _family("cumprod", _e.numeric, mul, lambda d: np.ones((), d), "stablehlo.multiply")
+cummax_p = _family("cummax", _e.ordered, max, lowest, "stablehlo.maximum")
+cummin_p = _family("cummin", _e.ordered, min, highest, "stablehlo.minimum")
+cumlogsumexp_p = _family("cumlogsumexp", _e.floating, log_add_exp, lowest, None)
+
+cumsum_p.linear_in_unreduced = True
+ad.deflinear2(cumsum_p, lambda ct, x, axis, reverse: [cumsum_p.bind(ct, axis=axis, reverse=not reverse)])

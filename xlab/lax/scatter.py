@@ -1,0 +1,443 @@
+"""`scatter` and its kin: an array with slices at run-time positions replaced, or combined with updates.
+
+The mirror image of `gather`. Where positions repeat, `scatter_add`, `scatter_mul`, `scatter_min` and `scatter_max`
+combine all updates, and `scatter` keeps one of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.jaxpr import eval_jaxpr
+from xlab.core.primitive import Primitive
+from xlab.core.trace import Axis
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
+from xlab.interpreters.mlir.values import dims_text, physical_aval
+from xlab.lax import elementwise as _e
+from xlab.lax.arithmetic import add, add_p, div, max_p, min_p, mul, mul_p, neg, sub_p
+from xlab.lax.comparison import eq, select
+from xlab.lax.convert import convert_element_type
+from xlab.lax.elementwise import operand_aval
+from xlab.lax.gather import (GatherDimensionNumbers, GatherScatterMode, check_indices, check_positions, clip_positions,
+                             gather)
+from xlab.lax.shape import broadcast_in_dim, canonical_shape, full, iota, reshape
+
+__all__ = ["ScatterDimensionNumbers", "scatter", "scatter_add", "scatter_apply", "scatter_max", "scatter_min",
+           "scatter_mul", "scatter_sub"]
+
+
+class ScatterDimensionNumbers(NamedTuple):
+    """How the dimensions of operand, indices and updates of a `scatter` belong together.
+
+    Attributes:
+        update_window_dims: dimensions of the updates that run over the slice.
+        inserted_window_dims: operand dimensions of slice size 1 that the updates leave out.
+        scatter_dims_to_operand_dims: the operand dimension of each component of a position.
+        operand_batching_dims, scatter_indices_batching_dims: dimensions of operand and indices that go together.
+    """
+
+    update_window_dims: Sequence[int]
+    inserted_window_dims: Sequence[int]
+    scatter_dims_to_operand_dims: Sequence[int]
+    operand_batching_dims: Sequence[int] = ()
+    scatter_indices_batching_dims: Sequence[int] = ()
+
+
+def _public(prim, operand, indices, updates, numbers, indices_are_sorted, unique_indices, mode, update_jaxpr=None):
+    operand_aval_, dtype = aval_of(operand), aval_of(operand).dtype
+    if isinstance(updates, (bool, int, float, complex)):
+        updates = np.asarray(updates).astype(dtype)
+    if update_jaxpr is None and prim.combine is not None:
+        update_jaxpr = _combiner(prim.combine, operand_aval_.dtype)
+    return prim.bind(
+        operand, indices, updates, dimension_numbers=ScatterDimensionNumbers(*map(tuple, numbers)),
+        indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices),
+        mode=GatherScatterMode.from_any(mode), update_jaxpr=update_jaxpr, update_consts=())
+
+
+@functools.lru_cache(maxsize=256)
+def _combiner(prim, dtype):
+    """The scalar program that combines old value and update."""
+    scalar = ShapedArray((), dtype)
+    return pe.trace_to_closed_jaxpr(lambda a, b: [prim.bind(a, b)], (scalar, scalar)).jaxpr
+
+
+def scatter(operand, scatter_indices, updates, dimension_numbers: ScatterDimensionNumbers, *,
+            indices_are_sorted: bool = False, unique_indices: bool = False, mode=None):
+    """The operand with slices at run-time positions replaced by updates.
+
+    Args:
+        operand: the array to start from.
+        scatter_indices: integers; the last dimension holds one position.
+        updates: the new slices.
+        dimension_numbers: a `ScatterDimensionNumbers`.
+        indices_are_sorted, unique_indices: promises about the positions, used by the compiler.
+        mode: what happens to positions outside the operand, see `GatherScatterMode`; by default they are dropped.
+
+    Example:
+        >>> import numpy as np
+        >>> from xlab import lax
+        >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+        >>> print(lax.scatter(np.float32([1, 2, 3]), np.int32([[2], [0]]), np.float32([7, 8]), numbers))
+        [8. 2. 7.]
+    """
+    return _public(scatter_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices,
+                   mode)
+
+
+def scatter_add(operand, scatter_indices, updates, dimension_numbers, *, indices_are_sorted: bool = False,
+                unique_indices: bool = False, mode=None):
+    """The operand with updates added at run-time positions; arguments as for `scatter`."""
+    return _public(scatter_add_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
+                   unique_indices, mode)
+
+
+def scatter_sub(operand, scatter_indices, updates, dimension_numbers, *, indices_are_sorted: bool = False,
+                unique_indices: bool = False, mode=None):
+    """The operand with updates subtracted at run-time positions; arguments as for `scatter`."""
+    return _public(scatter_sub_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
+                   unique_indices, mode)
+
+
+def scatter_mul(operand, scatter_indices, updates, dimension_numbers, *, indices_are_sorted: bool = False,
+                unique_indices: bool = False, mode=None):
+    """The operand multiplied by updates at run-time positions; arguments as for `scatter`."""
+    return _public(scatter_mul_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
+                   unique_indices, mode)
+
+
+def scatter_min(operand, scatter_indices, updates, dimension_numbers, *, indices_are_sorted: bool = False,
+                unique_indices: bool = False, mode=None):
+    """The minimum of operand and updates at run-time positions; arguments as for `scatter`."""
+    return _public(scatter_min_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
+                   unique_indices, mode)
+
+
+def scatter_max(operand, scatter_indices, updates, dimension_numbers, *, indices_are_sorted: bool = False,
+                unique_indices: bool = False, mode=None):
+    """The maximum of operand and updates at run-time positions; arguments as for `scatter`."""
+    return _public(scatter_max_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
+                   unique_indices, mode)
+
+
+def scatter_apply(operand, scatter_indices, func: Callable, dimension_numbers, *, update_shape: Sequence[int] = (),
+                  indices_are_sorted: bool = False, unique_indices: bool = False, mode=None):
+    """The operand with a function of one number applied at run-time positions (again where they repeat).
+
+    `update_shape` is the shape that updates would have; the other arguments are as for `scatter`.
+    """
+    dtype = aval_of(operand).dtype
+    scalar = ShapedArray((), dtype)
+    closed = pe.trace_to_closed_jaxpr(lambda a, _: [convert_element_type(func(a), dtype)], (scalar, scalar))
+    if closed.consts:
+        raise ValueError("scatter_apply needs a function that does not close over arrays: pass numbers, or use "
+                         "x.at[index].set(f(x[index]))")
+    if len(closed.out_avals) != 1 or closed.out_avals[0].shape:
+        raise TypeError(f"scatter_apply needs a function from a scalar to a scalar, got one to {closed.out_avals}")
+    unused = full(canonical_shape(update_shape), 0, dtype)
+    return _public(scatter_p, operand, scatter_indices, unused, dimension_numbers, indices_are_sorted, unique_indices,
+                   mode, closed.jaxpr)
+
+
+# -- types, windows -----------------------------------------------------------------------------------------
+
+
+def window_sizes(operand_shape, update_shape, numbers) -> tuple[int, ...]:
+    """Size of the written slice along each operand dimension."""
+    gone = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    sizes = iter([update_shape[d] for d in numbers.update_window_dims])
+    return tuple(1 if d in gone else next(sizes) for d in range(len(operand_shape)))
+
+
+def _scatter_aval(name, accepts):
+    def rule(x, indices, updates, *, dimension_numbers, **_):
+        n = dimension_numbers
+        check_indices(name, indices)
+        if not accepts(x.dtype):
+            _e.check_dtypes(name, (x,), accepts)
+        if x.dtype != updates.dtype:
+            raise TypeError(f"{name} needs operand and updates of one dtype, got {x} and {updates}")
+        check_positions(name, x, indices, n.scatter_dims_to_operand_dims, n.inserted_window_dims, n.operand_batching_dims,
+                        n.scatter_indices_batching_dims)
+        if len(n.update_window_dims) + len(n.inserted_window_dims) + len(n.operand_batching_dims) != x.ndim:
+            raise TypeError(f"the windows of a {name} must cover the {x.ndim} dimensions of {x}: update_window_dims="
+                            f"{n.update_window_dims}, inserted_window_dims={n.inserted_window_dims}, "
+                            f"operand_batching_dims={n.operand_batching_dims}")
+        if updates.ndim != indices.ndim - 1 + len(n.update_window_dims):
+            raise TypeError(f"{name} updates must have {indices.ndim - 1 + len(n.update_window_dims)} dimensions, got "
+                            f"{updates}")
+        batch = tuple(d for i, d in enumerate(updates.shape) if i not in n.update_window_dims)
+        if batch != indices.shape[:-1]:
+            raise TypeError(f"{name} updates {updates} do not fit the indices {indices}: the dimensions outside "
+                            f"update_window_dims must be {indices.shape[:-1]}")
+        sizes = window_sizes(x.shape, updates.shape, n)
+        if any(s > d for s, d in zip(sizes, x.shape) if d or s > 1):
+            raise TypeError(f"the window {sizes} of a {name} is larger than the operand {x}")
+        return ShapedArray(x.shape, x.dtype, x.weak_type)
+    return rule
+
+
+def _read_back(ct, indices, updates_aval, numbers, mode, indices_are_sorted, unique_indices):
+    """The slices of `ct` that updates went to; zero for those that were dropped."""
+    n = numbers
+    reading = GatherDimensionNumbers(n.update_window_dims, n.inserted_window_dims, n.scatter_dims_to_operand_dims,
+                                     n.operand_batching_dims, n.scatter_indices_batching_dims)
+    sizes = window_sizes(aval_of(ct).shape, updates_aval.shape, n)
+    return gather(ct, indices, reading, sizes, mode=mode, fill_value=0, indices_are_sorted=indices_are_sorted,
+                  unique_indices=unique_indices)
+
+
+# -- batching, lowering -------------------------------------------------------------------------------------
+
+
+def _up(dims):
+    return tuple(d + 1 for d in dims)
+
+
+def _scatter_batch(prim, xs, dims, *, dimension_numbers, **params):
+    n = dimension_numbers
+    size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
+    x, updates = batching.bring(xs[0], dims[0], size, 0), batching.bring(xs[2], dims[2], size, 0)
+    numbers = ScatterDimensionNumbers(
+        _up(n.update_window_dims), _up(n.inserted_window_dims), _up(n.scatter_dims_to_operand_dims),
+        _up(n.operand_batching_dims), n.scatter_indices_batching_dims)
+    if dims[1] is None:
+        numbers = numbers._replace(update_window_dims=(0, *numbers.update_window_dims))
+        indices = xs[1]
+    else:
+        indices = batching.moveaxis(xs[1], dims[1], 0)
+        numbers = numbers._replace(operand_batching_dims=(0, *numbers.operand_batching_dims),
+                                   scatter_indices_batching_dims=(0, *_up(n.scatter_indices_batching_dims)))
+    return prim.bind(x, indices, updates, dimension_numbers=numbers, **params), 0
+
+
+def _clipped(prim):
+    def run(x, indices, updates, *, dimension_numbers, **params):
+        shape = aval_of(x).shape
+        sizes = window_sizes(shape, aval_of(updates).shape, dimension_numbers)
+        indices = clip_positions(indices, shape, sizes, dimension_numbers.scatter_dims_to_operand_dims)
+        return prim.bind(x, indices, updates, dimension_numbers=dimension_numbers,
+                         **{**params, "mode": GatherScatterMode.PROMISE_IN_BOUNDS})
+    return mlir.lower_fun(run)
+
+
+def _scatter_lowering(op: str | None, clipped):
+    def rule(ctx, x, indices, updates, *, dimension_numbers, indices_are_sorted, unique_indices, mode, update_jaxpr,
+             update_consts):
+        if mode is GatherScatterMode.CLIP and ctx.avals_in[1].size:
+            return clipped(ctx, x, indices, updates, dimension_numbers=dimension_numbers,
+                           indices_are_sorted=indices_are_sorted, unique_indices=unique_indices, mode=mode,
+                           update_jaxpr=update_jaxpr, update_consts=update_consts)[0]
+        n = dimension_numbers
+        src, ups = physical_aval(ctx.avals_in[0]), physical_aval(ctx.avals_in[2])
+        window = (*n.update_window_dims, *range(ctx.avals_in[2].ndim, ups.ndim))
+        numbers = (f"#stablehlo.scatter<update_window_dims = {dims_text(window)}, "
+                   f"inserted_window_dims = {dims_text(n.inserted_window_dims)}, "
+                   f"input_batching_dims = {dims_text(n.operand_batching_dims)}, "
+                   f"scatter_indices_batching_dims = {dims_text(n.scatter_indices_batching_dims)}, "
+                   f"scatter_dims_to_operand_dims = {dims_text(n.scatter_dims_to_operand_dims)}, "
+                   f"index_vector_dim = {ctx.avals_in[1].ndim - 1}>")
+        scalar = mlir.tensor_type(src.update(shape=(), weak_type=False))
+        a, b = ctx.fresh(), ctx.fresh()
+        if op is not None:
+            c = ctx.fresh()
+            body = f"      {c} = {op} {a}, {b} : {scalar}\n      stablehlo.return {c} : {scalar}\n    }}"
+        elif update_jaxpr is None:
+            body = f"      stablehlo.return {b} : {scalar}\n    }}"
+        else:
+            body = ctx.region(lambda inner, args: inner.jaxpr(update_jaxpr, args), [a, b], types_out=[scalar])[2:]
+        t = mlir.tensor_type(src)
+        return ctx.op(f'"stablehlo.scatter"({x}, {indices}, {updates}) <{{scatter_dimension_numbers = {numbers}, '
+                      f"indices_are_sorted = {str(indices_are_sorted).lower()}, "
+                      f"unique_indices = {str(unique_indices).lower()}}}> ({{\n"
+                      f"    ^bb0({a}: {scalar}, {b}: {scalar}):\n{body}) : "
+                      f"({t}, {ctx.type_in(1)}, {mlir.tensor_type(ups)}) -> {t}")
+    return rule
+
+
+class _Scatter(Primitive):
+    """A scatter primitive, with the primitive that combines old value and update."""
+
+    __slots__ = ("combine",)
+
+
+def _family(name: str, accepts, combine=None, op: str | None = None):
+    prim = _Scatter(name)
+    prim.combine = combine
+    prim.def_abstract_eval(_scatter_aval(name.replace("-", "_"), accepts))
+    batching.primitive_batchers[prim] = functools.partial(_scatter_batch, prim)
+    mlir.register_lowering(prim, _scatter_lowering(op, _clipped(prim)))
+    return prim
+
+
+scatter_p = _family("scatter", lambda d: True)
+scatter_add_p = _family("scatter-add", _e.numeric, add_p, "stablehlo.add")
+scatter_sub_p = _family("scatter-sub", _e.numeric, sub_p, "stablehlo.subtract")
+scatter_mul_p = _family("scatter-mul", _e.numeric, mul_p, "stablehlo.multiply")
+scatter_min_p = _family("scatter-min", _e.ordered, min_p, "stablehlo.minimum")
+scatter_max_p = _family("scatter-max", _e.ordered, max_p, "stablehlo.maximum")
+
+
+# -- derivatives --------------------------------------------------------------------------------------------
+
+
+def _promises(params):
+    return {k: params[k] for k in ("indices_are_sorted", "unique_indices", "mode")}
+
+
+def _additive_jvp(prim, primals, tangents, **params):
+    x, indices, updates = primals
+    tx, _, tu = tangents
+    out = prim.bind(x, indices, updates, **params)
+    if type(tx) is Zero and type(tu) is Zero:
+        return out, Zero.of(out)
+    if type(tu) is Zero:
+        return out, tx
+    return out, prim.bind(instantiate_zeros(tx), indices, tu, **params)
+
+
+def _additive_transpose(sign, ct, x, indices, updates, *, dimension_numbers, **params):
+    ct_updates = None
+    if is_undefined_primal(updates):
+        ct_updates = sign(_read_back(ct, indices, updates.aval, dimension_numbers, **_promises(params)))
+    return [ct if is_undefined_primal(x) else None, None, ct_updates]
+
+
+for _p, _sign in ((scatter_add_p, lambda v: v), (scatter_sub_p, neg)):
+    ad.primitive_jvps[_p] = functools.partial(_additive_jvp, _p)
+    ad.primitive_transposes[_p] = functools.partial(_additive_transpose, _sign)
+
+
+def _mul_jvp(primals, tangents, *, dimension_numbers, **params):
+    x, indices, updates = primals
+    tx, _, tu = tangents
+    out = scatter_mul_p.bind(x, indices, updates, dimension_numbers=dimension_numbers, **params)
+    total = None
+    if type(tx) is not Zero:
+        total = scatter_mul_p.bind(tx, indices, updates, dimension_numbers=dimension_numbers, **params)
+    if type(tu) is not Zero:
+        if not params["unique_indices"]:
+            raise NotImplementedError(
+                "the derivative of scatter_mul by its updates needs positions that do not repeat: pass unique_indices=True "
+                "if that is so (x.at[i].multiply(v, unique_indices=True)), or multiply x by a factor you build yourself")
+        aval = aval_of(x)
+        spread = scatter_add(full(aval.shape, 0, aval.dtype), indices, tu, dimension_numbers, **_promises(params))
+        total = ad.add_tangents(total, mul(x, spread))
+    return out, Zero.of(out) if total is None else total
+
+
+def _mul_transpose(ct, x, indices, updates, *, dimension_numbers, **params):
+    if is_undefined_primal(x):
+        return [scatter_mul_p.bind(ct, indices, updates, dimension_numbers=dimension_numbers, **params), None, None]
+    if not params["unique_indices"]:
+        raise NotImplementedError("scatter_mul is linear in its updates only where positions do not repeat: pass "
+                                  "unique_indices=True if that is so")
+    return [None, None, _read_back(mul(ct, x), indices, updates.aval, dimension_numbers, **_promises(params))]
+
+
+ad.primitive_jvps[scatter_mul_p] = _mul_jvp
+ad.primitive_transposes[scatter_mul_p] = _mul_transpose
+
+
+def _extremal_jvp(prim, primals, tangents, *, dimension_numbers, **params):
+    """The tangent of whatever won each place; the mean over those that tie."""
+    x, indices, updates = primals
+    tx, _, tu = tangents
+    out = prim.bind(x, indices, updates, dimension_numbers=dimension_numbers, **params)
+    if type(tx) is Zero and type(tu) is Zero:
+        return out, Zero.of(out)
+    aval, promises = aval_of(x), _promises(params)
+    won = convert_element_type(eq(x, out), aval.dtype)
+    back = _read_back(out, indices, aval_of(updates), dimension_numbers, **promises)
+    won_updates = convert_element_type(eq(updates, back), aval.dtype)
+    zeros = full(aval.shape, 0, aval.dtype)
+    count = scatter_add(won, indices, won_updates, dimension_numbers, **promises)
+    total = zeros if type(tx) is Zero else mul(tx, won)
+    if type(tu) is not Zero:
+        total = scatter_add(total, indices, mul(tu, won_updates), dimension_numbers, **promises)
+    return out, div(total, count)
+
+
+ad.primitive_jvps[scatter_min_p] = functools.partial(_extremal_jvp, scatter_min_p)
+ad.primitive_jvps[scatter_max_p] = functools.partial(_extremal_jvp, scatter_max_p)
+
+
+def _scatter_jvp(primals, tangents, *, dimension_numbers, update_jaxpr, update_consts, **params):
+    x, indices, updates = primals
+    tx, _, tu = tangents
+    same = dict(dimension_numbers=dimension_numbers, update_jaxpr=update_jaxpr, update_consts=update_consts, **params)
+    out = scatter_p.bind(x, indices, updates, **same)
+    if update_jaxpr is not None:
+        return out, _apply_tangent(out, x, indices, updates, tx, dimension_numbers, update_jaxpr, params)
+    if type(tx) is Zero and type(tu) is Zero:
+        return out, Zero.of(out)
+    if params["unique_indices"] or type(tu) is Zero:
+        return out, scatter_p.bind(instantiate_zeros(tx), indices, instantiate_zeros(tu), **same)
+    won = _winners(x, indices, updates, dimension_numbers, params)
+    promises = _promises(params)
+    tu = select(won, tu, full(aval_of(tu).shape, 0, aval_of(tu).dtype))
+    if type(tx) is Zero:
+        kept = full(aval_of(x).shape, 0, aval_of(x).dtype)
+    else:
+        kept = scatter(tx, indices, full(aval_of(updates).shape, 0, aval_of(tx).dtype), dimension_numbers, **promises)
+    return out, scatter_add(kept, indices, tu, dimension_numbers, **promises)
+
+
+def _winners(x, indices, updates, numbers, params):
+    """Which updates a `scatter` with repeated positions kept: scatter their numbers the same way, and read back."""
+    shape = aval_of(updates).shape
+    batch = [d for i, d in enumerate(shape) if i not in numbers.update_window_dims]
+    ids = add(iota(np.uint32, int(np.prod(batch, dtype=np.int64))), np.uint32(1))
+    ids = broadcast_in_dim(reshape(ids, batch), shape, [i for i in range(len(shape)) if i not in numbers.update_window_dims])
+    promises = _promises(params)
+    kept = scatter(full(aval_of(x).shape, 0, np.uint32), indices, ids, numbers, **promises)
+    return eq(ids, _read_back(kept, indices, aval_of(updates), numbers, **promises))
+
+
+def _apply_tangent(out, x, indices, updates, tx, numbers, update_jaxpr, params):
+    if type(tx) is Zero:
+        return Zero.of(out)
+    if not params["unique_indices"]:
+        raise NotImplementedError(
+            "the derivative of scatter_apply needs positions that do not repeat: pass unique_indices=True if that is so, or "
+            "write x.at[i].set(f(x[i]))")
+    aval = aval_of(x)
+    hit = scatter(full(aval.shape, False, np.dtype(bool)), indices,
+                  full(aval_of(updates).shape, True, np.dtype(bool)), numbers, **_promises(params))
+    unused = np.zeros((), aval.dtype)[()]
+    _, (applied,) = ad.jvp(lambda v: _elementwise(update_jaxpr, v, unused), (x,), (tx,))
+    return select(hit, instantiate_zeros(applied), tx)
+
+
+def _elementwise(jaxpr, x, unused):
+    """A scalar program applied to every element."""
+    aval = aval_of(x)
+    flat = reshape(x, (aval.size,))
+    run, dims = batching.batch_flat(lambda a, b: eval_jaxpr(jaxpr, (), a, b), Axis(None, aval.size, "vmap"), (0, None))
+    (out,) = run(flat, unused)
+    return [reshape(batching.bring(out, dims.dims[0], aval.size, 0), aval.shape)]
+
+
+def _scatter_transpose(ct, x, indices, updates, *, dimension_numbers, update_jaxpr, update_consts, **params):
+    aval = operand_aval(updates)
+    promises = _promises(params)
+    ct_x = ct_updates = None
+    if is_undefined_primal(x):
+        ct_x = scatter(ct, indices, full(aval.shape, 0, aval_of(ct).dtype), dimension_numbers, **promises)
+    if is_undefined_primal(updates):
+        if not params["unique_indices"]:
+            raise NotImplementedError("scatter is linear in its updates only where positions do not repeat: pass "
+                                      "unique_indices=True if that is so, or use scatter_add")
+        ct_updates = _read_back(ct, indices, aval, dimension_numbers, **promises)
+    return [ct_x, None, ct_updates]
+
+
+ad.primitive_jvps[scatter_p] = _scatter_jvp
+ad.primitive_transposes[scatter_p] = _scatter_transpose
