@@ -195,7 +195,28 @@ class Context:
         """An elementwise operand in the result's shape: scalars and dimensions of size 1 are repeated."""
         if aval_in.shape == aval_out.shape:
             return x
-        return self.broadcast(x, aval_in, aval_in.update(shape=aval_out.shape), range(aval_in.ndim))
+        if aval_in.dtype is aval_out.dtype:
+            target = aval_out.mlir or tensor_type(aval_out)
+        else:
+            target = tensor_type(aval_in.update(shape=aval_out.shape))
+        dims = ", ".join(map(str, range(aval_in.ndim))) if aval_in.ndim else ""
+        return self.op(f"stablehlo.broadcast_in_dim {x}, dims = [{dims}] : ({tensor_type(aval_in)}) -> {target}")
+
+    def literal(self, atom: Literal) -> str:
+        """The name of a literal of the program, written once per function and region."""
+        value = atom.val
+        kind = value.__class__
+        if kind is float or kind is int or kind is bool:
+            key = (kind, repr(value), atom.aval)
+        elif isinstance(value, np.generic):
+            key = (kind, value.tobytes(), atom.aval)
+        else:
+            return self.constant(_host(value), atom.aval)
+        cache = self._fn.constants[-1]
+        name = cache.get(key)
+        if name is None:
+            name = cache[key] = self.constant(_host(value), atom.aval)
+        return name
 
     # -- inner programs --------------------------------------------------------------------------------
 
@@ -287,7 +308,7 @@ class _FunctionNames:
 
     def __init__(self):
         self.count = -1
-        self.constants: list[dict[str, str]] = [{}]
+        self.constants: list[dict[Any, str]] = [{}]
         self.hoisted: dict[int, str] = {}
 
 
@@ -302,7 +323,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
     env = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
     module, scope, rules = ctx.module, ctx.scope, lowerings.get
-    constant = ctx.constant
+    literal = ctx.literal
     for eqn in jaxpr.eqns:
         rule = rules(eqn.primitive)
         if rule is None:
@@ -311,7 +332,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
         avals_in = []
         for v in eqn.invars:
             avals_in.append(v.aval)
-            names.append(constant(_host(v.val), v.aval) if type(v) is Literal else env[v])
+            names.append(literal(v) if type(v) is Literal else env[v])
         ctx.eqn = eqn
         ctx.avals_in = avals_in
         outvars = eqn.outvars
@@ -322,7 +343,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
             env[outvars[0]] = out
         else:
             env.update(zip(outvars, out))
-    return [constant(_host(v.val), v.aval) if type(v) is Literal else env[v] for v in jaxpr.outvars]
+    return [literal(v) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
 def _function_text(module, symbol, closed: ClosedJaxpr, scope, *, mesh=None, manual=(), public=False,
