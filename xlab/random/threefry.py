@@ -1,0 +1,167 @@
+"""Threefry-2x32: the counter-based generator behind the default keys, written out as StableHLO.
+
+A key is two words and a counter is two words; twenty rounds of add, rotate and xor make two words of random bits (Salmon,
+Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011). Each element depends on its own counter
+only, so a sharded program draws the same numbers as one on a single device. The rounds are unrolled: they fuse into one loop.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.lax.elementwise import check_dtypes, joint_shape
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
+_U32 = np.dtype(np.uint32)
+_U64 = np.dtype(np.uint64)
+
+
+def threefry_words(ctx, k0: str, k1: str, x0: str, x1: str, key_aval, aval) -> tuple[str, str]:
+    """Emits the rounds for counters of type `aval`; the words of the key have type `key_aval`, a scalar or `aval`."""
+    t, tk = mlir.tensor_type(aval), mlir.tensor_type(key_aval)
+    scalar = aval.update(shape=())
+
+    def amount(n, like):
+        return ctx.spread(ctx.constant(np.uint32(n), scalar), scalar, like)
+
+    def word(k):
+        return ctx.spread(k, key_aval, aval)
+
+    k2 = ctx.op(f"stablehlo.xor {k0}, {k1} : {tk}")
+    k2 = ctx.op(f"stablehlo.xor {k2}, {amount(_PARITY, key_aval)} : {tk}")
+    keys = (k0, k1, k2)
+    spread = {n: amount(n, aval) for row in _ROTATIONS for r in row for n in (r, 32 - r)}
+    x0 = ctx.op(f"stablehlo.add {x0}, {word(k0)} : {t}")
+    x1 = ctx.op(f"stablehlo.add {x1}, {word(k1)} : {t}")
+    for i in range(5):
+        for r in _ROTATIONS[i % 2]:
+            x0 = ctx.op(f"stablehlo.add {x0}, {x1} : {t}")
+            high = ctx.op(f"stablehlo.shift_left {x1}, {spread[r]} : {t}")
+            low = ctx.op(f"stablehlo.shift_right_logical {x1}, {spread[32 - r]} : {t}")
+            x1 = ctx.op(f"stablehlo.or {high}, {low} : {t}")
+            x1 = ctx.op(f"stablehlo.xor {x0}, {x1} : {t}")
+        x0 = ctx.op(f"stablehlo.add {x0}, {word(keys[(i + 1) % 3])} : {t}")
+        k = ctx.op(f"stablehlo.add {keys[(i + 2) % 3]}, {amount(i + 1, key_aval)} : {tk}")
+        x1 = ctx.op(f"stablehlo.add {x1}, {word(k)} : {t}")
+    return x0, x1
+
+
+def _threefry_aval(k0, k1, x0, x1):
+    avals = (k0, k1, x0, x1)
+    check_dtypes("threefry2x32", avals, lambda d: d == _U32)
+    out = ShapedArray(joint_shape("threefry2x32", avals), _U32)
+    return out, out
+
+
+def _threefry_lowering(ctx, *operands):
+    out = ctx.avals_out[0]
+    k0, k1, x0, x1 = (ctx.spread(x, a, out) for x, a in zip(operands, ctx.avals_in))
+    return list(threefry_words(ctx, k0, k1, x0, x1, out, out))
+
+
+threefry2x32_p = Primitive("threefry2x32", multiple_results=True)
+threefry2x32_p.def_abstract_eval(_threefry_aval)
+ad.defzero(threefry2x32_p)
+batching.defbroadcasting(threefry2x32_p)
+mlir.register_lowering(threefry2x32_p, _threefry_lowering)
+
+
+# -- what keys of this kind do; each takes and gives names of values made of the keys' words ---------------------
+
+
+def key_words(ctx, keys: str, shape: tuple[int, ...], width: int = 2) -> list[str]:
+    """The words of an array of keys, each an array of the keys' shape."""
+    whole, one, word = (mlir.tensor_type(ShapedArray(s, _U32)) for s in ((*shape, width), (*shape, 1), shape))
+    lead = "".join(f"0:{d}, " for d in shape)
+    out = []
+    for i in range(width):
+        part = ctx.op(f"stablehlo.slice {keys} [{lead}{i}:{i + 1}] : ({whole}) -> {one}")
+        out.append(ctx.op(f"stablehlo.reshape {part} : ({one}) -> {word}"))
+    return out
+
+
+def join_words(ctx, words, shape: tuple[int, ...]) -> str:
+    """Keys from their words."""
+    word, one, whole = (mlir.tensor_type(ShapedArray(s, _U32)) for s in (shape, (*shape, 1), (*shape, len(words))))
+    parts = [ctx.op(f"stablehlo.reshape {w} : ({word}) -> {one}") for w in words]
+    return ctx.op(f"stablehlo.concatenate {', '.join(parts)}, dim = {len(shape)} : "
+                  f"({', '.join([one] * len(parts))}) -> {whole}")
+
+
+def counters(ctx, batch: tuple[int, ...], shape: tuple[int, ...]) -> tuple[str, str]:
+    """Row-major positions in `shape` as two words, repeated over the batch of keys."""
+    size = int(np.prod(shape, dtype=object)) if shape else 1
+    dtype = _U64 if size > 2**32 else _U32
+    aval, word = (ShapedArray((*batch, *shape), d) for d in (dtype, _U32))
+    t, tw = mlir.tensor_type(aval), mlir.tensor_type(word)
+    total, stride = None, 1
+    for axis in reversed(range(len(shape))):
+        if shape[axis] > 1:
+            place = ctx.op(f"stablehlo.iota dim = {axis + len(batch)} : {t}")
+            if stride > 1:
+                place = ctx.op(f"stablehlo.multiply {place}, {ctx.fill(stride, aval)} : {t}")
+            total = place if total is None else ctx.op(f"stablehlo.add {total}, {place} : {t}")
+        stride *= shape[axis]
+    zero = ctx.fill(0, word)
+    if total is None:
+        return zero, zero
+    if dtype is _U32:
+        return zero, total
+    high = ctx.op(f"stablehlo.shift_right_logical {total}, {ctx.fill(32, aval)} : {t}")
+    return tuple(ctx.op(f"stablehlo.convert {x} : ({t}) -> {tw}") for x in (high, total))
+
+
+def seed(ctx, seeds, aval):
+    """Keys [high word, low word] of integer seeds; narrow seeds have high word 0."""
+    out = ShapedArray(aval.shape, _U32)
+    t, to = mlir.tensor_type(aval), mlir.tensor_type(out)
+    low = seeds if aval.dtype == _U32 else ctx.op(f"stablehlo.convert {seeds} : ({t}) -> {to}")
+    if dtypes.itemsize_bits(aval.dtype) <= 32:
+        high = ctx.fill(0, out)
+    else:
+        high = ctx.op(f"stablehlo.shift_right_logical {seeds}, {ctx.fill(32, aval)} : {t}")
+        high = ctx.op(f"stablehlo.convert {high} : ({t}) -> {to}")
+    return join_words(ctx, [high, low], aval.shape)
+
+
+def _draw(ctx, keys, batch, shape):
+    """Two words for every position of `shape`, for every key."""
+    key_aval, aval = ShapedArray(batch, _U32), ShapedArray((*batch, *shape), _U32)
+    k0, k1 = key_words(ctx, keys, batch)
+    if batch:
+        k0, k1 = (ctx.broadcast(k, key_aval, aval, range(len(batch))) for k in (k0, k1))
+        key_aval = aval
+    x0, x1 = counters(ctx, batch, shape)
+    return threefry_words(ctx, k0, k1, x0, x1, key_aval, aval)
+
+
+def split(ctx, keys, batch, shape):
+    return join_words(ctx, _draw(ctx, keys, batch, shape), (*batch, *shape))
+
+
+def fold_in(ctx, keys, data, shape):
+    """The key that counter (0, data) makes: the words drawn there are the new key."""
+    aval = ShapedArray(shape, _U32)
+    k0, k1 = key_words(ctx, keys, shape)
+    return join_words(ctx, threefry_words(ctx, k0, k1, ctx.fill(0, aval), data, aval, aval), shape)
+
+
+def bits(ctx, keys, batch, shape, bit_width):
+    high, low = _draw(ctx, keys, batch, shape)
+    aval = ShapedArray((*batch, *shape), _U32)
+    t = mlir.tensor_type(aval)
+    wide = aval.update(dtype=np.dtype(f"uint{bit_width}"))
+    tw = mlir.tensor_type(wide)
+    if bit_width == 64:
+        high, low = (ctx.op(f"stablehlo.convert {x} : ({t}) -> {tw}") for x in (high, low))
+        high = ctx.op(f"stablehlo.shift_left {high}, {ctx.fill(32, wide)} : {tw}")
+        return ctx.op(f"stablehlo.or {high}, {low} : {tw}")
+    word = ctx.op(f"stablehlo.xor {high}, {low} : {t}")
+    return word if bit_width == 32 else ctx.op(f"stablehlo.convert {word} : ({t}) -> {tw}")
+
+
