@@ -14,3 +14,18 @@ from xlab.transforms.make_jaxpr import make_jaxpr as make_jaxpr, eval_shape as e
 from xlab.transforms.custom_jvp import custom_jvp as custom_jvp
 from xlab.transforms.custom_vjp import custom_vjp as custom_vjp
 from xlab.transforms.checkpoint import checkpoint as checkpoint, checkpoint_policies as checkpoint_policies, remat as remat
+from xlab.parallel.shard_map import shard_map as shard_map
+
+
+def load_ipython_extension(shell):
+    """`%load_ext xlab`: magics and displays of the notebook layer, imported only here."""
+    from xlab.notebook import load_ipython_extension as load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell):
+    """`%unload_ext xlab`: takes them back."""
+    from xlab.notebook import unload_ipython_extension as unload
+
+    unload(shell)

@@ -48,7 +48,7 @@ def context_key() -> tuple:
     """What besides function and argument types decides the outcome of tracing."""
     axes = state.axes
     return (config.trace_context(), tuple((a.name, a.size, a.kind) for a in axes.values()) if axes else (),
-            state.manual)
+            state.manual, state.manual_mesh)
 
 
 def argument_names(fun, in_tree, n: int) -> tuple[str, ...]:

@@ -65,6 +65,11 @@ def join(effect_sets) -> frozenset[Effect]:
     return out
 
 
+def lasting(effects) -> bool:
+    """Whether an equation must stay although nobody reads its results; communicating alone is no reason."""
+    return bool(effects) and any(not isinstance(e, NamedAxisEffect) for e in effects)
+
+
 def without_axes(effects, names) -> frozenset[Effect]:
     """The effects that remain once the named axes are bound."""
     if not effects:

@@ -94,7 +94,7 @@ class DebugInfo:
 class Jaxpr:
     """A program: inputs, equations, outputs. `constvars` are inputs whose values belong to the program."""
 
-    __slots__ = ("__weakref__", "constvars", "debug_info", "effects", "eqns", "invars", "outvars")
+    __slots__ = ("__weakref__", "_closed", "constvars", "debug_info", "effects", "eqns", "invars", "outvars")
 
     def __init__(self, constvars, invars, outvars, eqns, effects=None, debug_info=None):
         self.constvars: list[Var] = list(constvars)

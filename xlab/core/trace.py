@@ -73,6 +73,10 @@ class _State(threading.local):
     def join_manual(self, prim, args):
         return join_manual(prim, args)
 
+    def vary(self, x, axes):
+        """`x` as a value that varies over mesh axes."""
+        return _pvary(x, axes)
+
 
 state = _State()
 EVAL = _State.trace

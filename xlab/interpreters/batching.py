@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.effects import NamedAxisEffect
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.rules import RuleTable
 from xlab.core.trace import Axis, Trace, Tracer, bound_axes, set_trace, state
@@ -126,6 +127,9 @@ def _mentions(params, name) -> bool:
         if value is name or (isinstance(value, tuple) and name in value):
             return True
         if isinstance(value, str) and value == name:
+            return True
+        effects = getattr(value, "effects", None)
+        if effects and any(isinstance(e, NamedAxisEffect) and e.name == name for e in effects):
             return True
     return False
 

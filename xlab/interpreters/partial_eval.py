@@ -250,7 +250,11 @@ def convert_constvars_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def close_jaxpr(jaxpr: Jaxpr) -> ClosedJaxpr:
-    return ClosedJaxpr(jaxpr, ())
+    """A program without constants as a closed one; the same object every time, so what it remembers is found again."""
+    closed = getattr(jaxpr, "_closed", None)
+    if closed is None:
+        closed = jaxpr._closed = ClosedJaxpr(jaxpr, ())
+    return closed
 
 
 def hoist_tracer_consts(closed: ClosedJaxpr) -> tuple[list, ClosedJaxpr]:
@@ -325,7 +329,7 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Se
     eqns = []
     for eqn in reversed(jaxpr.eqns):
         used = [v in live for v in eqn.outvars]
-        if not any(used) and not eqn.effects:
+        if not any(used) and not _effects.lasting(eqn.effects):
             continue
         rule = dce_rules.get(eqn.primitive)
         if rule is not None and not all(used):
@@ -370,7 +374,7 @@ def dce_closed_call(name: str):
         closed = eqn.params[name]
         key = ("dce", tuple(used_outputs))
         new, used_inputs = closed.memo(key, lambda: _dce_closed(closed, used_outputs))
-        if not any(used_outputs) and not new.effects:
+        if not any(used_outputs) and not _effects.lasting(new.effects):
             return used_inputs, None
         params = {**eqn.params, name: new}
         return used_inputs, eqn.replace(

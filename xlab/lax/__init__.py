@@ -15,6 +15,7 @@ from xlab.lax.complexes import *  # noqa: F403
 from xlab.lax.slicing import *  # noqa: F403
 from xlab.lax.dot import *  # noqa: F403
 from xlab.lax.reductions import *  # noqa: F403
+from xlab.lax.collectives import *  # noqa: F403
 from xlab.lax.gather import *  # noqa: F403
 from xlab.lax.scatter import *  # noqa: F403
 from xlab.lax.sort import *  # noqa: F403

@@ -1,0 +1,186 @@
+"""What all collectives share: names of axes, groups of devices, types over the mesh, and the text of channels.
+
+A collective runs over named axes. The devices that agree on every other axis form a *group*, and a device's place in its group
+is its *rank*, row-major in the order the axes are given.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray, aval_of
+from xlab.core.effects import NamedAxisEffect
+from xlab.core.trace import find_axis, state
+from xlab.interpreters.mlir import tensor_type
+
+CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
+
+
+def axis_names(axis_name: Any, api: str, *, lists: bool = True) -> tuple:
+    """The axes of a collective as a tuple; every named one must be bound, and none may come twice."""
+    if isinstance(axis_name, list):
+        if not lists:
+            raise TypeError(f"{api} takes one axis name or a tuple of them, got the list {axis_name}; a list has no hash, so "
+                            f"it cannot be part of the program: write {tuple(axis_name)}")
+        axis_name = tuple(axis_name)
+    if isinstance(axis_name, (set, frozenset)):
+        raise TypeError(f"{api} takes one axis name or a tuple of them, got the set {axis_name}: a set has no order, and the "
+                        f"order of the axes decides the ranks")
+    names = axis_name if isinstance(axis_name, tuple) else (axis_name,)
+    if len(set(names)) != len(names):
+        raise ValueError(f"{api} got a repeated axis in {names}: each axis may be named once")
+    for name in names:
+        if type(name) is not int:
+            find_axis(name, api)
+    return names
+
+
+def size_of(names) -> int:
+    """Number of devices (or examples) along named axes together."""
+    return math.prod([find_axis(n).size for n in names])
+
+
+def canonical_groups(groups, names, api: str, *, equal: bool = False):
+    """`axis_index_groups` as a tuple of tuples that covers every index of the axes once."""
+    if groups is None:
+        return None
+    if any(type(n) is int for n in names):
+        raise ValueError(f"{api}: axis_index_groups only goes with named axes, got axes {names}")
+    groups = tuple(tuple(int(i) for i in g) for g in groups)
+    size = size_of(names)
+    if sorted(i for g in groups for i in g) != list(range(size)):
+        raise ValueError(f"{api}: axis_index_groups must cover all indices exactly once: the axes {names} have the indices 0 to "
+                         f"{size - 1}, got {groups}")
+    if equal and len({len(g) for g in groups}) > 1:
+        raise ValueError(f"{api}: replica groups must be equally sized, got groups of sizes {[len(g) for g in groups]} in "
+                         f"{groups}")
+    return groups
+
+
+def group_size(names, groups) -> int:
+    """Devices in one group (the first, where groups differ)."""
+    return len(groups[0]) if groups is not None else size_of(names)
+
+
+def effects_of(names) -> frozenset:
+    return frozenset(NamedAxisEffect(n) for n in names if type(n) is not int)
+
+
+# -- types over the mesh ----------------------------------------------------------------------------------
+
+
+def mat_of(x) -> ManualAxisType:
+    aval = aval_of(x)
+    return aval.mat if type(aval) is ShapedArray else INVARYING
+
+
+def mesh_names(names) -> tuple:
+    """The names among them that are mesh axes with types to keep; none where types do not vary."""
+    if state.manual is None:
+        return ()
+    return tuple(n for n in names if type(n) is not int and find_axis(n).kind == "mesh" and n in state.manual)
+
+
+def refuse_unfinished(api: str, aval, names) -> None:
+    """Most collectives have no meaning for sums that were not carried out, or for values marked as reduced."""
+    bad = (aval.mat.unreduced | aval.mat.reduced) & set(names)
+    if bad:
+        raise ValueError(f"{api} cannot accept args which are unreduced/reduced over the axes it runs on: got {aval} and axes "
+                         f"{tuple(sorted(map(str, bad)))}; use psum for an unreduced value, or pcast(x, {sorted(map(str, bad))[0]!r}, "
+                         f"to='varying') for a reduced one")
+
+
+def ready(api: str, x, names):
+    """The operand of a collective: varying over the mesh axes it runs on."""
+    over = mesh_names(names)
+    if not over:
+        return x
+    mat = mat_of(x)
+    refuse_unfinished(api, aval_of(x), over)
+    missing = tuple(n for n in over if n not in mat.varying)
+    return state.vary(x, missing) if missing else x
+
+
+def from_state(api: str, x, names) -> str | None:
+    """In which state the value is over all the mesh axes named; None where types do not vary."""
+    over = mesh_names(names)
+    if not over:
+        return None
+    mat = mat_of(x)
+    states = {"varying" if n in mat.varying else "unreduced" if n in mat.unreduced else
+              "reduced" if n in mat.reduced else "invarying" for n in over}
+    if len(states) > 1:
+        raise ValueError(f"{api} got a value of type {aval_of(x)} that is not in one state over the axes {over}: it is "
+                         f"{' and '.join(sorted(states))}. Use one call per axis.")
+    return states.pop()
+
+
+# -- lowering ---------------------------------------------------------------------------------------------
+
+
+def replica_groups(mesh, names, groups=None) -> list[list[int]]:
+    """Positions of the devices of each group in the program's device order.
+
+    Example:
+        >>> from xlab.sharding import AbstractMesh
+        >>> replica_groups(AbstractMesh((2, 2), ("i", "j")), ("i",))
+        [[0, 2], [1, 3]]
+    """
+    order = [i for i, n in enumerate(mesh.axis_names) if n not in names] + [mesh.axis_names.index(n) for n in names]
+    n = math.prod([mesh.shape[a] for a in names])
+    rows = np.arange(mesh.size).reshape(mesh.axis_sizes).transpose(order).reshape(-1, n).tolist()
+    if groups is None:
+        return rows
+    return [[row[i] for i in group] for row in rows for group in groups]
+
+
+def groups_of(ctx, names, groups=None) -> list[list[int]]:
+    if ctx.mesh is None:
+        raise NameError(f"the axes {names} of {ctx.eqn.primitive.name} are not bound to a mesh: run the program under shard_map")
+    return replica_groups(ctx.mesh, names, groups)
+
+
+def groups_text(rows) -> str:
+    """The groups as a matrix attribute; shorter rows are filled with -1."""
+    width = max(map(len, rows))
+    body = ", ".join("[" + ", ".join(map(str, [*r, *[-1] * (width - len(r))])) + "]" for r in rows)
+    return f"dense<[{body}]> : tensor<{len(rows)}x{width}xi64>"
+
+
+def combining_op(ctx, op: str, x: str, combine: str, attributes: str, aval_in, aval_out) -> str:
+    """A collective whose region combines two scalars."""
+    scalar = tensor_type(aval_in.update(shape=(), mat=INVARYING))
+    a, b, c = ctx.fresh(), ctx.fresh(), ctx.fresh()
+    return ctx.op(f'"stablehlo.{op}"({x}) <{{{attributes}}}> ({{\n    ^bb0({a}: {scalar}, {b}: {scalar}):\n'
+                  f"      {c} = stablehlo.{combine} {a}, {b} : {scalar}\n      stablehlo.return {c} : {scalar}\n    }}) : "
+                  f"({tensor_type(aval_in)}) -> {tensor_type(aval_out)}")
+
+
+def reshaped(ctx, x: str, aval_in, aval_out) -> str:
+    return ctx.op(f"stablehlo.reshape {x} : ({tensor_type(aval_in)}) -> {tensor_type(aval_out)}")
+
+
+def inserted(shape, at: int, size: int) -> tuple:
+    return (*shape[:at], size, *shape[at:])
+
+
+def without(shape, at: int) -> tuple:
+    return (*shape[:at], *shape[at + 1:])
+
+
+def resized(shape, at: int, size: int) -> tuple:
+    return (*shape[:at], size, *shape[at + 1:])
+
+
+def single_name(names, name, api: str):
+    """Rules for the mapped axis itself that handle one name only."""
+    if names != (name,):
+        raise NotImplementedError(f"{api} over several axes {names} of which vmap maps {name!r}: call {api} once per axis")
+
+
+def no_groups(groups, api: str):
+    if groups is not None:
+        raise NotImplementedError(f"{api}: axis_index_groups not supported in vmap collectives")

@@ -1,0 +1,193 @@
+"""Sending values from rank to rank: `ppermute`, `pshuffle`, `pbroadcast`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab import tree as _tree
+from xlab.core.avals import aval_of
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.mlir import tensor_type
+from xlab.interpreters.mlir.values import physical_aval
+from xlab.lax.collectives.common import (CHANNEL, axis_names, groups_of, groups_text, inserted, mat_of, mesh_names, ready,
+                                         refuse_unfinished, reshaped, single_name, size_of)
+from xlab.lax.comparison import eq, select_n
+from xlab.lax.shape import broadcast_in_dim, concatenate, full_like
+
+__all__ = ["pbroadcast", "ppermute", "pshuffle"]
+
+
+def ppermute(x, axis_name, perm):
+    """Sends values along pairs of ranks `(source, destination)`; ranks nobody sends to receive zeros.
+
+    Args:
+        x: array or pytree.
+        axis_name: a bound name or a tuple of them; ranks count the devices of a group in order of their position in the mesh.
+        perm: pairs of ranks; no source and no destination may come twice.
+
+    Example:
+        >>> import xlab
+        >>> f = xlab.vmap(lambda x: xlab.lax.ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")
+        >>> print(f(xlab.lax.full((3,), 5.0)))
+        [0. 5. 5.]
+    """
+    names = axis_names(axis_name, "ppermute")
+    perm = _checked(perm, size_of(names))
+    return _tree.map(lambda v: ppermute_p.bind(ready("ppermute", v, names), axis_name=names, perm=perm), x)
+
+
+def _checked(perm, size) -> tuple:
+    pairs = tuple((int(s), int(d)) for s, d in perm)
+    sources, destinations = [s for s, _ in pairs], [d for _, d in pairs]
+    if len(set(sources)) != len(sources) or len(set(destinations)) != len(destinations):
+        raise ValueError(f"ppermute sources and destinations must be unique, got {pairs}.")
+    if any(not 0 <= i < size for i in (*sources, *destinations)):
+        raise ValueError(f"ppermute ranks must be at least 0 and less than {size}, the size of the axis; got {pairs}")
+    return pairs
+
+
+def pshuffle(x, axis_name, perm):
+    """Rank i receives the value of rank `perm[i]`.
+
+    Example:
+        >>> import xlab
+        >>> f = xlab.vmap(lambda x: xlab.lax.pshuffle(x, "i", [1, 2, 0]), axis_name="i")
+        >>> print(f(xlab.lax.iota("float32", 3)))
+        [1. 2. 0.]
+    """
+    if sorted(perm) != list(range(len(perm))):
+        raise ValueError(f"pshuffle needs a permutation of 0 to {len(perm) - 1}, got {list(perm)}")
+    return ppermute(x, axis_name, [(s, d) for d, s in enumerate(perm)])
+
+
+def pbroadcast(x, axis_name, source: int):
+    """Every rank receives the value of rank `source`.
+
+    Example:
+        >>> import xlab
+        >>> f = xlab.vmap(lambda x: xlab.lax.pbroadcast(x, "i", 2), axis_name="i")
+        >>> print(f(xlab.lax.iota("float32", 3)))
+        [2. 2. 2.]
+    """
+    names = axis_names(axis_name, "pbroadcast")
+    size = size_of(names)
+    if not 0 <= source < size:
+        raise ValueError(f"pbroadcast source must be at least 0 and less than {size}, the size of {axis_name!r}; got {source}")
+
+    def leaf(v):
+        missing = [n for n in mesh_names(names) if n not in mat_of(v).varying]
+        if missing:
+            refuse_unfinished("pbroadcast", aval_of(v), missing)
+            raise ValueError(f"pbroadcast must be applied to a device-varying type, got {aval_of(v)}, which is the same on all devices "
+                             f"along {missing}")
+        return pbroadcast_p.bind(v, axis_name=names, source=int(source))
+    return _tree.map(leaf, x)
+
+
+# -- ppermute ---------------------------------------------------------------------------------------------
+
+
+def _aval(x, *, axis_name, **_):
+    refuse_unfinished("ppermute", x, axis_name)
+    return x
+
+
+def _lowering(ctx, x, *, axis_name, perm):
+    pairs = [(row[s], row[d]) for row in map(sorted, groups_of(ctx, axis_name)) for s, d in perm]
+    body = ", ".join(f"[{s}, {d}]" for s, d in pairs)
+    text = f"dense<[{body}]> : tensor<{len(pairs)}x2xi64>" if pairs else "dense<> : tensor<0x2xi64>"
+    t = tensor_type(ctx.avals_in[0])
+    return ctx.op(f'"stablehlo.collective_permute"({x}) <{{{CHANNEL}, source_target_pairs = {text}}}> : ({t}) -> {t}')
+
+
+def _transpose(ct, x, *, axis_name, perm):
+    return [ppermute_p.bind(ready("ppermute", ct, axis_name), axis_name=axis_name, perm=tuple((d, s) for s, d in perm))]
+
+
+def _batch(axis, operands, dims, *, axis_name, perm):
+    x, d = operands[0], dims[0]
+    if axis.name not in axis_name:
+        return ppermute_p.bind(x, axis_name=axis_name, perm=perm), d
+    single_name(axis_name, axis.name, "ppermute")
+    if d is None:
+        if len(perm) == axis.size:
+            return x, None
+        x, d = batching.broadcast(x, axis.size, 0), 0
+    source_of = dict((dst, src) for src, dst in perm)
+    return _rearranged(x, d, [source_of.get(i) for i in range(axis.size)]), d
+
+
+def _rearranged(x, dim, sources):
+    """Slices of `x` along `dim` in another order, zeros for None; neighbours stay together."""
+    from xlab.lax.slicing import slice_in_dim
+    parts, i = [], 0
+    while i < len(sources):
+        j = i + 1
+        if sources[i] is None:
+            while j < len(sources) and sources[j] is None:
+                j += 1
+            parts.append(full_like(slice_in_dim(x, 0, j - i, axis=dim), 0))
+        else:
+            while j < len(sources) and sources[j] == sources[i] + j - i:
+                j += 1
+            parts.append(slice_in_dim(x, sources[i], sources[i] + j - i, axis=dim))
+        i = j
+    return parts[0] if len(parts) == 1 else concatenate(parts, dim)
+
+
+ppermute_p = Primitive("ppermute", joins=False)
+ppermute_p.def_abstract_eval(_aval)
+ad.deflinear2(ppermute_p, _transpose)
+batching.axis_primitive_batchers[ppermute_p] = _batch
+mlir.register_lowering(ppermute_p, _lowering)
+
+
+# -- pbroadcast -------------------------------------------------------------------------------------------
+
+
+def _broadcast_lowering(ctx, x, *, axis_name, source):
+    """Gather and take one slice: exact for every bit pattern, where a masked sum would lose the sign of zero."""
+    aval = physical_aval(ctx.avals_in[0])
+    rows = groups_of(ctx, axis_name)
+    n = len(rows[0])
+    one, all_ = aval.update(shape=(1, *aval.shape)), aval.update(shape=inserted(aval.shape, 0, n))
+    x = ctx.broadcast(x, aval, one, range(1, one.ndim))
+    x = ctx.op(f'"stablehlo.all_gather"({x}) <{{all_gather_dim = 0 : i64, {CHANNEL}, replica_groups = {groups_text(rows)}, '
+               f"use_global_device_ids}}> : ({tensor_type(one)}) -> {tensor_type(all_)}")
+    limits = [f"{source}:{source + 1}", *(f"0:{s}" for s in aval.shape)]
+    x = ctx.op(f"stablehlo.slice {x} [{', '.join(limits)}] : ({tensor_type(all_)}) -> {tensor_type(one)}")
+    return reshaped(ctx, x, one, aval)
+
+
+def _broadcast_transpose(ct, x, *, axis_name, source):
+    """The source receives the sum of all cotangents, everybody else nothing."""
+    from xlab.lax.collectives.axis_index import axis_index
+    from xlab.lax.collectives.psum import psum
+    total = psum(ready("pbroadcast", ct, axis_name), axis_name)
+    here = eq(axis_index(axis_name if len(axis_name) > 1 else axis_name[0]), np.int32(source))
+    here = broadcast_in_dim(here, aval_of(total).shape, ())
+    return [select_n(here, full_like(total, 0), total)]
+
+
+def _broadcast_batch(axis, operands, dims, *, axis_name, source):
+    from xlab.lax.slicing import slice_in_dim
+    x, d = operands[0], dims[0]
+    if axis.name not in axis_name:
+        return pbroadcast_p.bind(x, axis_name=axis_name, source=source), d
+    single_name(axis_name, axis.name, "pbroadcast")
+    if d is None:
+        return x, None
+    return slice_in_dim(x, source, source + 1, axis=d) if axis.size == 1 else _repeated(x, d, source, axis.size), d
+
+
+def _repeated(x, d, source, size):
+    from xlab.lax.slicing import index_in_dim
+    return batching.broadcast(index_in_dim(x, source, d, keepdims=False), size, d)
+
+
+pbroadcast_p = Primitive("pbroadcast", joins=False)
+pbroadcast_p.def_abstract_eval(_aval)
+ad.deflinear2(pbroadcast_p, _broadcast_transpose)
+batching.axis_primitive_batchers[pbroadcast_p] = _broadcast_batch
+mlir.register_lowering(pbroadcast_p, _broadcast_lowering)

@@ -1,0 +1,337 @@
+"""Reductions over named axes: `psum`, `pmean`, `pmax`, `pmin`, and the place of the extremum.
+
+Under `shard_map` with checking, a sum of a varying value is *invarying* and its transpose moves nothing (`psum_invariant`); without
+checking, and under `vmap`, the transpose of a sum is a sum (`psum`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab import tree as _tree
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.primitive import Primitive
+from xlab.core.trace import Tracer, state
+from xlab.interpreters import ad, batching, mlir
+from xlab.lax.arithmetic import div, mul
+from xlab.lax.collectives import casts
+from xlab.lax.collectives.common import (CHANNEL, axis_names, canonical_groups, combining_op, effects_of, from_state, group_size,
+                                         groups_of, groups_text, mesh_names, no_groups, ready, refuse_unfinished)
+from xlab.lax.comparison import eq, select_n
+from xlab.lax.convert import convert_element_type
+from xlab.lax.reduce_sum import reduced_shape
+from xlab.lax.reductions import highest, lowest, reduce_sum
+from xlab.lax.shape import broadcast_in_dim, canonical_axes, full_like
+
+__all__ = ["pargmax", "pargmin", "pmax", "pmean", "pmin", "psum"]
+
+
+def psum(x, axis_name, *, axis_index_groups=None):
+    """Sum over named axes: every member of a group receives the sum of the group's values.
+
+    Args:
+        x: array or pytree; bool is counted as int32. Constants are multiplied by the size of the axes while tracing.
+        axis_name: a name bound by `shard_map`, `pmap` or `vmap(axis_name=...)`, or a tuple of them; ints are array axes.
+        axis_index_groups: groups of ranks that are summed apart, such as `[[0, 1], [2, 3]]`; not under checked `shard_map`.
+
+    Example:
+        >>> import xlab
+        >>> print(xlab.vmap(lambda x: xlab.lax.psum(x, "i"), axis_name="i")(xlab.lax.iota("float32", 3)))
+        [3. 3. 3.]
+    """
+    axes = axis_names(axis_name, "psum")
+    groups = canonical_groups(axis_index_groups, axes, "psum")
+    if not axes:
+        return x
+    leaves, treedef = _tree.flatten(x)
+    if not any(isinstance(v, Tracer) for v in leaves):
+        return _tree.unflatten(treedef, [_constant_sum(v, axes, groups) for v in leaves])
+    return _tree.unflatten(treedef, [_psum(v, axes, groups) for v in leaves])
+
+
+def _psum(x, axes, groups):
+    aval = aval_of(x)
+    if aval.dtype == np.bool_:
+        x = convert_element_type(x, np.int32)
+    axes = _positive(axes, aval.ndim)
+    over = mesh_names(axes)
+    if not over:
+        return psum_p.bind(x, axes=axes, axis_index_groups=groups)
+    if groups is not None:
+        raise NotImplementedError("psum with axis_index_groups under shard_map with check_vma=True: the groups hold different "
+                                  "sums, so the result would not be the same everywhere; use check_vma=False")
+    source = from_state("psum", x, over)
+    other = tuple(a for a in axes if a not in over)
+    if other:
+        x = psum_p.bind(x, axes=other, axis_index_groups=None)
+    if source == "unreduced":
+        return unreduced_psum_p.bind(x, axes=over)
+    return bind_psum_invariant(x, over)
+
+
+def bind_psum_invariant(x, axes):
+    """The checked sum; axes over which the value does not vary are cast first."""
+    return psum_invariant_p.bind(ready("psum", x, axes), axes=axes)
+
+
+def _constant_sum(x, axes, groups):
+    ints = tuple(a for a in axes if type(a) is int)
+    names = tuple(a for a in axes if type(a) is not int)
+    if isinstance(x, bool):
+        x = int(x)
+    if ints:
+        if aval_of(x).dtype == np.bool_:
+            x = convert_element_type(x, np.int32)
+        x = reduce_sum(x, canonical_axes(ints, aval_of(x).ndim))
+    if not names:
+        return x
+    n = group_size(names, groups)
+    if isinstance(x, (int, float, complex)):
+        return x * n
+    aval = aval_of(x)
+    if aval.dtype == np.bool_:
+        x = convert_element_type(x, np.int32)
+    return mul(x, np.asarray(n).astype(aval_of(x).dtype)[()])
+
+
+def pmean(x, axis_name, *, axis_index_groups=None):
+    """Mean over named axes; integers become floats.
+
+    Example:
+        >>> import xlab
+        >>> print(xlab.vmap(lambda x: xlab.lax.pmean(x, "i"), axis_name="i")(xlab.lax.iota("float32", 3)))
+        [1. 1. 1.]
+    """
+    axes = axis_names(axis_name, "pmean")
+    groups = canonical_groups(axis_index_groups, axes, "pmean")
+    total = psum(x, axis_name, axis_index_groups=groups)
+    uneven = groups is not None and len({len(g) for g in groups}) > 1
+    # psum of the number one: what the members of a group count together, positional axes included.
+    def mean(v, original):
+        if uneven:
+            count = _own_group_size(axes, groups, aval_of(v).dtype)
+            return div(_floating(v), convert_element_type(count, aval_of(_floating(v)).dtype))
+        ints = [a for a in axes if type(a) is int]
+        n = group_size([a for a in axes if type(a) is not int], groups)
+        for a in ints:
+            n *= aval_of(original).shape[a]
+        if isinstance(v, (int, float, complex)):
+            return v / n
+        v = _floating(v)
+        return div(v, np.asarray(n).astype(aval_of(v).dtype)[()])
+    return _tree.map(mean, total, x)
+
+
+def _floating(x):
+    dtype = aval_of(x).dtype
+    if dtypes.issubdtype(dtype, np.inexact):
+        return x
+    return convert_element_type(x, dtypes.canonicalize_dtype(np.float64 if np.dtype(dtype).itemsize == 8 else np.float32))
+
+
+def _own_group_size(axes, groups, dtype):
+    """The size of the group this device belongs to."""
+    from xlab.lax.collectives.axis_index import axis_index
+    from xlab.lax.slicing import dynamic_index_in_dim
+    sizes = np.zeros(sum(map(len, groups)), np.int32)
+    for g in groups:
+        sizes[list(g)] = len(g)
+    return dynamic_index_in_dim(sizes, axis_index(axes if len(axes) > 1 else axes[0]), 0, keepdims=False)
+
+
+def pmax(x, axis_name, *, axis_index_groups=None):
+    """Maximum over named axes. Across devices a NaN may or may not win; it has no derivative.
+
+    Example:
+        >>> import xlab
+        >>> print(xlab.vmap(lambda x: xlab.lax.pmax(x, "i"), axis_name="i")(xlab.lax.iota("float32", 3)))
+        [2. 2. 2.]
+    """
+    return _extremum(pmax_p, "pmax", x, axis_name, axis_index_groups)
+
+
+def pmin(x, axis_name, *, axis_index_groups=None):
+    """Minimum over named axes.
+
+    Example:
+        >>> import xlab
+        >>> print(xlab.vmap(lambda x: xlab.lax.pmin(x, "i"), axis_name="i")(xlab.lax.iota("float32", 3)))
+        [0. 0. 0.]
+    """
+    return _extremum(pmin_p, "pmin", x, axis_name, axis_index_groups)
+
+
+def _extremum(prim, api, x, axis_name, axis_index_groups):
+    axes = axis_names(axis_name, api)
+    groups = canonical_groups(axis_index_groups, axes, api)
+
+    def leaf(v):
+        aval = aval_of(v)
+        if dtypes.issubdtype(aval.dtype, np.complexfloating):
+            raise TypeError(f"{api} needs numbers that have an order, got {aval}; take the real part or the absolute value")
+        return prim.bind(ready(api, v, axes), axes=_positive(axes, aval.ndim), axis_index_groups=groups)
+    return _tree.map(leaf, x)
+
+
+def pargmin(x, axis_name):
+    """Rank at which the minimum over one named axis lies, element by element; the first of several."""
+    return _pargextremum("pargmin", pmin, x, axis_name)
+
+
+def pargmax(x, axis_name):
+    """Rank at which the maximum over one named axis lies, element by element; the first of several.
+
+    Example:
+        >>> import xlab
+        >>> print(xlab.vmap(lambda x: xlab.lax.pargmax(x, "i"), axis_name="i")(xlab.lax.iota("float32", 3)))
+        [2 2 2]
+    """
+    return _pargextremum("pargmax", pmax, x, axis_name)
+
+
+def _pargextremum(api, extremum, x, axis_name):
+    from xlab.lax.collectives.axis_index import axis_index
+    if isinstance(axis_name, (tuple, list)):
+        raise TypeError(f"{api} takes one axis name, got {axis_name}")
+    best = extremum(x, axis_name)
+    here = eq(x, best)
+    nobody = np.int32(np.iinfo(np.int32).max)
+    rank = broadcast_in_dim(axis_index(axis_name), aval_of(here).shape, ())
+    return pmin(select_n(here, full_like(here, nobody, np.int32), rank), axis_name)
+
+
+def _positive(axes, ndim) -> tuple:
+    """Array axes among the names, counted from the front."""
+    if not any(type(a) is int for a in axes):
+        return axes
+    return tuple(canonical_axes((a,), ndim)[0] if type(a) is int else a for a in axes)
+
+
+# -- the primitives ---------------------------------------------------------------------------------------
+
+
+def _split_axes(axes):
+    return tuple(a for a in axes if type(a) is int), tuple(a for a in axes if type(a) is not int)
+
+
+def _aval(x, *, axes, axis_index_groups=None):
+    ints, names = _split_axes(axes)
+    refuse_unfinished("a reduction", x, names)
+    mat = x.mat
+    if axis_index_groups is None or len(axis_index_groups) == 1:
+        mat = mat.update(varying=mat.varying - set(names))
+    return ShapedArray(reduced_shape(x, ints), x.dtype, x.weak_type, mat=mat), effects_of(names)
+
+
+def _invariant_aval(x, *, axes):
+    _need_names("psum_invariant", axes)
+    missing = set(axes) - x.mat.varying
+    if missing:
+        raise ValueError(f"psum_invariant over {axes} needs a value that varies over them, got {x}")
+    return x.update(mat=x.mat.update(varying=x.mat.varying - set(axes))), effects_of(axes)
+
+
+def _unreduced_aval(x, *, axes):
+    _need_names("unreduced_psum", axes)
+    missing = set(axes) - x.mat.unreduced
+    if missing:
+        raise ValueError(f"unreduced_psum over {axes} needs a value that is unreduced over them, got {x}")
+    return x.update(mat=x.mat.update(unreduced=x.mat.unreduced - set(axes))), effects_of(axes)
+
+
+def _need_names(api, axes):
+    if any(type(a) is int for a in axes):
+        raise ValueError(f"{api} works on named axes only, got {axes}")
+
+
+def _lowering(combine, bool_combine, reduction, identity):
+    from xlab.lax.reduce_sum import reduction_text
+
+    def rule(ctx, x, *, axes, axis_index_groups=None):
+        ints, names = _split_axes(axes)
+        aval, out = ctx.avals_in[0], ctx.avals_out[0]
+        op = bool_combine if aval.dtype == np.bool_ else combine
+        if ints:
+            init = ctx.constant(np.asarray(identity(aval.dtype)), ShapedArray((), aval.dtype))
+            x = reduction_text(ctx, f"stablehlo.{op}", x, init, ints, aval, out)
+        if not names:
+            return x
+        rows = groups_text(groups_of(ctx, names, axis_index_groups))
+        return combining_op(ctx, "all_reduce", x, op, f"{CHANNEL}, replica_groups = {rows}, use_global_device_ids", out, out)
+    return rule
+
+
+def _batch(prim, api, of_copies):
+    """Over the mapped axis itself the reduction is positional; `of_copies(x, n)` reduces `n` equal values."""
+    def bind(x, axes, groups):
+        if not axes:
+            return x
+        return prim.bind(x, axes=axes, **({} if groups is _ABSENT else {"axis_index_groups": groups}))
+
+    def rule(axis, operands, dims, *, axes, axis_index_groups=_ABSENT):
+        x, d = operands[0], dims[0]
+        if axis.name is None or axis.name not in axes:
+            if d is None or not any(type(a) is int for a in axes):
+                return bind(x, axes, axis_index_groups), d
+            x = batching.moveaxis(x, d, 0)
+            return bind(x, tuple(a + 1 if type(a) is int else a for a in axes), axis_index_groups), 0
+        if axis_index_groups is not _ABSENT:
+            no_groups(axis_index_groups, api)
+        if d is None:
+            return of_copies(bind(x, tuple(a for a in axes if a != axis.name), axis_index_groups), axis.size), None
+        shifted = tuple(d if a == axis.name else a + (a >= d) if type(a) is int else a for a in axes)
+        return bind(x, shifted, axis_index_groups), None
+    batching.axis_primitive_batchers[prim] = rule
+
+
+_ABSENT = object()
+
+
+def _times(x, n):
+    return mul(x, np.asarray(n).astype(aval_of(x).dtype)[()])
+
+
+def _psum_transpose(ct, x, *, axes, axis_index_groups):
+    ints, names = _split_axes(axes)
+    if ints:
+        kept = [i for i in range(x.aval.ndim) if i not in ints]
+        ct = broadcast_in_dim(ct, x.aval.shape, kept)
+    return [psum_p.bind(ct, axes=names, axis_index_groups=axis_index_groups) if names else ct]
+
+
+def _zero(dtype):
+    return np.zeros((), dtype)
+
+
+psum_p = Primitive("psum", joins=False)
+psum_invariant_p = Primitive("psum_invariant", joins=False)
+unreduced_psum_p = Primitive("unreduced_psum", joins=False)
+pmax_p = Primitive("pmax", joins=False)
+pmin_p = Primitive("pmin", joins=False)
+for _p, _rule in ((psum_p, _aval), (pmax_p, _aval), (pmin_p, _aval), (psum_invariant_p, _invariant_aval),
+                  (unreduced_psum_p, _unreduced_aval)):
+    _p.def_effectful_abstract_eval(_rule)
+for _p in (psum_p, psum_invariant_p, unreduced_psum_p):
+    mlir.register_lowering(_p, _lowering("add", "or", "add", _zero))
+    _batch(_p, "psum", _times)
+mlir.register_lowering(pmax_p, _lowering("maximum", "or", "maximum", lowest))
+mlir.register_lowering(pmin_p, _lowering("minimum", "and", "minimum", highest))
+_batch(pmax_p, "pmax", lambda x, n: x)
+_batch(pmin_p, "pmin", lambda x, n: x)
+ad.deflinear2(psum_p, _psum_transpose)
+ad.deflinear2(psum_invariant_p, lambda ct, x, *, axes: [casts.vary(ct, axes)])
+ad.deflinear2(unreduced_psum_p, lambda ct, x, *, axes: [casts.preduced_p.bind(ct, axes=axes)])
+for _p in (pmax_p, pmin_p):
+    ad.not_differentiable(_p, f"{_p.name} has no derivative rule: it is not differentiable where values tie; differentiate "
+                              f"through all_gather and a maximum instead")
+ad.primitive_transposes[casts.pvary_p] = lambda ct, x, *, axes: [bind_psum_invariant(ct, axes)]
+ad.primitive_transposes[casts.preduced_p] = lambda ct, x, *, axes: [_sum_cotangent(ct, axes)]
+
+
+def _sum_cotangent(ct, axes):
+    """The cotangent of a reduced value is unreduced; a zero that came in as a plain value varies by cast."""
+    missing = tuple(a for a in axes if a not in aval_of(ct).mat.unreduced)
+    if missing and state.manual is not None:
+        ct = casts.vary_unreduced_cast_p.bind(casts.vary(ct, missing), axes=missing)
+    return unreduced_psum_p.bind(ct, axes=axes)

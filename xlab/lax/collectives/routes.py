@@ -1,0 +1,22 @@
+"""What each collective moves between devices: the entries of `traffic.routes`."""
+
+from __future__ import annotations
+
+from xlab.interpreters.traffic import moving, reducing, routes
+from xlab.lax.collectives.all_gather import all_gather_invariant_p, all_gather_p, all_gather_reduced_p
+from xlab.lax.collectives.all_to_all import all_to_all_p
+from xlab.lax.collectives.ppermute import pbroadcast_p, ppermute_p
+from xlab.lax.collectives.psum import pmax_p, pmin_p, psum_invariant_p, psum_p, unreduced_psum_p
+from xlab.lax.collectives.psum_scatter import reduce_scatter_p, unreduced_reduce_scatter_p
+
+for _p in (psum_p, psum_invariant_p, unreduced_psum_p):
+    routes[_p] = reducing("all_reduce", "add")
+routes[pmax_p] = reducing("all_reduce", "max")
+routes[pmin_p] = reducing("all_reduce", "min")
+for _p in (reduce_scatter_p, unreduced_reduce_scatter_p):
+    routes[_p] = reducing("reduce_scatter", "add")
+for _p in (all_gather_p, all_gather_invariant_p, all_gather_reduced_p):
+    routes[_p] = moving("all_gather")
+routes[all_to_all_p] = moving("all_to_all")
+routes[ppermute_p] = moving("collective_permute")
+routes[pbroadcast_p] = moving("collective_broadcast")

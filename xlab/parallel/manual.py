@@ -1,0 +1,166 @@
+"""What `shard_map` needs to know of types: local and global shapes, the axes bound in the body, the checks of its specs."""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager
+
+from xlab import tree as _tree
+from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray
+from xlab.core.trace import Axis, state
+from xlab.sharding import AbstractMesh, AxisType, Mesh, PartitionSpec
+
+
+@contextmanager
+def body_context(mesh, newly_manual, check_vma: bool):
+    """Binds mesh axes for the code of one device."""
+    previous = state.axes, state.manual, state.manual_mesh
+    state.axes = {**previous[0], **{n: Axis(n, mesh.shape[n], "mesh") for n in mesh.axis_names if n in newly_manual}}
+    state.manual = (previous[1] or frozenset()) | newly_manual if check_vma else None
+    state.manual_mesh = mesh
+    try:
+        yield
+    finally:
+        state.axes, state.manual, state.manual_mesh = previous
+
+
+def manual_already() -> frozenset:
+    """Mesh axes that surrounding shard_maps took by hand."""
+    if state.manual_mesh is None:
+        return frozenset()
+    return frozenset(n for n, a in state.axes.items() if a.kind == "mesh" and n in state.manual_mesh.axis_names)
+
+
+def local_aval(aval, mesh, spec, check_vma: bool):
+    """Type of one device's part of an operand."""
+    if not isinstance(aval, ShapedArray):
+        return aval
+    shape = tuple(s // parts(mesh, spec, d) for d, s in enumerate(aval.shape))
+    mat = aval.mat.update(varying=aval.mat.varying | set(spec.axes())) if check_vma else INVARYING
+    return ShapedArray(shape, aval.dtype, aval.weak_type, mat=mat, memory_space=aval.memory_space)
+
+
+def global_aval(aval, mesh, spec, newly_manual, check_vma: bool, outer_varying=frozenset()):
+    """Type of the whole result of which `aval` is one device's part."""
+    if not isinstance(aval, ShapedArray):
+        return aval
+    shape = tuple(s * parts(mesh, spec, d) for d, s in enumerate(aval.shape))
+    mat = aval.mat.update(varying=aval.mat.varying - newly_manual) if check_vma else ManualAxisType(outer_varying)
+    return ShapedArray(shape, aval.dtype, aval.weak_type, mat=mat, memory_space=aval.memory_space)
+
+
+def parts(mesh, spec, d: int) -> int:
+    """Into how many parts dimension `d` is cut."""
+    return math.prod([mesh.shape[a] for a in spec.axes_of(d)])
+
+
+def unmentioned(mesh, spec, newly_manual) -> tuple:
+    """Axes under manual control that a spec does not use, in mesh order."""
+    used = set(spec.axes())
+    return tuple(n for n in mesh.axis_names if n in newly_manual and n not in used)
+
+
+# -- checks -----------------------------------------------------------------------------------------------
+
+
+def resolve_mesh(mesh, axis_names):
+    """The mesh of a call and the axes it takes by hand; checks nesting."""
+    from xlab.sharding import get_abstract_mesh, get_mesh
+    surrounding, taken = state.manual_mesh, manual_already()
+    if mesh is None:
+        mesh = surrounding if surrounding is not None else get_mesh()
+        if mesh.empty:
+            mesh = get_abstract_mesh()
+        if not mesh.axis_names:
+            raise ValueError("shard_map got no mesh and the context mesh cannot be empty: pass mesh=..., or set one with "
+                             "xlab.set_mesh(mesh)")
+    elif surrounding is not None and mesh.shape_tuple != surrounding.shape_tuple:
+        raise ValueError(f"The context mesh {surrounding} should match the mesh passed to shard_map {mesh}: inside a shard_map, "
+                         f"a nested one runs over other axes of the same mesh; leave out `mesh`")
+    elif surrounding is not None:
+        mesh = surrounding
+    names = frozenset(axis_names) if axis_names else frozenset(mesh.axis_names) - taken
+    if not names <= set(mesh.axis_names):
+        raise ValueError(f"shard_map requires axis_names={set(names)} to be a subset of the mesh's axes {mesh.axis_names}")
+    if names & taken or not names:
+        raise ValueError(f"The context mesh {surrounding} has the axes {sorted(map(str, taken))} under manual control already, so a "
+                         f"nested shard_map cannot take {sorted(map(str, names & taken)) or 'any of them'} again: give axis_names "
+                         f"the axes that are left")
+    return mesh, names
+
+
+def check_mesh(mesh) -> None:
+    if mesh is not None and not isinstance(mesh, (Mesh, AbstractMesh)):
+        raise TypeError(f"shard_map requires a Mesh or AbstractMesh for its second argument, got {mesh!r} of type "
+                        f"{type(mesh).__name__}")
+
+
+def is_spec(x) -> bool:
+    return x is None or isinstance(x, PartitionSpec)
+
+
+def check_spec_types(which: str, specs) -> None:
+    for path, spec in _tree.flatten_with_path(specs, is_leaf=is_spec)[0]:
+        if not is_spec(spec):
+            raise TypeError(f"shard_map {which} argument must be a pytree of PartitionSpec instances, but "
+                            f"{which}{_tree.keystr(path)} is {spec!r} of type {type(spec).__name__}. Write P({spec!r}).")
+
+
+def check_specs(which: str, specs, mesh, names) -> None:
+    """Every spec uses manual axes only."""
+    for spec in _tree.leaves(specs, is_leaf=is_spec):
+        if spec is None:
+            continue
+        for axis in spec.axes():
+            if axis not in names:
+                raise ValueError(f"shard_map {which} argument must refer to an axis marked as manual ({set(names)}), but {which} "
+                                 f"refers to {axis!r} in {spec}. The mesh has the axes {mesh.axis_names}.")
+        if spec.unreduced or spec.reduced:
+            auto = [n for n, t in zip(mesh.axis_names, mesh.axis_types) if t is not AxisType.Explicit]
+            raise ValueError(f"unreduced/reduced axes in the shard_map {which} entry {spec} need values whose type says so outside "
+                             f"of shard_map, which takes a mesh of Explicit axes only (axes {auto} are not): psum inside instead")
+
+
+def check_inputs(name: str, avals, specs, mesh, arg_names) -> None:
+    for aval, spec, arg in zip(avals, specs, arg_names):
+        if not isinstance(aval, ShapedArray):
+            continue
+        if len(spec) > aval.ndim:
+            raise ValueError(
+                f"shard_map applied to the function '{name}' was given an in_specs entry which is too long to be compatible with "
+                f"the corresponding input value: in_specs is {spec}, which has length {len(spec)}, but the argument `{arg}` has "
+                f"type {aval}, of rank {aval.ndim}. Give at most one entry per dimension.")
+        for d in range(len(spec)):
+            n = parts(mesh, spec, d)
+            if n and aval.shape[d] % n:
+                raise ValueError(
+                    f"shard_map applied to the function '{name}' was given argument arrays with axis sizes that are not evenly "
+                    f"divisible by the corresponding mesh axis sizes: the argument `{arg}` of type {aval} corresponds to in_specs "
+                    f"of value {spec}, which maps array axis {d} (of size {aval.shape[d]}) to mesh axis "
+                    f"{' and '.join(map(repr, spec.axes_of(d)))} (of size {n}), but {n} does not evenly divide {aval.shape[d]}. "
+                    f"Pad the array to {-(-aval.shape[d] // n) * n}, or choose another spec or mesh.")
+
+
+def check_output(name: str, aval, spec, path: str, mesh, names, check_vma: bool) -> None:
+    if len(spec) > aval.ndim:
+        raise ValueError(
+            f"shard_map applied to the function '{name}' was given an out_specs entry which is too long to be compatible with the "
+            f"corresponding output value: out_specs{path} is {spec}, which has length {len(spec)}, but the output has type {aval}, "
+            f"of rank {aval.ndim}. For scalars use P() if they are the same everywhere, else give them an axis (x[None]).")
+    if not check_vma:
+        return
+    left = [a for a in unmentioned(mesh, spec, names) if a in aval.mat.varying]
+    if left:
+        same = [a for a in unmentioned(mesh, spec, names) if a not in aval.mat.varying]
+        raise ValueError(
+            f"shard_map applied to the function '{name}' was given out_specs which require replication which can't be statically "
+            f"inferred given the mesh {mesh}: out_specs{path} is {spec}, which implies that the corresponding output value is "
+            f"replicated across mesh axis {', '.join(map(repr, left))}, but it has type {aval}"
+            f"{f' and is the same only over {same}' if same else ''}. Name the axis in out_specs, reduce over it (psum, pmean), or, "
+            f"if the values are equal for a reason the types cannot see, pass check_vma=False.")
+    unfinished = (aval.mat.unreduced | aval.mat.reduced) & names
+    if unfinished:
+        raise ValueError(
+            f"shard_map applied to the function '{name}' returns a value of type {aval} for out_specs{path}={spec}: it is unreduced or "
+            f"reduced over {sorted(map(str, unfinished))}, which a result outside cannot be. psum an unreduced value; cast a reduced "
+            f"one with pcast(..., to='varying').")

@@ -1,0 +1,374 @@
+"""`shard_map`: a function written for one device, run on every device of a mesh.
+
+Arguments are cut by their specs, the body sees one part and the mesh axes by name, and results are put together again. With
+`check_vma` the types of the body say over which axes a value varies, which catches wrong `out_specs` and makes gradients exact.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from xlab import tree as _tree
+from xlab.compile.devices import sharding_sources
+from xlab.compile.jit import jit
+from xlab.compile.tracing import argument_names, context_key, function_name
+from xlab.core import effects as _effects
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, eval_jaxpr
+from xlab.core.primitive import Primitive
+from xlab.core.trace import EVAL, Tracer, state
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import partial_eval as pe
+from xlab.lax.arithmetic import div
+from xlab.lax.collectives import casts
+from xlab.lax.collectives.psum import bind_psum_invariant, psum_p
+from xlab.lax.shape import broadcast_in_dim, squeeze
+from xlab.parallel.manual import (body_context, check_inputs, check_mesh, check_output, check_spec_types, check_specs, global_aval,
+                                  is_spec, local_aval, resolve_mesh, unmentioned)
+from xlab.sharding import Mesh, NamedSharding, PartitionSpec
+
+_WHOLE = PartitionSpec()
+
+
+def shard_map(f=None, /, *, mesh=None, in_specs=None, out_specs=None, axis_names=frozenset(), check_vma: bool = True):
+    """Maps a function over the devices of a mesh: `f` sees one device's part of each argument.
+
+    Args:
+        f: the function of one device; inside, `lax.psum` and the other collectives speak of mesh axes by name.
+        mesh: the devices; by default the one set by `set_mesh`, or inside another `shard_map` its mesh.
+        in_specs, out_specs: a `PartitionSpec` per argument and result, or a pytree prefix of them; dimension `d` is cut (or
+            concatenated) along the mesh axes `spec[d]`, and along axes a spec does not name the value is the same everywhere.
+        axis_names: the mesh axes that are under manual control, by default all; the compiler handles the others.
+        check_vma: follow in the types over which axes a value varies. Without it `out_specs` are taken on trust.
+
+    Returns:
+        A function of whole arrays. Without `f`, a decorator.
+
+    Example:
+        >>> import xlab
+        >>> from xlab.sharding import PartitionSpec as P
+        >>> mesh = xlab.make_mesh((1,), ("i",))
+        >>> total = xlab.shard_map(lambda x: xlab.lax.psum(x.sum(), "i"), mesh=mesh, in_specs=P("i"), out_specs=P())
+        >>> float(total(xlab.lax.iota("float32", 4)))
+        6.0
+    """
+    if f is None:
+        return functools.partial(shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs, axis_names=axis_names,
+                                 check_vma=check_vma)
+    if not callable(f):
+        raise TypeError(f"shard_map requires a callable for its first argument, but got {f!r} of type {type(f).__name__}.")
+    check_mesh(mesh)
+    if isinstance(in_specs, list):
+        in_specs = tuple(in_specs)
+    check_spec_types("in_specs", in_specs)
+    check_spec_types("out_specs", out_specs)
+    mapped = _Mapped(f, mesh, in_specs, out_specs, axis_names, bool(check_vma))
+
+    @functools.wraps(f)
+    def staged(*args):
+        return mapped.stage(args)
+    whole = jit(staged, name=function_name(f))
+
+    @functools.wraps(f)
+    def wrapper(*args):
+        if state.trace is EVAL and not state.axes:
+            return whole(*args)
+        return mapped.stage(args)
+    return wrapper
+
+
+class _Mapped:
+    """A function, its specs, and the bodies traced so far."""
+
+    def __init__(self, f, mesh, in_specs, out_specs, axis_names, check_vma):
+        self.f, self.mesh, self.in_specs, self.out_specs = f, mesh, in_specs, out_specs
+        self.axis_names, self.check_vma = axis_names, check_vma
+        self.bodies: dict[tuple, Any] = {}
+
+    def stage(self, args):
+        flat, in_tree = _tree.flatten((args, {}))
+        avals = tuple(map(aval_of, flat))
+        key = (in_tree, avals, context_key())
+        body = self.bodies.get(key)
+        if body is None:
+            body = self.trace(args, in_tree, avals)
+            if not any(isinstance(c, Tracer) for c in body[1]):
+                self.bodies[key] = body
+        params, consts, out_tree = body
+        return _tree.unflatten(out_tree, shard_map_p.bind(*consts, *flat, **params))
+
+    def trace(self, args, in_tree, avals):
+        name = function_name(self.f)
+        mesh, names = resolve_mesh(self.mesh, self.axis_names)
+        check_specs("in_specs", self.in_specs, mesh, names)
+        check_specs("out_specs", self.out_specs, mesh, names)
+        in_specs = _broadcast_specs("shard_map in_specs", self.in_specs, args)
+        arg_names = argument_names(self.f, in_tree, len(avals))
+        check_inputs(name, avals, in_specs, mesh, arg_names)
+        out: dict[str, Any] = {}
+
+        def flat_body(*leaves):
+            a, _ = _tree.unflatten(in_tree, leaves)
+            result = self.f(*a)
+            results, out["tree"] = _tree.flatten(result)
+            out["specs"] = _broadcast_specs("shard_map out_specs", self.out_specs, result)
+            paths = [_tree.keystr(p) for p, _ in _tree.flatten_with_path(result)[0]]
+            return [leave(x, s, p) for x, s, p in zip(results, out["specs"], paths)]
+
+        def leave(x, spec, path):
+            check_output(name, aval_of(x), spec, path, mesh, names, self.check_vma)
+            return casts.vary(x, tuple(spec.axes())) if self.check_vma else x
+
+        local = [local_aval(a, mesh, s, self.check_vma) for a, s in zip(avals, in_specs)]
+        with body_context(mesh, names, self.check_vma):
+            jaxpr, consts = pe.trace_to_jaxpr(flat_body, local, DebugInfo(name, arg_names))
+        params = dict(jaxpr=pe.convert_constvars_jaxpr(jaxpr), mesh=mesh, in_specs=(_WHOLE,) * len(consts) + in_specs,
+                      out_specs=out["specs"], check_vma=self.check_vma, newly_manual_axes=names)
+        return params, consts, out["tree"]
+
+
+def _broadcast_specs(what, specs, tree) -> tuple:
+    flat = _tree.flatten_prefix(what, specs, tree, is_leaf=is_spec)
+    return tuple(_WHOLE if s is None else s for s in flat)
+
+
+# -- the primitive ----------------------------------------------------------------------------------------
+
+shard_map_p = Primitive("shard_map", multiple_results=True, joins=False, context_dependent=True)
+
+
+@shard_map_p.def_effectful_abstract_eval
+def _shard_map_aval(*avals, jaxpr, mesh, in_specs, out_specs, check_vma, newly_manual_axes):
+    outer = frozenset().union(*(a.mat.varying for a in avals if isinstance(a, ShapedArray)))
+    outs = [global_aval(v.aval, mesh, s, newly_manual_axes, check_vma, outer) for v, s in zip(jaxpr.outvars, out_specs)]
+    return outs, _effects.without_axes(jaxpr.effects, newly_manual_axes)
+
+
+def _context(params):
+    return body_context(params["mesh"], params["newly_manual_axes"], params["check_vma"])
+
+
+def _without_consts(closed: ClosedJaxpr) -> tuple[list, Jaxpr]:
+    """The program with its constants as leading inputs, and their values."""
+    if not closed.consts:
+        return [], closed.jaxpr
+    return closed.consts, closed.memo("no constants", lambda: pe.convert_constvars_jaxpr(closed.jaxpr))
+
+
+def _bind(closed, operands, in_specs, out_specs, params):
+    consts, jaxpr = _without_consts(closed)
+    return shard_map_p.bind(*consts, *operands, **{**params, "jaxpr": jaxpr, "in_specs": (_WHOLE,) * len(consts) + tuple(in_specs),
+                                                   "out_specs": tuple(out_specs)})
+
+
+def _keep(values, flags):
+    return tuple(v for v, f in zip(values, flags) if f)
+
+
+def _not(flags):
+    return [not f for f in flags]
+
+
+def _shard_map_jvp(primals, tangents, *, jaxpr, in_specs, out_specs, **params):
+    nonzero = [type(t) is not ad.Zero for t in tangents]
+    with _context(params):
+        new, nonzero_out = ad.jvp_jaxpr(pe.close_jaxpr(jaxpr), nonzero, False)
+    outs = _bind(new, (*primals, *_keep(tangents, nonzero)), (*in_specs, *_keep(in_specs, nonzero)),
+                 (*out_specs, *_keep(out_specs, nonzero_out)), params)
+    n = len(out_specs)
+    given = iter(outs[n:])
+    return outs[:n], [next(given) if nz else ad.Zero.of(x) for nz, x in zip(nonzero_out, outs)]
+
+
+ad.primitive_jvps[shard_map_p] = _shard_map_jvp
+
+
+# Residuals: values of the known part that the unknown part needs. Each device keeps its own, so they leave with a dimension that
+# is cut over every axis they vary on.
+
+def _residual_spec(aval, params) -> PartitionSpec:
+    axes = tuple(n for n in params["mesh"].axis_names if n in params["newly_manual_axes"]
+                 and (not params["check_vma"] or n in aval.mat.varying))
+    return PartitionSpec(axes) if axes else _WHOLE
+
+
+def _split(closed, unknown, params):
+    """Known part, unknown part, which results are unknown, residual specs, and which residuals are operands of the known part."""
+    known, tape, unknown_out, residuals = pe.split_jaxpr(closed, unknown)
+    n_known = len(known.out_avals) - len(residuals)
+    sources = {v: i for i, v in enumerate(known.jaxpr.invars)}
+    forwarded = [sources.get(v) for v in known.jaxpr.outvars[n_known:]]
+    specs = [_residual_spec(a, params) for a in residuals]
+    widened = [bool(len(s)) and not a.shape for s, a in zip(specs, residuals)]
+
+    def run_known(*args):
+        outs = eval_jaxpr(known.jaxpr, known.consts, *args)
+        kept = [broadcast_in_dim(x, (1,), ()) if w else x for x, w, f in zip(outs[n_known:], widened, forwarded) if f is None]
+        return [*outs[:n_known], *kept]
+
+    def run_unknown(*args):
+        res = [squeeze(x, (0,)) if w and f is None else x for x, w, f in zip(args, widened, forwarded)]
+        return eval_jaxpr(tape.jaxpr, tape.consts, *res, *args[len(residuals):])
+
+    wide = [a.update(shape=(1,)) if w and f is None else a for a, w, f in zip(residuals, widened, forwarded)]
+    unknown_in = tape.in_avals[len(residuals):]
+    return (pe.trace_to_closed_jaxpr(run_known, known.in_avals, closed.debug_info),
+            pe.trace_to_closed_jaxpr(run_unknown, [*wide, *unknown_in], closed.debug_info), unknown_out, specs, forwarded)
+
+
+def _shard_map_partial_eval(trace, args, *, jaxpr, in_specs, out_specs, **params):
+    unknown = [trace.is_unknown(x) for x in args]
+    closed = pe.close_jaxpr(jaxpr)
+    with _context(params):
+        known, tape, unknown_out, specs, forwarded = closed.memo(
+            ("shard_map split", tuple(unknown)), lambda: _split(closed, unknown, params))
+    known_args, known_specs = _keep(args, _not(unknown)), _keep(in_specs, _not(unknown))
+    leaving = [s for s, f in zip(specs, forwarded) if f is None]
+    known_outs = trace.run_known(_bind, known, known_args, known_specs, (*_keep(out_specs, _not(unknown_out)), *leaving), params)
+    n_known = len(known_outs) - len(leaving)
+    made = iter(known_outs[n_known:])
+    residuals = [next(made) if f is None else known_args[f] for f in forwarded]
+    residual_specs = [s if f is None else known_specs[f] for s, f in zip(specs, forwarded)]
+    consts, tape_jaxpr = _without_consts(tape)
+    outs = pe.JaxprTrace.process(trace, shard_map_p, [*consts, *residuals, *_keep(args, unknown)], dict(
+        jaxpr=tape_jaxpr, in_specs=((_WHOLE,) * len(consts) + tuple(residual_specs) + _keep(in_specs, unknown)),
+        out_specs=_keep(out_specs, unknown_out), **params))
+    known_iter, unknown_iter = iter(known_outs[:n_known]), iter(outs)
+    return [next(unknown_iter) if u else next(known_iter) for u in unknown_out]
+
+
+pe.partial_eval_rules[shard_map_p] = _shard_map_partial_eval
+
+
+def _shard_map_transpose(cts, *operands, jaxpr, in_specs, out_specs, **params):
+    linear = [ad.is_undefined_primal(x) for x in operands]
+    nonzero = [type(ct) is not ad.Zero for ct in cts]
+    mesh, names, check = params["mesh"], params["newly_manual_axes"], params["check_vma"]
+    closed = pe.close_jaxpr(jaxpr)
+    ct_specs, linear_specs = _keep(out_specs, nonzero), _keep(in_specs, linear)
+    with _context(params):
+        new, nonzero_out = closed.memo(
+            ("shard_map transpose", tuple(linear), tuple(nonzero)),
+            lambda: _transposed(closed, linear, nonzero, in_specs, out_specs, params))
+    given = _keep(cts, nonzero)
+    if not check:
+        # Every device receives the cotangent of a replicated result, and the body's transpose adds them up again.
+        given = [_shared_out(ct, mesh, unmentioned(mesh, s, names)) for ct, s in zip(given, ct_specs)]
+    values = _keep(operands, _not(linear))
+    outs = iter(_bind(new, (*values, *given), (*_keep(in_specs, _not(linear)), *ct_specs), _keep(linear_specs, nonzero_out), params))
+    arrived = iter([next(outs) if nz else None for nz in nonzero_out])
+    return [next(arrived) if lin else None for lin in linear]
+
+
+def _shared_out(ct, mesh, axes):
+    n = int(np.prod([mesh.shape[a] for a in axes], dtype=np.int64))
+    return ct if n == 1 else div(ct, np.asarray(n).astype(aval_of(ct).dtype)[()])
+
+
+def _transposed(closed, linear, nonzero, in_specs, out_specs, params):
+    mesh, names, check = params["mesh"], params["newly_manual_axes"], params["check_vma"]
+    jaxpr, found = closed.jaxpr, {}
+    values_in = [a for a, lin in zip(closed.in_avals, linear) if not lin]
+    ct_types = [(a.to_tangent_aval(), s) for a, s, nz in zip(closed.out_avals, out_specs, nonzero) if nz]
+    cts_in = [a.update(mat=a.mat.update(varying=a.mat.varying | set(s.axes()))) if check else a for a, s in ct_types]
+
+    def run(*args):
+        values, cts = iter(args[:len(values_in)]), iter(args[len(values_in):])
+        primals = [ad.UndefinedPrimal(a) if lin else next(values) for a, lin in zip(closed.in_avals, linear)]
+        cotangents = [arriving(next(cts), a) if nz else ad.Zero(a.to_tangent_aval())
+                      for a, nz in zip(closed.out_avals, nonzero)]
+        out = ad.backward_pass(jaxpr, (), primals, cotangents)
+        leaving_cts = [leaving(ct, a, s) for ct, a, s, lin in zip(out, closed.in_avals, in_specs, linear) if lin]
+        found["nonzero"] = [type(ct) is not ad.Zero for ct in leaving_cts]
+        return [ct for ct in leaving_cts if type(ct) is not ad.Zero]
+
+    def arriving(ct, aval):
+        """A result that is the same everywhere but was concatenated: its cotangent is the sum of the parts'."""
+        extra = tuple(n for n in mesh.axis_names if n in aval_of(ct).mat.varying - aval.mat.varying)
+        return bind_psum_invariant(ct, extra) if check and extra else ct
+
+    def leaving(ct, aval, spec):
+        if type(ct) is ad.Zero:
+            return ct
+        if not check:
+            over = unmentioned(mesh, spec, names)
+            return psum_p.bind(ct, axes=over, axis_index_groups=None) if over else ct
+        extra = tuple(n for n in mesh.axis_names if n in (aval_of(ct).mat.varying - aval.mat.varying) & names)
+        return casts.vary(bind_psum_invariant(ct, extra) if extra else ct, tuple(aval.mat.varying))
+
+    return pe.trace_to_closed_jaxpr(run, [*values_in, *cts_in], jaxpr.debug_info), found["nonzero"]
+
+
+ad.primitive_transposes[shard_map_p] = _shard_map_transpose
+
+
+def _shard_map_batch(axis, operands, dims, *, jaxpr, in_specs, out_specs, **params):
+    batched = [d is not None for d in dims]
+    with _context(params):
+        new, batched_out = batching.batch_jaxpr(pe.close_jaxpr(jaxpr), axis, batched, False)
+    operands = [batching.moveaxis(x, d, 0) if d is not None else x for x, d in zip(operands, dims)]
+    outs = _bind(new, operands, [_with_batch(s, b) for s, b in zip(in_specs, batched)],
+                 [_with_batch(s, b) for s, b in zip(out_specs, batched_out)], params)
+    return outs, [0 if b else None for b in batched_out]
+
+
+def _with_batch(spec, batched):
+    return PartitionSpec(None, *spec) if batched and len(spec) else spec
+
+
+batching.axis_primitive_batchers[shard_map_p] = _shard_map_batch
+
+
+def _shard_map_dce(used_outputs, eqn):
+    closed = pe.close_jaxpr(eqn.params["jaxpr"])
+    new, used_in = closed.memo(("shard_map dce", tuple(used_outputs)), lambda: pe.dce_jaxpr(closed.jaxpr, used_outputs))
+    if not any(used_outputs) and not _effects.lasting(new.effects):
+        return used_in, None
+    params = {**eqn.params, "jaxpr": new, "in_specs": _keep(eqn.params["in_specs"], used_in),
+              "out_specs": _keep(eqn.params["out_specs"], used_outputs)}
+    return used_in, eqn.replace(invars=list(_keep(eqn.invars, used_in)), outvars=list(_keep(eqn.outvars, used_outputs)),
+                                params=params)
+
+
+pe.dce_rules[shard_map_p] = _shard_map_dce
+
+
+def _shardings_text(ctx, mesh, specs, avals, partial) -> str:
+    symbol = ctx.module.meshes.symbol(mesh)
+    out = []
+    for spec, aval in zip(specs, avals):
+        if not isinstance(aval, ShapedArray):
+            out.append(f"<@{symbol}, []>")
+            continue
+        dims = []
+        for d in range(mlir.values.physical_aval(aval).ndim):
+            axes = [f'"{a}"' for a in spec.axes_of(d)] + (["?"] if partial else [])
+            dims.append("{" + ", ".join(axes) + "}")
+        out.append(f"<@{symbol}, [{', '.join(dims)}]>")
+    return "[" + ", ".join(out) + "]"
+
+
+def _shard_map_lowering(ctx, *args, jaxpr, mesh, in_specs, out_specs, check_vma, newly_manual_axes):
+    inner = ctx.with_axes(mesh, (*ctx.manual, *(n for n in mesh.axis_names if n in newly_manual_axes and n not in ctx.manual)))
+    if mesh.size == 1:
+        return inner.jaxpr(jaxpr, args)
+    partial = len(inner.manual) < len(mesh.axis_names)
+    tensor = mlir.tensor_type
+    names = [ctx.fresh() for _ in args]
+    local_in = [tensor(v.aval) for v in jaxpr.invars]
+    types_in, types_out = [tensor(a) for a in ctx.avals_in], [tensor(a) for a in ctx.avals_out]
+    body = inner.region(jaxpr, names, "sdy.return", types_out=[tensor(v.aval) for v in jaxpr.outvars])
+    arguments = ", ".join(f"{n}: {t}" for n, t in zip(names, local_in))
+    manual = ", ".join(f'"{n}"' for n in mesh.axis_names if n in newly_manual_axes)
+    return ctx.ops(
+        f"sdy.manual_computation({', '.join(args)}) in_shardings={_shardings_text(ctx, mesh, in_specs, ctx.avals_in, partial)} "
+        f"out_shardings={_shardings_text(ctx, mesh, out_specs, ctx.avals_out, partial)} manual_axes={{{manual}}} "
+        f"({arguments}) {body} : ({', '.join(types_in)}) -> ({', '.join(types_out)})", len(types_out))
+
+
+mlir.register_lowering(shard_map_p, _shard_map_lowering)
+sharding_sources[shard_map_p] = lambda eqn: (
+    [NamedSharding(eqn.params["mesh"], _WHOLE)] if isinstance(eqn.params["mesh"], Mesh) else [])
