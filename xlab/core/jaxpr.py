@@ -14,6 +14,14 @@ from xlab.core.avals import AbstractValue
 from xlab.core.trace import state
 
 
+_printer: Any = None  # printing.py, which imports this file and registers itself
+
+
+def set_printer(printer):
+    global _printer
+    _printer = printer
+
+
 class Var:
     """A variable of a jaxpr, identified by its object identity."""
 
@@ -72,8 +80,7 @@ class JaxprEqn:
         return self.source
 
     def __repr__(self):
-        from xlab.core import printing  # printing imports this file
-        return printing.equation_text(self)
+        return _printer.equation_text(self)
 
 
 class DebugInfo:
@@ -122,8 +129,7 @@ class Jaxpr:
         return [v.aval for v in self.outvars]
 
     def pretty_print(self, **options) -> str:
-        from xlab.core import printing
-        return printing.jaxpr_text(self, **options)
+        return _printer.jaxpr_text(self, **options)
 
     def __str__(self):
         return self.pretty_print()
@@ -161,8 +167,7 @@ class ClosedJaxpr:
         return found
 
     def pretty_print(self, **options) -> str:
-        from xlab.core import printing
-        return printing.jaxpr_text(self.jaxpr, **options)
+        return _printer.jaxpr_text(self.jaxpr, **options)
 
     def __str__(self):
         return self.pretty_print()

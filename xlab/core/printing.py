@@ -6,12 +6,13 @@ operands, so a value keeps its letter; long inner programs are printed once, in 
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
 from xlab.core import dtypes
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, open_jaxpr
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, open_jaxpr, set_printer
 
 WIDTH = 80
 HOIST_FROM = 10   # jit bodies with at least this many equations are printed in front
@@ -220,3 +221,6 @@ def jaxpr_text(jaxpr: Jaxpr, *, names: dict[Var, str] | None = None) -> str:
         out.append(f"let {label} = {_body(open_jaxpr(inner), table, 0)} in\n")
         table.shared[key] = label
     return "".join(out) + _body(jaxpr, table, 0)
+
+
+set_printer(sys.modules[__name__])

@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xlab import config as _config
+from xlab.core import check as _check
 from xlab.core import effects as _effects
+from xlab.core import printing as _printing  # noqa: F401  (jaxprs print through it)
 from xlab.core import source as _source
 from xlab.core.avals import ShapedArray, aval_of, escaped_tracer
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
@@ -140,8 +142,7 @@ class JaxprTrace(Trace):
         jaxpr = Jaxpr([v for v, _ in constants], self.invars, outvars, self.eqns,
                       debug_info=debug_info)
         if _config.config.check_jaxpr:
-            from xlab.core import check
-            check.check_jaxpr(jaxpr)
+            _check.check_jaxpr(jaxpr)
         return jaxpr, [x for _, x in constants]
 
     # Functions with custom derivatives are recorded as one equation with their inner jaxpr.

@@ -21,9 +21,3 @@ from xlab.lax.scatter import *  # noqa: F403
 from xlab.lax.sort import *  # noqa: F403
 from xlab.lax.cumulative import *  # noqa: F403
 from xlab.lax.control import *  # noqa: F403
-from xlab.interpreters import ad as _ad
-from xlab.lax import arithmetic as _arithmetic
-from xlab.lax import shape as _shape
-
-_ad.set_arithmetic(_shape.zeros_like_aval, _arithmetic.add_any_p.bind)
-_shape._register_operations()

@@ -12,10 +12,9 @@ from xlab.interpreters.ad import Zero, is_undefined_primal
 from xlab.lax import elementwise as _e
 from xlab.lax.bits import bitwise_and
 from xlab.lax.comparison import eq, gt, lt, select
-from xlab.lax.convert import convert_element_type
 from xlab.lax.elementwise import adapt, elementwise, operand_aval
 from xlab.lax.reduce_sum import reduce_sum_p
-from xlab.lax.shape import broadcast_in_dim, full_like, reshape
+from xlab.lax.shape import broadcast_in_dim, full_like, reshape, zeros_like_aval
 
 __all__ = ["abs", "add", "ceil", "clamp", "div", "floor", "integer_pow", "is_finite", "max", "min", "mul", "neg", "pow",
            "reciprocal", "rem", "round", "sign", "square", "sub"]
@@ -169,20 +168,8 @@ def abs(x):
     return abs_p.bind(x)
 
 
-def _abs_jvp(t, ans, x):
-    if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
-        from xlab.lax.complexes import imag, real
-        safe = _replace_zero(ans)
-        return div(add(mul(real(x), real(t)), mul(imag(x), imag(t))), safe)
-    return mul(t, sign(x))
-
-
-def _replace_zero(x):
-    return select(eq(x, 0.), full_like(x, 1), x)
-
-
 abs_p = elementwise("abs", _e.numeric, result=_e.real_part_dtype)
-ad.defjvp2(abs_p, _abs_jvp)
+# Its derivative, which needs the parts of complex numbers, stands in complexes.py.
 mlir.register_lowering(abs_p, lambda ctx, x: ctx.op(
     f"stablehlo.abs {x} : {ctx.type_out()}" if ctx.avals_in[0].dtype == ctx.avals_out[0].dtype else
     f"stablehlo.abs {x} : ({ctx.type_in()}) -> {ctx.type_out()}")
@@ -274,32 +261,6 @@ def _pow_aval(x, y):
     return ShapedArray(_e.joint_shape("pow", (x, y)), x.dtype, x.weak_type and y.weak_type)
 
 
-def _pow_jvp(primals, tangents):
-    x, y = primals
-    tx, ty = tangents
-    out = pow_p.bind(x, y)
-    total = None
-    if type(tx) is not Zero:
-        # y x^(y-1), and 0 where y is 0 even at x = 0
-        exponent = _as_like(y, x)
-        safe = select(eq(exponent, _zero_of(exponent)), full_like(exponent, 1), sub(exponent, _scalar(1, x)))
-        total = mul(tx, mul(exponent, pow_p.bind(x, safe)))
-    if type(ty) is not Zero and _e.inexact(aval_of(y).dtype):
-        # x^y log x, and 0 at x = 0
-        from xlab.lax.transcendental import log  # that file is written in terms of this one
-        safe = select(eq(x, _zero_of(x)), full_like(x, 1), x)
-        total = ad.add_tangents(total, mul(ty, mul(log(safe), out)))
-    return out, Zero.of(out) if total is None else _spread_tangent(total, out)
-
-
-def _zero_of(x):
-    return np.zeros((), aval_of(x).dtype)[()]
-
-
-def _as_like(y, x):
-    return convert_element_type(y, aval_of(x).dtype) if aval_of(y).dtype != aval_of(x).dtype else y
-
-
 def _pow_lowering(ctx, x, y):
     a, b = ctx.avals_in
     out = ctx.avals_out[0]
@@ -312,7 +273,7 @@ def _pow_lowering(ctx, x, y):
 pow_p = Primitive("pow")
 pow_p.def_abstract_eval(_pow_aval)
 batching.defbroadcasting(pow_p)
-ad.primitive_jvps[pow_p] = _pow_jvp
+# Its derivative, which needs the logarithm, stands in transcendental.py.
 mlir.register_lowering(pow_p, _pow_lowering)
 
 
@@ -442,3 +403,5 @@ batching.primitive_batchers[clamp_p] = _clamp_batch
 ad.defjvp(clamp_p, None, _clamp_jvp, None)
 mlir.register_lowering(clamp_p, lambda ctx, lo, x, hi: ctx.op(
     f"stablehlo.clamp {lo}, {x}, {hi} : ({ctx.types_in()}) -> {ctx.type_out()}"))
+
+ad.set_arithmetic(zeros_like_aval, add_any_p.bind)

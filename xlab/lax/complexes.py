@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import is_undefined_primal
 from xlab.lax import elementwise as _e
-from xlab.lax.arithmetic import neg
+from xlab.lax.arithmetic import abs_p, add, div, mul, neg, sign
+from xlab.lax.comparison import eq, select
 from xlab.lax.elementwise import elementwise
 from xlab.lax.shape import full_like
 
@@ -81,3 +83,17 @@ def _conj_lowering(ctx, x, *, input_dtype):
 
 
 mlir.register_lowering(conj_p, _conj_lowering)
+
+
+def _abs_jvp(t, ans, x):
+    if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
+        safe = _replace_zero(ans)
+        return div(add(mul(real(x), real(t)), mul(imag(x), imag(t))), safe)
+    return mul(t, sign(x))
+
+
+def _replace_zero(x):
+    return select(eq(x, 0.), full_like(x, 1), x)
+
+
+ad.defjvp2(abs_p, _abs_jvp)

@@ -14,8 +14,8 @@ from xlab.interpreters.mlir.values import i64_array
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, max, min, mul, neg, sub
 from xlab.lax.comparison import ne, select
-from xlab.lax.reductions import highest, lowest
-from xlab.lax.shape import canonical_axis, concatenate, pad, rev
+from xlab.lax.reductions import highest, lowest, reduce_prod_p, reduce_sum
+from xlab.lax.shape import broadcast_in_dim, canonical_axis, concatenate, pad, reshape, rev, transpose
 from xlab.lax.slicing import slice_in_dim
 from xlab.lax.transcendental import exp, log1p
 
@@ -152,3 +152,26 @@ cumlogsumexp_p = _family("cumlogsumexp", _e.floating, log_add_exp, lowest, None)
 
 cumsum_p.linear_in_unreduced = True
 ad.deflinear2(cumsum_p, lambda ct, x, axis, reverse: [cumsum_p.bind(ct, axis=axis, reverse=not reverse)])
+
+
+def _reduce_prod_jvp(primals, tangents, *, axes):
+    """d prod = sum_i t_i * prod_{j != i} x_j, the others' product from both sides so that zeros are exact."""
+    (x,), (t,) = primals, tangents
+    out = reduce_prod_p.bind(x, axes=axes)
+    if type(t) is Zero:
+        return out, Zero.of(out)
+    aval = aval_of(x)
+    kept = [i for i in range(aval.ndim) if i not in axes]
+    shape = [aval.shape[i] for i in kept]
+    size = int(np.prod([aval.shape[i] for i in axes], dtype=np.int64))
+
+    def flat(v):
+        return reshape(transpose(v, (*axes, *kept)), (size, *shape))
+    xs, ts = flat(x), flat(t)
+    one = broadcast_in_dim(np.ones((), aval.dtype)[()], (1, *shape), ())
+    before = concatenate([one, slice_in_dim(cumprod(xs, 0), 0, size - 1)], 0) if size else xs
+    after = concatenate([slice_in_dim(cumprod(xs, 0, reverse=True), 1, size), one], 0) if size else xs
+    return out, reduce_sum(mul(ts, mul(before, after)), (0,))
+
+
+ad.primitive_jvps[reduce_prod_p] = _reduce_prod_jvp

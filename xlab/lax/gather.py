@@ -19,8 +19,10 @@ from xlab.interpreters.mlir.values import dims_text, i64_array, physical_aval
 from xlab.lax.arithmetic import clamp
 from xlab.lax.bits import bitwise_and
 from xlab.lax.comparison import ge, le, select
+from xlab.lax.convert import convert_element_type
 from xlab.lax.reductions import reduce_and
-from xlab.lax.shape import broadcast_in_dim, canonical_shape, full
+from xlab.lax.shape import broadcast_in_dim, canonical_shape, concatenate, reshape
+from xlab.lax.slicing import set_per_example
 
 __all__ = ["GatherDimensionNumbers", "GatherScatterMode", "gather"]
 
@@ -170,17 +172,6 @@ def _gather_jvp(t, x, indices, *, fill_value, **params):
     return gather_p.bind(t, indices, fill_value=None if fill_value is None else 0, **params)
 
 
-def _gather_transpose(ct, x, indices, *, dimension_numbers, slice_sizes, indices_are_sorted, unique_indices, mode,
-                      fill_value):
-    from xlab.lax.scatter import ScatterDimensionNumbers, scatter_add
-    n = dimension_numbers
-    numbers = ScatterDimensionNumbers(n.offset_dims, n.collapsed_slice_dims, n.start_index_map, n.operand_batching_dims,
-                                      n.start_indices_batching_dims)
-    zeros = full(x.aval.shape, 0, x.aval.dtype)
-    return [scatter_add(zeros, indices, ct, numbers, indices_are_sorted=indices_are_sorted,
-                        unique_indices=unique_indices, mode=mode), None]
-
-
 def _up(dims):
     return tuple(d + 1 for d in dims)
 
@@ -262,6 +253,30 @@ def _gather_lowering(ctx, x, indices, *, dimension_numbers, slice_sizes, indices
 gather_p = Primitive("gather")
 gather_p.def_abstract_eval(_gather_aval)
 ad.defjvp(gather_p, _gather_jvp, None)
-ad.primitive_transposes[gather_p] = _gather_transpose
+# Its transpose, a scatter-add, stands in scatter.py.
 batching.primitive_batchers[gather_p] = _gather_batch
 mlir.register_lowering(gather_p, _gather_lowering)
+
+
+def _slices_per_example(xs, dims, slice_sizes):
+    """One slice per example, as a gather."""
+    x, *starts = xs
+    d, *ds = dims
+    size = next(aval_of(v).shape[e] for v, e in zip(xs, dims) if e is not None)
+    starts = [convert_element_type(batching.bring(s, e, size, 0), np.int32) for s, e in zip(starts, ds)]
+    index = concatenate([reshape(s, (size, 1)) for s in starts], 1)
+    n = len(slice_sizes)
+    if d is None:
+        numbers = GatherDimensionNumbers(offset_dims=tuple(range(1, n + 1)), collapsed_slice_dims=(),
+                                         start_index_map=tuple(range(n)))
+        sizes = slice_sizes
+    else:
+        x = batching.moveaxis(x, d, 0)
+        numbers = GatherDimensionNumbers(
+            offset_dims=tuple(range(1, n + 1)), collapsed_slice_dims=(), start_index_map=tuple(range(1, n + 1)),
+            operand_batching_dims=(0,), start_indices_batching_dims=(0,))
+        sizes = (1, *slice_sizes)
+    return gather(x, index, numbers, sizes, mode=GatherScatterMode.CLIP)
+
+
+set_per_example(slices=_slices_per_example)

@@ -8,7 +8,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
-from xlab.lax.shape import broadcast_in_dim
+from xlab.lax.shape import broadcast_at, broadcast_in_dim, broadcast_in_dim_p, moveaxis, reshape
 
 
 def reduced_shape(x, axes) -> tuple[int, ...]:
@@ -53,3 +53,17 @@ reduce_sum_p.def_abstract_eval(_reduce_sum_aval)
 ad.deflinear2(reduce_sum_p, _reduce_sum_transpose)
 batching.defreducer(reduce_sum_p)
 mlir.register_lowering(reduce_sum_p, _reduce_sum_lowering)
+
+
+def _broadcast_transpose(ct, x, *, shape, broadcast_dimensions, sharding):
+    aval = x.aval
+    grown = [t for d, t in zip(aval.shape, broadcast_dimensions) if d == 1 and shape[t] != 1]
+    new = [i for i in range(len(shape)) if i not in broadcast_dimensions]
+    ct = reduce_sum_p.bind(ct, axes=tuple(sorted(new + grown)), out_sharding=None) if new or grown else ct
+    return [reshape(ct, aval.shape)]
+
+
+ad.primitive_transposes[broadcast_in_dim_p] = _broadcast_transpose
+
+batching.set_array_operations(moveaxis, broadcast_at, lambda x, axis: reduce_sum_p.bind(x, axes=(axis,), out_sharding=None))
+batching.set_spread(lambda x, shape: broadcast_in_dim(x, shape, (0,)))

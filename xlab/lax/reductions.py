@@ -8,13 +8,12 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
-from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import div, mul
 from xlab.lax.comparison import eq
 from xlab.lax.convert import convert_element_type
 from xlab.lax.reduce_sum import reduce_sum_p, reduced_shape, reduction_text
-from xlab.lax.shape import broadcast_in_dim, canonical_axes, canonical_axis, reshape
+from xlab.lax.shape import broadcast_in_dim, canonical_axes, canonical_axis
 
 __all__ = ["argmax", "argmin", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum",
            "reduce_xor"]
@@ -99,31 +98,8 @@ def reduce_prod(operand, axes, *, out_sharding=None):
     return reduce_prod_p.bind(operand, axes=_axes(operand, axes))
 
 
-def _reduce_prod_jvp(primals, tangents, *, axes):
-    """d prod = sum_i t_i * prod_{j != i} x_j, the others' product from both sides so that zeros are exact."""
-    (x,), (t,) = primals, tangents
-    out = reduce_prod_p.bind(x, axes=axes)
-    if type(t) is Zero:
-        return out, Zero.of(out)
-    from xlab.lax.cumulative import cumprod
-    from xlab.lax.shape import concatenate, transpose
-    from xlab.lax.slicing import slice_in_dim
-    aval = aval_of(x)
-    kept = [i for i in range(aval.ndim) if i not in axes]
-    shape = [aval.shape[i] for i in kept]
-    size = int(np.prod([aval.shape[i] for i in axes], dtype=np.int64))
-
-    def flat(v):
-        return reshape(transpose(v, (*axes, *kept)), (size, *shape))
-    xs, ts = flat(x), flat(t)
-    one = broadcast_in_dim(np.ones((), aval.dtype)[()], (1, *shape), ())
-    before = concatenate([one, slice_in_dim(cumprod(xs, 0), 0, size - 1)], 0) if size else xs
-    after = concatenate([slice_in_dim(cumprod(xs, 0, reverse=True), 1, size), one], 0) if size else xs
-    return out, reduce_sum(mul(ts, mul(before, after)), (0,))
-
-
 reduce_prod_p = _reduction("reduce_prod", "stablehlo.multiply", _e.numeric, lambda d: np.ones((), d))
-ad.primitive_jvps[reduce_prod_p] = _reduce_prod_jvp
+# Its derivative, which needs running products, stands in cumulative.py.
 
 
 def reduce_and(operand, axes):

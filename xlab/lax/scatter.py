@@ -26,8 +26,10 @@ from xlab.lax.comparison import eq, select
 from xlab.lax.convert import convert_element_type
 from xlab.lax.elementwise import operand_aval
 from xlab.lax.gather import (GatherDimensionNumbers, GatherScatterMode, check_indices, check_positions, clip_positions,
+                             gather_p,
                              gather)
-from xlab.lax.shape import broadcast_in_dim, canonical_shape, full, iota, reshape
+from xlab.lax.shape import broadcast_in_dim, canonical_shape, concatenate, full, iota, reshape
+from xlab.lax.slicing import set_per_example
 
 __all__ = ["ScatterDimensionNumbers", "scatter", "scatter_add", "scatter_apply", "scatter_max", "scatter_min",
            "scatter_mul", "scatter_sub"]
@@ -441,3 +443,36 @@ def _scatter_transpose(ct, x, indices, updates, *, dimension_numbers, update_jax
 
 ad.primitive_jvps[scatter_p] = _scatter_jvp
 ad.primitive_transposes[scatter_p] = _scatter_transpose
+
+
+def _updates_per_example(xs, dims):
+    """One updated block per example of a batch, as a scatter."""
+    x, update, *starts = xs
+    d, du, *ds = dims
+    size = next(aval_of(v).shape[e] for v, e in zip(xs, dims) if e is not None)
+    x, update = batching.bring(x, d, size, 0), batching.bring(update, du, size, 0)
+    starts = [convert_element_type(batching.bring(s, e, size, 0), np.int32) for s, e in zip(starts, ds)]
+    index = concatenate([reshape(s, (size, 1)) for s in starts], 1)
+    n = aval_of(x).ndim - 1
+    numbers = ScatterDimensionNumbers(
+        update_window_dims=tuple(range(1, n + 1)), inserted_window_dims=(),
+        scatter_dims_to_operand_dims=tuple(range(1, n + 1)), operand_batching_dims=(0,),
+        scatter_indices_batching_dims=(0,))
+    return scatter(x, index, update, numbers, indices_are_sorted=True, unique_indices=True,
+                   mode=GatherScatterMode.CLIP)
+
+
+set_per_example(updates=_updates_per_example)
+
+
+def _gather_transpose(ct, x, indices, *, dimension_numbers, slice_sizes, indices_are_sorted, unique_indices, mode,
+                      fill_value):
+    n = dimension_numbers
+    numbers = ScatterDimensionNumbers(n.offset_dims, n.collapsed_slice_dims, n.start_index_map, n.operand_batching_dims,
+                                      n.start_indices_batching_dims)
+    zeros = full(x.aval.shape, 0, x.aval.dtype)
+    return [scatter_add(zeros, indices, ct, numbers, indices_are_sorted=indices_are_sorted,
+                        unique_indices=unique_indices, mode=mode), None]
+
+
+ad.primitive_transposes[gather_p] = _gather_transpose

@@ -12,8 +12,9 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, state
 from xlab.interpreters import ad, batching, mlir
-from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
+from xlab.interpreters.ad import Zero, instantiate_zeros
 from xlab.interpreters.mlir.values import physical_aval
+from xlab.lax.convert import convert
 
 __all__ = ["broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcasted_iota", "collapse", "concatenate", "copy",
            "empty", "expand_dims", "full", "full_like", "iota", "pad", "reshape", "rev", "squeeze", "transpose"]
@@ -91,15 +92,6 @@ def _broadcast_aval(x, *, shape, broadcast_dimensions, sharding):
     return ShapedArray(shape, x.dtype, x.weak_type)
 
 
-def _broadcast_transpose(ct, x, *, shape, broadcast_dimensions, sharding):
-    from xlab.lax.reduce_sum import reduce_sum_p
-    aval = x.aval
-    grown = [t for d, t in zip(aval.shape, broadcast_dimensions) if d == 1 and shape[t] != 1]
-    new = [i for i in range(len(shape)) if i not in broadcast_dimensions]
-    ct = reduce_sum_p.bind(ct, axes=tuple(sorted(new + grown)), out_sharding=None) if new or grown else ct
-    return [reshape(ct, aval.shape)]
-
-
 def _broadcast_batch(xs, dims, *, shape, broadcast_dimensions, sharding):
     x = batching.moveaxis(xs[0], dims[0], 0)
     n = aval_of(x).shape[0]
@@ -119,7 +111,7 @@ def _broadcast_lowering(ctx, x, *, shape, broadcast_dimensions, sharding):
 broadcast_in_dim_p = Primitive("broadcast_in_dim")
 broadcast_in_dim_p.linear_in_unreduced = True
 broadcast_in_dim_p.def_abstract_eval(_broadcast_aval)
-ad.deflinear2(broadcast_in_dim_p, _broadcast_transpose)
+ad.deflinear2(broadcast_in_dim_p)  # its transpose, a sum, stands in reduce_sum.py
 batching.primitive_batchers[broadcast_in_dim_p] = _broadcast_batch
 mlir.register_lowering(broadcast_in_dim_p, _broadcast_lowering)
 
@@ -302,16 +294,6 @@ def _concatenate_aval(*xs, dimension):
     return ShapedArray(shape, first.dtype)
 
 
-def _concatenate_transpose(ct, *xs, dimension):
-    from xlab.lax.slicing import slice_in_dim
-    out, start = [], 0
-    for x in xs:
-        size = (x.aval if is_undefined_primal(x) else aval_of(x)).shape[dimension]
-        out.append(slice_in_dim(ct, start, start + size, axis=dimension) if is_undefined_primal(x) else None)
-        start += size
-    return out
-
-
 def _concatenate_batch(xs, dims, *, dimension):
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
     xs = [batching.bring(x, d, size, 0) for x, d in zip(xs, dims)]
@@ -320,7 +302,7 @@ def _concatenate_batch(xs, dims, *, dimension):
 
 concatenate_p = Primitive("concatenate")
 concatenate_p.def_abstract_eval(_concatenate_aval)
-ad.deflinear2(concatenate_p, _concatenate_transpose)
+ad.deflinear2(concatenate_p)  # its transpose, slices, stands in slicing.py
 batching.primitive_batchers[concatenate_p] = _concatenate_batch
 mlir.register_lowering(concatenate_p, lambda ctx, *xs, dimension: ctx.op(
     f"stablehlo.concatenate {', '.join(xs)}, dim = {dimension} : ({ctx.types_in()}) -> {ctx.type_out()}"))
@@ -356,47 +338,10 @@ def _pad_jvp(primals, tangents, *, padding_config):
     return out, pad_p.bind(*map(instantiate_zeros, tangents), padding_config=padding_config)
 
 
-def _pad_transpose(ct, x, value, *, padding_config):
-    from xlab.lax.reduce_sum import reduce_sum_p
-    from xlab.lax.slicing import slice as lax_slice
-    undone = [(-lo, -hi, 0) for lo, hi, _ in padding_config]
-    zero = np.zeros((), aval_of(ct).dtype)[()]
-    trimmed = pad_p.bind(ct, zero, padding_config=tuple(undone))
-    strides = [i + 1 for _, _, i in padding_config]
-    inner = lax_slice(trimmed, [0] * len(strides), aval_of(trimmed).shape, strides)
-    axes = tuple(range(aval_of(ct).ndim))
-
-    def total(a):
-        return reduce_sum_p.bind(a, axes=axes, out_sharding=None)
-    ct_value = None
-    if is_undefined_primal(value):
-        from xlab.lax.arithmetic import sub
-        ct_value = sub(total(ct), total(inner))
-    return [inner if is_undefined_primal(x) else None, ct_value]
-
-
-def _pad_batch(xs, dims, *, padding_config):
-    x, value = xs
-    if dims[1] is None:
-        config = list(padding_config)
-        config.insert(dims[0], (0, 0, 0))
-        return pad_p.bind(x, value, padding_config=tuple(config)), dims[0]
-    # A padding value per example: pad with zeros and choose it where the mask says padding.
-    from xlab.lax.comparison import select
-    n = aval_of(value).shape[0]
-    x = batching.bring(x, dims[0], n, 0)
-    config = ((0, 0, 0), *padding_config)
-    zero = np.zeros((), aval_of(x).dtype)[()]
-    padded = pad_p.bind(x, zero, padding_config=config)
-    mask = pad_p.bind(full(aval_of(x).shape, True, np.dtype(bool)), np.False_, padding_config=config)
-    return select(mask, padded, broadcast_in_dim(value, aval_of(padded).shape, (0,))), 0
-
-
 pad_p = Primitive("pad")
 pad_p.def_abstract_eval(_pad_aval)
 ad.primitive_jvps[pad_p] = _pad_jvp
-ad.primitive_transposes[pad_p] = _pad_transpose
-batching.primitive_batchers[pad_p] = _pad_batch
+# Its transpose and batching, which slice and select, stand in slicing.py.
 mlir.register_lowering(pad_p, lambda ctx, x, v, padding_config: ctx.op(
     f"stablehlo.pad {x}, {v}, low = {mlir.values.dims_text(c[0] for c in padding_config)}, "
     f"high = {mlir.values.dims_text(c[1] for c in padding_config)}, "
@@ -414,7 +359,6 @@ def full(shape, fill_value, dtype=None, *, sharding=None):
         raise TypeError(f"full takes a scalar fill value, got {aval}")
     weak = dtype is None and aval.weak_type
     dtype = aval.dtype if dtype is None else dtypes.canonicalize_dtype(dtype)
-    from xlab.lax.convert import convert
     if isinstance(fill_value, (bool, int, float, complex, np.generic, np.ndarray)):
         value = np.asarray(fill_value).astype(dtype)[()]
         if weak:
@@ -482,8 +426,7 @@ def zeros_like_aval(aval):
     if not aval.shape:
         if state.trace is not EVAL and not aval.weak_type:
             return value  # becomes a literal of the program
-        from xlab.lax.convert import convert
-        return convert(0 if aval.weak_type else value, aval.dtype, aval.weak_type)
+            return convert(0 if aval.weak_type else value, aval.dtype, aval.weak_type)
     return broadcast_in_dim_p.bind(value, shape=aval.shape, broadcast_dimensions=(), sharding=None)
 
 
@@ -495,14 +438,8 @@ def moveaxis(x, source: int, target: int):
     return transpose(x, perm)
 
 
-def _broadcast_at(x, size: int, axis: int):
+def broadcast_at(x, size: int, axis: int):
+    """The value repeated along a new dimension."""
     shape = list(aval_of(x).shape)
     shape.insert(axis, size)
     return broadcast_in_dim(x, shape, [i for i in range(len(shape)) if i != axis])
-
-
-def _register_operations():
-    from xlab.lax.reduce_sum import reduce_sum_p
-    batching.set_array_operations(
-        moveaxis, _broadcast_at, lambda x, axis: reduce_sum_p.bind(x, axes=(axis,), out_sharding=None))
-    batching.set_spread(lambda x, shape: broadcast_in_dim(x, shape, (0,)))

@@ -13,11 +13,12 @@ from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.interpreters.mlir.values import physical_aval
-from xlab.lax.arithmetic import add
+from xlab.lax.arithmetic import add, sub
 from xlab.lax.comparison import lt, select
 from xlab.lax.convert import convert_element_type
-from xlab.lax.shape import (broadcast_in_dim, canonical_axis, canonical_shape, concatenate, full, pad, reshape, squeeze,
-                            zeros_like_aval)
+from xlab.lax.reduce_sum import reduce_sum_p
+from xlab.lax.shape import (broadcast_in_dim, canonical_axis, canonical_shape, concatenate, concatenate_p, full, pad, pad_p,
+                            squeeze, zeros_like_aval)
 
 __all__ = ["dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",
            "dynamic_update_slice", "dynamic_update_slice_in_dim", "index_in_dim", "slice", "slice_in_dim", "split"]
@@ -149,6 +150,55 @@ batching.primitive_batchers[split_p] = lambda xs, ds, sizes, axis: (
 mlir.register_lowering(split_p, _split_lowering)
 
 
+# -- rules of joining and padding, which need slices -------------------------------------------------------
+
+
+def _concatenate_transpose(ct, *xs, dimension):
+    out, start = [], 0
+    for x in xs:
+        size = (x.aval if is_undefined_primal(x) else aval_of(x)).shape[dimension]
+        out.append(slice_in_dim(ct, start, start + size, axis=dimension) if is_undefined_primal(x) else None)
+        start += size
+    return out
+
+
+def _pad_transpose(ct, x, value, *, padding_config):
+    undone = [(-lo, -hi, 0) for lo, hi, _ in padding_config]
+    zero = np.zeros((), aval_of(ct).dtype)[()]
+    trimmed = pad_p.bind(ct, zero, padding_config=tuple(undone))
+    strides = [i + 1 for _, _, i in padding_config]
+    inner = slice(trimmed, [0] * len(strides), aval_of(trimmed).shape, strides)
+    axes = tuple(range(aval_of(ct).ndim))
+
+    def total(a):
+        return reduce_sum_p.bind(a, axes=axes, out_sharding=None)
+    ct_value = None
+    if is_undefined_primal(value):
+        ct_value = sub(total(ct), total(inner))
+    return [inner if is_undefined_primal(x) else None, ct_value]
+
+
+def _pad_batch(xs, dims, *, padding_config):
+    x, value = xs
+    if dims[1] is None:
+        config = list(padding_config)
+        config.insert(dims[0], (0, 0, 0))
+        return pad_p.bind(x, value, padding_config=tuple(config)), dims[0]
+    # A padding value per example: pad with zeros and choose it where the mask says padding.
+    n = aval_of(value).shape[0]
+    x = batching.bring(x, dims[0], n, 0)
+    config = ((0, 0, 0), *padding_config)
+    zero = np.zeros((), aval_of(x).dtype)[()]
+    padded = pad_p.bind(x, zero, padding_config=config)
+    mask = pad_p.bind(full(aval_of(x).shape, True, np.dtype(bool)), np.False_, padding_config=config)
+    return select(mask, padded, broadcast_in_dim(value, aval_of(padded).shape, (0,))), 0
+
+
+ad.primitive_transposes[concatenate_p] = _concatenate_transpose
+ad.primitive_transposes[pad_p] = _pad_transpose
+batching.primitive_batchers[pad_p] = _pad_batch
+
+
 # -- dynamic ----------------------------------------------------------------------------------------------
 
 
@@ -211,6 +261,16 @@ def _dynamic_slice_transpose(ct, x, *starts, slice_sizes):
     return [dynamic_update_slice_p.bind(zeros_like_aval(x.aval), ct, *starts), *[None] * len(starts)]
 
 
+# One slice, or one update, per example is a gather or a scatter: set in those files, which import this one.
+slices_per_example = updates_per_example = None
+
+
+def set_per_example(*, slices=None, updates=None):
+    global slices_per_example, updates_per_example
+    slices_per_example = slices or slices_per_example
+    updates_per_example = updates or updates_per_example
+
+
 def _dynamic_slice_batch(xs, dims, *, slice_sizes):
     x, *starts = xs
     d, *ds = dims
@@ -219,29 +279,7 @@ def _dynamic_slice_batch(xs, dims, *, slice_sizes):
         sizes.insert(d, aval_of(x).shape[d])
         starts.insert(d, np.zeros((), aval_of(starts[0]).dtype)[()] if starts else np.int32(0))
         return dynamic_slice_p.bind(x, *starts, slice_sizes=tuple(sizes)), d
-    return _gather_slices(xs, dims, slice_sizes), 0
-
-
-def _gather_slices(xs, dims, slice_sizes):
-    """One slice per example, as a gather."""
-    from xlab.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather
-    x, *starts = xs
-    d, *ds = dims
-    size = next(aval_of(v).shape[e] for v, e in zip(xs, dims) if e is not None)
-    starts = [convert_element_type(batching.bring(s, e, size, 0), np.int32) for s, e in zip(starts, ds)]
-    index = concatenate([reshape(s, (size, 1)) for s in starts], 1)
-    n = len(slice_sizes)
-    if d is None:
-        numbers = GatherDimensionNumbers(offset_dims=tuple(range(1, n + 1)), collapsed_slice_dims=(),
-                                         start_index_map=tuple(range(n)))
-        sizes = slice_sizes
-    else:
-        x = batching.moveaxis(x, d, 0)
-        numbers = GatherDimensionNumbers(
-            offset_dims=tuple(range(1, n + 1)), collapsed_slice_dims=(), start_index_map=tuple(range(1, n + 1)),
-            operand_batching_dims=(0,), start_indices_batching_dims=(0,))
-        sizes = (1, *slice_sizes)
-    return gather(x, index, numbers, sizes, mode=GatherScatterMode.CLIP)
+    return slices_per_example(xs, dims, slice_sizes), 0
 
 
 def _dynamic_slice_lowering(ctx, x, *starts, slice_sizes):
@@ -299,18 +337,7 @@ def _dynamic_update_batch(xs, dims):
         x, update = batching.bring(x, d, size, 0), batching.bring(update, du, size, 0)
         zero = np.zeros((), aval_of(starts[0]).dtype)[()] if starts else np.int32(0)
         return dynamic_update_slice_p.bind(x, update, zero, *starts), 0
-    from xlab.lax.gather import GatherScatterMode
-    from xlab.lax.scatter import ScatterDimensionNumbers, scatter
-    x, update = batching.bring(x, d, size, 0), batching.bring(update, du, size, 0)
-    starts = [convert_element_type(batching.bring(s, e, size, 0), np.int32) for s, e in zip(starts, ds)]
-    index = concatenate([reshape(s, (size, 1)) for s in starts], 1)
-    n = aval_of(x).ndim - 1
-    numbers = ScatterDimensionNumbers(
-        update_window_dims=tuple(range(1, n + 1)), inserted_window_dims=(),
-        scatter_dims_to_operand_dims=tuple(range(1, n + 1)), operand_batching_dims=(0,),
-        scatter_indices_batching_dims=(0,))
-    return scatter(x, index, update, numbers, indices_are_sorted=True, unique_indices=True,
-                   mode=GatherScatterMode.CLIP), 0
+    return updates_per_example(xs, dims), 0
 
 
 def _dynamic_update_lowering(ctx, x, update, *starts):

@@ -7,9 +7,13 @@ import numpy as np
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.interpreters import ad, mlir
+from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
-from xlab.lax.arithmetic import add, div, integer_pow, mul, neg, square, sub
+from xlab.lax.arithmetic import _spread_tangent, add, div, integer_pow, mul, neg, pow_p, square, sub
+from xlab.lax.comparison import eq, select
+from xlab.lax.convert import convert_element_type
 from xlab.lax.elementwise import adapt, elementwise
+from xlab.lax.shape import full_like
 
 __all__ = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "erf_inv", "erfc",
            "exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh"]
@@ -229,3 +233,31 @@ erf_inv_p = _define("erf_inv", "chlo.erf_inv", lambda t, ans, x: mul(
 
 def is_complex(x) -> bool:
     return dtypes.issubdtype(aval_of(x).dtype, np.complexfloating)
+
+
+def _pow_jvp(primals, tangents):
+    x, y = primals
+    tx, ty = tangents
+    out = pow_p.bind(x, y)
+    total = None
+    if type(tx) is not Zero:
+        # y x^(y-1), and 0 where y is 0 even at x = 0
+        exponent = _as_like(y, x)
+        safe = select(eq(exponent, _zero_of(exponent)), full_like(exponent, 1), sub(exponent, _one(x)))
+        total = mul(tx, mul(exponent, pow_p.bind(x, safe)))
+    if type(ty) is not Zero and _e.inexact(aval_of(y).dtype):
+        # x^y log x, and 0 at x = 0
+        safe = select(eq(x, _zero_of(x)), full_like(x, 1), x)
+        total = ad.add_tangents(total, mul(ty, mul(log(safe), out)))
+    return out, Zero.of(out) if total is None else _spread_tangent(total, out)
+
+
+def _zero_of(x):
+    return np.zeros((), aval_of(x).dtype)[()]
+
+
+def _as_like(y, x):
+    return convert_element_type(y, aval_of(x).dtype) if aval_of(y).dtype != aval_of(x).dtype else y
+
+
+ad.primitive_jvps[pow_p] = _pow_jvp

@@ -10,7 +10,8 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
-from xlab.core.trace import is_tracer
+from xlab.core.trace import Axis, is_tracer
+from xlab.interpreters import batching
 from xlab.lax.arithmetic import add
 from xlab.lax.comparison import lt
 from xlab.lax.control.common import check_callables
@@ -73,18 +74,32 @@ def map(f: Callable, xs, *, batch_size: int | None = None):
     check_callables("map", f=f)
     if batch_size is None:
         return scan(lambda _, x: ((), f(x)), (), xs)[1]
-    from xlab.transforms.vmap import vmap
     flat, tree = _tree.flatten(xs)
     n = aval_of(flat[0]).shape[0]
     whole, left = divmod(n, batch_size)
     parts = []
     if whole:
         heads = [reshape(slice_in_dim(x, 0, whole * batch_size), (whole, batch_size, *aval_of(x).shape[1:])) for x in flat]
-        _, ys = scan(lambda _, x: ((), vmap(f)(x)), (), _tree.unflatten(tree, heads))
+        _, ys = scan(lambda _, x: ((), _batched(f, x)), (), _tree.unflatten(tree, heads))
         parts.append(_tree.map(lambda y: reshape(y, (whole * batch_size, *aval_of(y).shape[2:])), ys))
     if left:
-        parts.append(vmap(f)(_tree.unflatten(tree, [slice_in_dim(x, n - left, n) for x in flat])))
+        parts.append(_batched(f, _tree.unflatten(tree, [slice_in_dim(x, n - left, n) for x in flat])))
     return parts[0] if len(parts) == 1 else _tree.map(lambda a, b: concatenate([a, b], 0), *parts)
+
+
+def _batched(f, xs):
+    """`f` on all elements along the leading axis at once."""
+    flat, tree = _tree.flatten(xs)
+    out_tree = None
+
+    def flat_fun(*leaves):
+        nonlocal out_tree
+        outs, out_tree = _tree.flatten(f(_tree.unflatten(tree, leaves)))
+        return outs
+    size = aval_of(flat[0]).shape[0]
+    run, out_dims = batching.batch_flat(flat_fun, Axis(None, size, "vmap"), [0] * len(flat))
+    outs = run(*flat)
+    return _tree.unflatten(out_tree, [batching.bring(x, d, size, 0) for x, d in zip(outs, out_dims.dims)])
 
 
 def associative_scan(fn: Callable, elems, reverse: bool = False, axis: int = 0):

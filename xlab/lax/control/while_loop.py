@@ -16,7 +16,7 @@ from xlab.core.trace import is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.comparison import select
-from xlab.lax.control.common import (args_tree, check_callables, describe, join_weak, name_of, reorder, trace_body,
+from xlab.lax.control.common import (args_tree, check_callables, join_weak, name_of, reorder, trace_body,
                                      with_outputs)
 from xlab.lax.convert import convert
 from xlab.lax.reductions import reduce_or
