@@ -111,6 +111,8 @@ def test_a_room_imports_from_rooms_below_it(name):
             continue
         if here == FACADE:      # the package and the façades may use one another
             continue
+        if room == "notebook" and there == FACADE:   # the notebook is a user of the public names
+            continue
         wrong.append(f"line {item.line}: {name} (room {room}) imports {item.module} "
                      f"(room {target}), which stands above it")
     assert not wrong, "\n".join(wrong)
