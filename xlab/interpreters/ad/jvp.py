@@ -210,22 +210,6 @@ def add_tangents(x, y):
 # -- short ways to write rules --------------------------------------------------------------------------
 
 
-def deflinear(prim, transpose=None):
-    """For a primitive that is linear in all its operands together (`neg`, `reshape`, `concatenate`, ...)."""
-    def rule(primals, tangents, **params):
-        out = prim.bind(*primals, **params)
-        if all(type(t) is Zero for t in tangents):
-            return out, (Zero.of(out) if not prim.multiple_results else [Zero.of(o) for o in out])
-        return out, prim.bind(*map(instantiate_zeros, tangents), **params)
-    primitive_jvps[prim] = rule
-    if transpose is not None:
-        from xlab.interpreters.ad.transpose import primitive_transposes
-        primitive_transposes[prim] = transpose
-
-
-deflinear2 = deflinear
-
-
 def defjvp(prim, *rules):
     """One rule per operand: `rule(tangent, *operands, **params)`, or None where the derivative is zero."""
     def rule(primals, tangents, **params):

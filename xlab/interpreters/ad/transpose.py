@@ -13,7 +13,7 @@ from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from xlab.core.rules import RuleTable
 from xlab.core.trace import state
 from xlab.interpreters import partial_eval as pe
-from xlab.interpreters.ad.jvp import Zero, add_tangents, defjvp, instantiate_zeros
+from xlab.interpreters.ad.jvp import Zero, add_tangents, defjvp, instantiate_zeros, primitive_jvps
 
 primitive_transposes = RuleTable(
     "ad.primitive_transposes", "transpose",
@@ -134,8 +134,19 @@ def _transpose_jaxpr(closed, linear_in, nonzero_ct):
     return new, aux["nonzero"]
 
 
-def linear_transpose2(prim, rule: Callable):
-    primitive_transposes[prim] = rule
+def deflinear(prim, transpose=None):
+    """For a primitive that is linear in all its operands together (`neg`, `reshape`, `concatenate`, ...)."""
+    def rule(primals, tangents, **params):
+        out = prim.bind(*primals, **params)
+        if all(type(t) is Zero for t in tangents):
+            return out, (Zero.of(out) if not prim.multiple_results else [Zero.of(o) for o in out])
+        return out, prim.bind(*map(instantiate_zeros, tangents), **params)
+    primitive_jvps[prim] = rule
+    if transpose is not None:
+        primitive_transposes[prim] = transpose
+
+
+deflinear2 = deflinear
 
 
 def defbilinear(prim, left_rule: Callable, right_rule: Callable):
@@ -152,7 +163,3 @@ def defbilinear(prim, left_rule: Callable, right_rule: Callable):
             return [left_rule(ct, x, y, **params), None]
         return [None, right_rule(ct, x, y, **params)]
     primitive_transposes[prim] = transpose
-
-
-def zero_to_array(ct):
-    return instantiate_zeros(ct)
