@@ -1,20 +1,75 @@
-"""xlab: see how array programs are traced, transformed, sharded, compiled and run."""
+"""xlab: see how array programs are traced, transformed, sharded, compiled and run.
 
-from xlab import backend as _backend  # checks jaxlib's version before anything else
-from xlab import lax as lax
-from xlab.compile import dispatch as _dispatch
-from xlab.compile.jit import jit as jit
-from xlab.compile.stages import ShapeDtypeStruct as ShapeDtypeStruct
-from xlab.core.array import Array as Array
-from xlab.transforms.grad import grad as grad, value_and_grad as value_and_grad
-from xlab.transforms.vjp import vjp as vjp, linearize as linearize
-from xlab.transforms.jvp import jvp as jvp
-from xlab.transforms.vmap import vmap as vmap
-from xlab.transforms.make_jaxpr import make_jaxpr as make_jaxpr, eval_shape as eval_shape
-from xlab.transforms.custom_jvp import custom_jvp as custom_jvp
-from xlab.transforms.custom_vjp import custom_vjp as custom_vjp
-from xlab.transforms.checkpoint import checkpoint as checkpoint, checkpoint_policies as checkpoint_policies, remat as remat
-from xlab.parallel.shard_map import shard_map as shard_map
+Every public name, by the module that defines it. Names are imported when they are first used, so that `import xlab` costs
+little more than jaxlib itself.
+"""
+
+from importlib import import_module as _import_module
+
+from xlab import backend as _backend  # noqa: F401  (checks jaxlib's version before anything else)
+from xlab.config import config as config
+
+_NAMES = {
+    "xlab.backend.client": "Device default_backend device_count devices live_arrays local_device_count local_devices "
+                           "process_count process_index process_indices",
+    "xlab.compile.jit": "jit",
+    "xlab.compile.memory_cache": "clear_caches",
+    "xlab.compile.stages": "ShapeDtypeStruct",
+    "xlab.config": "check_tracer_leaks checking_leaks debug_infs debug_key_reuse debug_nans default_device "
+                   "default_matmul_precision default_prng_impl disable_jit enable_custom_prng enable_x64 "
+                   "explain_cache_misses log_compiles no_execution numpy_dtype_promotion numpy_rank_promotion "
+                   "threefry_partitionable transfer_guard",
+    "xlab.core.array": "Array Shard",
+    "xlab.core.dtypes": "float0",
+    "xlab.core.trace": "ensure_compile_time_eval named_scope typeof",
+    "xlab.parallel.shard_map": "shard_map",
+    "xlab.sharding": "NamedSharding P make_mesh set_mesh",
+    "xlab.transforms.checkpoint": "checkpoint checkpoint_policies remat",
+    "xlab.transforms.closure_convert": "closure_convert",
+    "xlab.transforms.custom_gradient": "custom_gradient",
+    "xlab.transforms.custom_jvp": "custom_jvp",
+    "xlab.transforms.custom_vjp": "custom_vjp",
+    "xlab.transforms.grad": "grad value_and_grad",
+    "xlab.transforms.jacobian": "hessian jacfwd jacobian jacrev",
+    "xlab.transforms.jvp": "jvp",
+    "xlab.transforms.make_jaxpr": "eval_shape make_jaxpr",
+    "xlab.transforms.named_call": "named_call",
+    "xlab.transforms.vjp": "fwd_and_bwd linear_transpose linearize vjp",
+    "xlab.transforms.vmap": "vmap",
+}
+_ROOMS = ("ad_checkpoint", "core", "custom_batching", "custom_derivatives", "dtypes", "errors", "events", "extend",
+          "flatten_util", "interpreters", "lax", "nn", "notebook", "numpy", "observe", "parallel", "random", "sharding",
+          "stages", "tree", "tree_util")
+
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted({*_HOME, *_ROOMS, "config"})
+
+
+def __getattr__(name: str):
+    if name in _HOME:
+        if _HOME[name] != "xlab.config":
+            _import_module("xlab.lax")          # the primitives, with their rules
+        value = getattr(_import_module(_HOME[name]), name)
+    elif name in _ROOMS:
+        value = _import_module(f"xlab.{name}")
+    else:
+        raise AttributeError(_unknown(name))
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})
+
+
+def _unknown(name: str) -> str:
+    import difflib
+
+    if name.startswith("_"):
+        return f"module 'xlab' has no attribute {name!r}"
+    near = difflib.get_close_matches(name, __all__, 3, 0.55)
+    hint = f" Did you mean {' or '.join(f'xlab.{n}' for n in near)}?" if near else " dir(xlab) lists what there is."
+    return f"module 'xlab' has no attribute {name!r}.{hint}"
 
 
 def load_ipython_extension(shell):

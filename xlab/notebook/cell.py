@@ -142,8 +142,7 @@ class Cell:
                  static: tuple[str, ...] = (), named: tuple[str, ...] = ()):
         self.source, self.namespace, self.filename, self.named = source, namespace, filename, tuple(named)
         self.static = tuple(static)
-        module = ast.parse(source, filename)
-        ast.increment_lineno(module, first_line - 1)
+        module = ast.parse("\n" * (first_line - 1) + source, filename)
         self.body, self.last = _compile(module, filename)
         self.silent = source.rstrip().endswith(";")
         read = [name for name in reads_of(module, filename, namespace) if name in namespace]
@@ -299,7 +298,7 @@ def _refuse_hidden(changed: dict[str, tuple[str, Any]]) -> None:
     for name, (_, value) in changed.items():
         for leaf in tree.leaves(value):
             inside = getattr(leaf, "__dict__", None)
-            if isinstance(leaf, type) or not isinstance(inside, dict) or callable(leaf) and not inside:
+            if isinstance(leaf, type) or not isinstance(inside, dict) or (callable(leaf) and not inside):
                 continue
             for attribute, held in inside.items():
                 if isinstance(held, xlab.Array) and type(held).__name__.endswith("Tracer"):

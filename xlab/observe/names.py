@@ -10,6 +10,7 @@ from typing import Any
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, open_jaxpr, subjaxprs_of_params
 from xlab.core.printing import HOIST_FROM, Names
+from xlab.core.source import shown_names
 from xlab.observe.records import Listing, Source
 
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
@@ -122,7 +123,7 @@ def listings(equations: Any) -> tuple[Listing, ...]:
         for first, last in merged:
             lines = tuple(linecache.getline(file, n).rstrip("\n") for n in range(first, last + 1))
             if any(lines):
-                out.append(Listing(file, first, lines, os.path.basename(file)))
+                out.append(Listing(file, first, lines, shown_names.get(file) or os.path.basename(file)))
     return tuple(out)
 
 

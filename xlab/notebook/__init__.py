@@ -1,0 +1,43 @@
+"""The Jupyter layer: magics, displays of live objects, reports, the command line's subcommands.
+
+In reading order: `cell.py` and `names.py` (a cell as one function), `options.py` (meshes and specs as text), `running.py` (run, record,
+show, fail well), `magics/` (one file each), `displays.py` (objects as records, records as outputs), `visualize.py`, `export.py`;
+then `tour.py`, `lab.py`, `doctor.py`, `report_command.py`, which `python -m xlab` calls. May import the public names of `xlab` and
+`xlab.observe`; IPython and the widget packages are imported when they are used.
+
+Everything a magic shows can be had from Python: `show(observe.report(session))`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["load_ipython_extension", "show", "unload_ipython_extension", "visualize_array_sharding",
+           "visualize_sharding", "write_html"]
+
+_HOMES = {"show": "displays", "visualize_array_sharding": "visualize", "visualize_sharding": "visualize",
+          "write_html": "export"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(f"xlab.notebook.{_HOMES[name]}"), name)
+    raise AttributeError(f"xlab.notebook has no {name!r}; it has {', '.join(__all__)}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext xlab`: registers magics and displays; a second time replaces the first."""
+    from xlab.notebook import displays, magics
+
+    magics.register(shell)
+    displays.register(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext xlab`: takes back what loading registered."""
+    from xlab.notebook import displays, magics
+
+    magics.unregister(shell)
+    displays.unregister(shell)

@@ -1,0 +1,196 @@
+"""Objects as records, records as outputs: `show`, and what meshes, shardings, arrays and programs display themselves as.
+
+One output is one bundle: `text/plain` that is the same on every run, `text/html` that needs no kernel and no network, and
+the live view on top where a kernel and the widget packages are there.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from html import escape
+from importlib.util import find_spec
+from typing import Any
+
+from xlab.compile.stages import Compiled, Lowered, Traced
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr
+from xlab.sharding import Mesh, NamedSharding
+
+_registered: weakref.WeakSet = weakref.WeakSet()
+_live: dict[str, list[Any]] = {}
+
+
+def show(value: Any, shape: tuple[int, ...] | None = None) -> None:
+    """Displays a record, a sharding, a mesh, an array, a program or a stage of one.
+
+    Args:
+        value: what to show; a sharding needs `shape`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> show(jnp.ones((2, 3)))
+        f32[2,3]: on device 0
+    """
+    from xlab.notebook.views import view_for
+
+    record = record_of(value, shape)
+    shell = _kernel_shell()
+    if shell is None:
+        from xlab.observe.text import text
+
+        print(text(record, times=True) if _is_report(record) else text(record))
+        return
+    from IPython.display import display
+
+    view = view_for(record)
+    data, metadata = view.bundle(record), {}
+    if view.scripted and has_widgets():
+        data, metadata = _live_bundle(view, record, data, shell)
+    display(data, metadata=metadata, raw=True)
+
+
+def record_of(value: Any, shape: tuple[int, ...] | None = None) -> Any:
+    """The record that describes a value.
+
+    Raises:
+        TypeError: nothing is known that would describe it.
+    """
+    import xlab
+    from xlab import observe
+    from xlab.observe.records import Record
+
+    if isinstance(value, Record):
+        return value
+    if isinstance(value, Mesh):
+        from xlab.observe.program import mesh_info
+
+        return mesh_info(value)
+    if isinstance(value, xlab.sharding.Sharding):
+        if shape is None:
+            raise TypeError(f"{value!r} says how an array lies on devices, for any shape: show(sharding, shape=(8, 4))")
+        return observe.layout(value, shape)
+    if isinstance(value, xlab.Array):
+        return observe.layout(value)
+    if isinstance(value, (Jaxpr, ClosedJaxpr, Traced, Lowered, Compiled)):
+        return observe.program(value)
+    raise TypeError(f"show() takes a record of xlab.observe, a mesh, a sharding with a shape, an array, a jaxpr or a stage "
+                    f"of jit; given {type(value).__name__}. For a function: show(observe.program(f, *args)).")
+
+
+def has_widgets() -> bool:
+    """Whether a live view can be made here."""
+    return find_spec("anywidget") is not None and find_spec("ipywidgets") is not None
+
+
+def _is_report(record: Any) -> bool:
+    return type(record).__name__ == "Report"
+
+
+def _kernel_shell() -> Any:
+    """The shell of a notebook kernel or of anything else that shows rich output; None in a terminal or a script."""
+    import sys
+
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module is not None else None
+    rich = shell is not None and (getattr(shell, "kernel", None) is not None
+                                  or type(shell).__name__ != "TerminalInteractiveShell")
+    return shell if rich else None
+
+
+def _live_bundle(view: Any, record: Any, data: dict, shell: Any) -> tuple[dict, dict]:
+    """The bundle with the widget on top, where this shell belongs to a kernel. Running a cell again closes its old widgets."""
+    if getattr(shell, "kernel", None) is None:
+        return data, {}
+    try:
+        from xlab.notebook.views.widget import ReportWidget
+
+        widget = ReportWidget(view, record)
+        live = widget._repr_mimebundle_()
+    except Exception as error:      # the saved page says the same; only its liveliness is missing
+        return {**data, "text/plain": f"{data['text/plain']}\n(no live view: {type(error).__name__}: {error})"}, {}
+    place, run = _place(shell)
+    kept = _live.setdefault(place, [])
+    for old in [w for number, w in kept if number != run]:
+        old.close()
+    _live[place] = [(number, w) for number, w in kept if number == run] + [(run, widget)]
+    return live if isinstance(live, tuple) else (live, {})
+
+
+def _place(shell: Any) -> tuple[str, int]:
+    """Which cell is running, by the front end's own id, and for which time."""
+    try:
+        metadata = shell.get_parent().get("metadata", {})
+    except AttributeError:
+        metadata = {}
+    return str(metadata.get("cellId") or f"run {shell.execution_count}"), shell.execution_count
+
+
+# ------------------------------------------------------------------------------------ what objects show themselves as
+
+
+def _page(value: Any) -> str | None:
+    from xlab.notebook.views import view_for
+
+    record = record_of(value)
+    return view_for(record).static_html(record)
+
+
+def _sharding_html(sharding: NamedSharding) -> str:
+    """The mesh, and which of its axes split which dimension."""
+    from xlab.notebook.views import view_for
+
+    record = record_of(sharding.mesh)
+    return f"<code>{escape(repr(sharding))}</code>" + view_for(record).static_html(record)
+
+
+def _array_html(array: Any) -> str | None:
+    """A badge and a table for an array on several devices; others show as text."""
+    from xlab import observe
+    from xlab.observe.text import layout_line
+
+    if len(array.sharding.device_set) < 2:
+        return None
+    layout = observe.layout(array)
+    rows = "".join(
+        f"<tr><td>{block.device}</td><td><code>[{', '.join(f'{a}:{b}' for a, b in block.slices)}]</code></td>"
+        f"<td>{f'copy {block.copy}' if layout.copies > 1 else ''}</td></tr>" for block in layout.blocks[:64])
+    more = len(layout.blocks) - 64
+    if more > 0:
+        rows += f"<tr><td colspan=3>and {more} more devices</td></tr>"
+    return (f"<div><code>{escape(repr(array))}</code><details><summary style='cursor:pointer'><span style='border:1px solid;"
+            f"border-radius:4px;padding:0 6px'>{escape(layout_line(layout))}</span></summary>"
+            f"<table><thead><tr><th>device</th><th>holds</th><th></th></tr></thead><tbody>{rows}</tbody></table>"
+            f"</details></div>")
+
+
+def _program_html(value: Any) -> str | None:
+    return _page(value)
+
+
+def _formats() -> list[tuple[type, Callable[[Any], str | None]]]:
+    from xlab.backend.arrays import ArrayImpl
+
+    return [(Mesh, _page), (NamedSharding, _sharding_html), (ArrayImpl, _own_array_html), (Jaxpr, _program_html),
+            (ClosedJaxpr, _program_html), (Traced, _program_html), (Lowered, _program_html), (Compiled, _program_html)]
+
+
+def _own_array_html(array: Any) -> str | None:
+    import xlab
+
+    return _array_html(array) if isinstance(array, xlab.Array) else None
+
+
+def register(shell: Any) -> None:
+    """Teaches the shell's HTML formatter our types."""
+    formatter = shell.display_formatter.formatters["text/html"]
+    for kind, form in _formats():
+        formatter.for_type(kind, form)
+    _registered.add(shell)
+
+
+def unregister(shell: Any) -> None:
+    """Takes the types back."""
+    formatter = shell.display_formatter.formatters["text/html"]
+    for kind, _ in _formats():
+        formatter.pop(kind, None)
+    _registered.discard(shell)

@@ -1,0 +1,114 @@
+"""What magics share: reading a Python call, and naming the cell that runs."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from xlab.core.source import shown_names
+from xlab.notebook.tracebacks import present
+
+
+def told(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A magic whose errors show the user's lines and not its own."""
+
+    @functools.wraps(method)
+    def magic(self: Any, *args: Any) -> Any:
+        try:
+            return method(self, *args)
+        except Exception as error:
+            if not hasattr(error, "_render_traceback_"):
+                present(error, self.shell)
+            raise
+
+    return magic
+
+
+def evaluate(shell: Any, text: str, what: str = "an expression") -> Any:
+    """The value of a Python expression in the user's namespace."""
+    try:
+        code = compile(text.strip(), f"<{what}>", "eval")
+    except SyntaxError as error:
+        raise SyntaxError(f"{what} was expected, such as f(x, y); given {text.strip()!r}: {error.msg}") from None
+    return eval(code, shell.user_ns)
+
+
+def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], dict[str, Any], str]:
+    """A call taken apart without making it: the function, its arguments, and its text."""
+    text = text.strip()
+    try:
+        node = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        node = None
+    if not isinstance(node, ast.Call):
+        raise SyntaxError(f"%{magic} takes a call, such as %{magic} f(x, y); given {text!r}")
+
+    def value(of: ast.expr) -> Any:
+        return eval(compile(ast.Expression(of), f"<%{magic}>", "eval"), shell.user_ns)
+
+    args: list[Any] = []
+    for a in node.args:
+        args.extend(value(a.value)) if isinstance(a, ast.Starred) else args.append(value(a))
+    kwargs: dict[str, Any] = {}
+    for k in node.keywords:
+        kwargs.update(value(k.value) if k.arg is None else {k.arg: value(k.value)})
+    return value(node.func), tuple(args), kwargs, text
+
+
+def calls_of(shell: Any, text: str, magic: str, count: int) -> list[tuple[Any, tuple[Any, ...], dict[str, Any], str]]:
+    """Several calls with spaces between them."""
+    try:
+        parts = ast.parse(f"({text.strip()},)" if count == 1 else _commas(text), mode="eval").body.elts  # type: ignore[attr-defined]
+    except (SyntaxError, AttributeError):
+        parts = []
+    if len(parts) != count:
+        raise SyntaxError(f"%{magic} takes {count} calls, such as %{magic} f(x) g(x); given {text.strip()!r}")
+    return [call_of(shell, ast.unparse(part), magic) for part in parts]
+
+
+def _commas(text: str) -> str:
+    """Puts a comma after each call that stands at the top."""
+    out, depth = [], 0
+    for char in text.strip():
+        depth += (char in "([{") - (char in ")]}")
+        out.append(char)
+        if char == ")" and depth == 0:
+            out.append(",")
+    return f"({''.join(out)})"
+
+
+def cell_number(shell: Any) -> int:
+    """The number of the cell that is running, as its prompt shows it."""
+    numbers = getattr(shell.compile, "_filename_map", {})
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals is shell.user_ns and frame.f_code.co_filename in numbers:
+            return numbers[frame.f_code.co_filename]
+        frame = frame.f_back
+    return shell.execution_count
+
+
+class CellFile(NamedTuple):
+    """A cell as Python, its file name in tracebacks, the number of its first line there, and its own."""
+
+    source: str
+    file: str
+    first: int
+    number: int
+
+
+def cell_file(shell: Any, magic: str, line: str, cell: str) -> CellFile:
+    """Makes a file of a cell, as tracebacks and listings know it.
+
+    Lines are numbered as the front end numbers them: the magic is line 1.
+    """
+    source = shell.transform_cell(cell)
+    blank = len(cell) - len(cell.lstrip("\n"))
+    whole = f"%%{magic} {line}".rstrip() + "\n" + cell
+    number = cell_number(shell)
+    name = shell.compile.cache(whole, number, raw_code=whole)
+    shown_names[name] = f"In[{number}]"
+    return CellFile(source, name, 2 + blank, number)

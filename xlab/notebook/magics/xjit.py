@@ -1,0 +1,146 @@
+"""`%%xjit`: the cell is the jitted function. `%xjit f(x)`: a call, compiled, with its report."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from IPython.core.magic import Magics, line_cell_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+
+import xlab
+from xlab.notebook import options
+from xlab.notebook.cell import Cell
+from xlab.notebook.magics.base import CellFile, call_of, cell_file, told
+from xlab.notebook.running import Recording, recording, show_report
+from xlab.sharding import set_mesh
+
+
+@magics_class
+class Xjit(Magics):
+    """`%%xjit` and `%xjit`."""
+
+    @magic_arguments()
+    @argument("--mesh", metavar="'data=4,model=2'", help="make a mesh, or use the current one if it is the same")
+    @argument("--in", dest="ins", metavar="'x=data,None; w=None,model'", help="partition specs of inputs, by name")
+    @argument("--out", dest="outs", metavar="'y=data'", help="partition specs of outputs, by name")
+    @argument("--static", metavar="n,m", help="names that stay Python values although they hold arrays")
+    @argument("--donate", metavar="x,y", help="inputs whose memory the outputs may use")
+    @argument("--show", metavar="jaxpr,hlo,…", help=f"only these parts of the report: {', '.join(options.PARTS)}")
+    @argument("--hide", metavar="memory,…", help="all parts of the report but these")
+    @argument("--no-run", action="store_true", help="trace and compile, but do not run: needs shapes only")
+    @argument("--repeat", type=int, default=0, metavar="20", help="run again this often, for the steady time")
+    @argument("--passes", action="store_true", help="capture the compiler's passes (compiles a second time)")
+    @argument("--profile", action="store_true", help="measure each operation")
+    @argument("--save", metavar="report.html", help="write the report to a file")
+    @argument("--quiet", action="store_true", help="run, but show no report")
+    @argument("call", nargs="*", help="for %%xjit on a line: a call, such as f(x)")
+    @line_cell_magic
+    @told
+    def xjit(self, line: str, cell: str | None = None) -> Any:
+        """Compiles the cell as one function and shows how it was traced, sharded, compiled and run.
+
+        The names it reads that hold arrays, or containers of arrays, are the inputs; the names it assigns are the outputs.
+        Everything else behaves as in an ordinary cell. With an error all names are as they were.
+        """
+        if cell is None:
+            fun, args, kwargs, _ = call_of(self.shell, line, "xjit")
+            with recording(line.strip(), self.shell) as run:
+                jitted = fun if hasattr(fun, "lower") else xlab.jit(fun)
+                result = xlab.block_until_ready(jitted(*args, **kwargs))
+            show_report(run)
+            return result
+        given = parse_argstring(self.xjit, line)
+        parts = options.parts(given.show, given.hide)
+        run = None
+        place = cell_file(self.shell, "xjit", line, cell)
+        try:
+            with recording(f"In[{place.number}]", self.shell, place.file) as run:
+                result = run_cell(run, given, self.shell.user_ns, place)
+        except SyntaxError as error:
+            raise error.with_traceback(None) from None
+        finally:
+            if run is not None and not given.quiet:
+                report = show_report(run, parts)
+            elif run is not None and given.save:
+                report = run.report(parts)
+            if run is not None and given.save and report is not None:
+                from xlab.notebook.export import write_html
+
+                print(f"report in {write_html(report, given.save)}")
+        return result
+
+
+def run_cell(run: Recording, given: Any, names: dict[str, Any], place: CellFile) -> Any:
+    """Makes the function, places its inputs, runs it, writes what it leaves; returns the last expression's value."""
+    ins, outs = options.specs(given.ins), options.specs(given.outs)
+    mesh = options.mesh(given.mesh)
+    made = Cell(place.source, names, filename=place.file, first_line=place.first,
+                static=options.names(given.static), named=tuple(outs))
+    _check_names(made, "--in", ins)
+    _check_names(made, "--donate", options.names(given.donate))
+    shardings = None
+    if outs:
+        shardings = (tuple(options.named_sharding(mesh, s, n) for n, s in outs.items()), None)
+    jitted = _jitted(made, shardings, options.names(given.donate))
+    with set_mesh(mesh):
+        arguments = [_placed(value, ins.get(name), mesh, name)
+                     for name, value in zip(made.reads, made.arguments(), strict=True)]
+        run.doing = "compiling"
+        if given.no_run:
+            jitted.lower(*arguments).compile()
+            return None
+        started = time.perf_counter()
+        returned = xlab.block_until_ready(jitted(*arguments))
+        run.doing = f"repeating, after {time.perf_counter() - started:.2g} s,"
+        _repeat(jitted, arguments, given)
+        _extras(run, given, jitted, arguments)
+    return made.commit(returned)
+
+
+_jits: dict[Any, Any] = {}
+
+
+def _jitted(cell: Cell, shardings: Any, donated: tuple[str, ...]) -> Any:
+    """The jitted function of a cell: the same object for equal cells, so that running a cell again compiles nothing."""
+    function = cell.function()
+    key = id(function), shardings, donated
+    found = _jits.pop(key, None)
+    if found is None:
+        found = function, xlab.jit(function, out_shardings=shardings, donate_argnames=donated or None)
+    _jits[key] = found
+    while len(_jits) > 256:
+        del _jits[next(iter(_jits))]
+    return found[1]
+
+
+def _check_names(cell: Cell, option: str, given: Any) -> None:
+    for name in given:
+        if name not in cell.reads:
+            raise NameError(f"{option} names {name!r}, which is no input of the cell; its inputs are "
+                            f"{', '.join(cell.reads) or 'none'} (names it reads that hold arrays)")
+
+
+def _placed(value: Any, spec: Any, mesh: Any, name: str) -> Any:
+    if spec is None:
+        return value
+    wanted = options.named_sharding(mesh, spec, name)
+    return xlab.device_put(value, wanted)
+
+
+def _repeat(jitted: Any, arguments: list[Any], given: Any) -> None:
+    if given.repeat > 0:
+        if given.donate:
+            raise ValueError("--repeat runs the cell again on the same inputs, which --donate has given away: use one of them")
+        for _ in range(given.repeat):
+            xlab.block_until_ready(jitted(*arguments))
+
+
+def _extras(run: Recording, given: Any, jitted: Any, arguments: list[Any]) -> None:
+    """What costs a second compile or a slower run, only when asked for."""
+    from xlab import observe
+
+    if given.profile:
+        run.session.profile = observe.profile(jitted, *arguments)
+    if given.passes:
+        run.passes = observe.passes(jitted, *arguments)

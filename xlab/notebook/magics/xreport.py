@@ -1,0 +1,28 @@
+"""`%xreport out.html`: the last report, or the report of a call, as one file."""
+
+from __future__ import annotations
+
+from IPython.core.magic import Magics, line_magic, magics_class
+
+from xlab.notebook import running
+from xlab.notebook.export import write_html
+from xlab.notebook.magics.base import told
+
+
+@magics_class
+class Xreport(Magics):
+    """`%xreport`."""
+
+    @line_magic
+    @told
+    def xreport(self, line: str) -> None:
+        """Writes the report that was shown last as one self-contained HTML file.
+
+        %xreport out.html
+        """
+        path = line.strip().strip("'\"")
+        if not path:
+            raise ValueError("%xreport takes the name of a file, such as %xreport out.html")
+        if running.last is None:
+            raise ValueError("no report yet: run a cell with %%xjit first")
+        print(f"report of {running.last.title} in {write_html(running.last, path)}")

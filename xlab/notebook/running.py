@@ -1,0 +1,74 @@
+"""Run, record, show, fail well: what every magic that runs something does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from xlab import observe
+from xlab.notebook import displays
+from xlab.notebook.options import PARTS
+from xlab.notebook.tracebacks import failure, interrupted, present, shorten
+from xlab.observe.records import Report
+
+_FIELDS = {"jaxpr": ("programs",), "shardings": ("layouts",), "collectives": ("transfers",),
+           "timings": ("phases", "timings", "ledger"), "memory": ("memory",)}
+
+last: Report | None = None
+"""The report that was shown last."""
+
+
+class Recording:
+    """One recorded run: the session while it goes on, the report after it."""
+
+    def __init__(self, title: str, session: Any):
+        self.title, self.session = title, session
+        self.doing = "running"
+        self.error: BaseException | None = None
+
+    def report(self, parts: frozenset[str] = frozenset(PARTS)) -> Report:
+        """Everything recorded, without the parts that are not wanted."""
+        made = observe.report(self.session).replace(title=self.title)
+        if self.error is not None:
+            made = made.replace(error=failure(self.error))
+        return only(made, parts)
+
+
+@contextmanager
+def recording(title: str, shell: Any, file: str | None = None) -> Iterator[Recording]:
+    """Records what the block does. An error leaves it shortened to the user's lines, an interrupt as one sentence."""
+    with observe.record() as session:
+        run = Recording(title, session)
+        try:
+            yield run
+        except KeyboardInterrupt:
+            run.error = interrupted(f"interrupted while {run.doing}; all names are as they were before the cell")
+            raise run.error from None
+        except Exception as error:
+            run.error = present(error, shell, file) if shell is not None else shorten(error)
+            raise
+
+
+def only(report: Report, parts: frozenset[str]) -> Report:
+    """A report with some of its parts."""
+    dropped: dict[str, Any] = {}
+    for part, fields in _FIELDS.items():
+        if part not in parts:
+            dropped.update({field: None if field == "ledger" else () for field in fields})
+    if "hlo" not in parts and "programs" not in dropped:
+        dropped["programs"] = tuple(p.replace(levels=()) for p in report.programs)
+    return report.replace(**dropped) if dropped else report
+
+
+def show_report(run: Recording, parts: frozenset[str] = frozenset(PARTS)) -> Report | None:
+    """Displays the report of a run. A report that cannot be made says why and breaks nothing."""
+    global last
+    try:
+        report = last = run.report(parts)
+        if run.error is None or report.programs or report.phases:
+            displays.show(report)
+        return report
+    except Exception as error:
+        print(f"xlab: no report of {run.title}: {type(error).__name__}: {error}")
+        return None

@@ -1,0 +1,109 @@
+"""Errors of a cell as the person should see them: from their own line, without the frames in between."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import os
+import traceback
+from types import CodeType, TracebackType
+from typing import Any
+
+import xlab
+from xlab.core.source import is_internal, shown_names
+from xlab.observe.records import Failure, Source
+
+_OWN = os.path.join(os.path.dirname(os.path.abspath(xlab.__file__)), "notebook") + os.sep
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+
+
+def is_users(code: CodeType) -> bool:
+    """Whether code was written by the person at the keyboard, or by somebody they called."""
+    name = code.co_filename
+    return not (is_internal(name) or (name.startswith(_OWN) and not name.endswith("tour_cells.py"))
+                or f"{os.sep}IPython{os.sep}" in name or f"{os.sep}ipykernel{os.sep}" in name or name == "<string>")
+
+
+def _frames(tb: TracebackType | None) -> list[TracebackType]:
+    """Entries of the user's frames; what the standard library did before the first of them is left out."""
+    found: list[TracebackType] = []
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        library = code.co_filename.startswith(_LIBRARY) and "site-packages" not in code.co_filename
+        if is_users(code) and (found or not library):
+            found.append(tb)
+        tb = tb.tb_next
+    return found
+
+
+def shorten(error: BaseException) -> BaseException:
+    """Leaves only the user's frames in the traceback of an error and of those it came from."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = _chain(_frames(each.__traceback__))
+            waiting += [each.__cause__, each.__context__]
+    return error
+
+
+def _chain(frames: list[TracebackType]) -> TracebackType | None:
+    made = None
+    for each in reversed(frames):
+        made = TracebackType(made, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return made
+
+
+def present(error: BaseException, shell: Any, file: str | None = None) -> BaseException:
+    """Makes the shell show a shortened traceback, without the frames of the magic that ran.
+
+    An error with no frame of the user's own points at the first line of `file`, a cell with its magic, where given, and
+    otherwise at the line that called the magic.
+    """
+    shorten(error)
+    shown = error.__traceback__
+    if shown is None and file is not None:
+        shown = error.__traceback__ = _first_line(file)
+
+    def render() -> list[str]:
+        at = shown or _chain(_frames(error.__traceback__))
+        return shell.InteractiveTB.structured_traceback(type(error), error, at, tb_offset=0)
+
+    with contextlib.suppress(AttributeError):       # a class with slots shows as Python shows it
+        error._render_traceback_ = render  # type: ignore[attr-defined]
+    return error
+
+
+def _first_line(file: str) -> TracebackType | None:
+    """A traceback entry at line 1 of a file, made by failing there."""
+    try:
+        exec(compile("raise LookupError", file, "exec"), {})
+    except LookupError as found:
+        tb = found.__traceback__
+        return tb.tb_next if tb is not None else None
+    return None
+
+
+def interrupted(what: str) -> KeyboardInterrupt:
+    """A keyboard interrupt that shows as one sentence."""
+    error = KeyboardInterrupt(what)
+    error._render_traceback_ = lambda: [f"KeyboardInterrupt: {what}"]  # type: ignore[attr-defined]
+    return error
+
+
+def failure(error: BaseException) -> Failure:
+    """The record of an error, with the user's line."""
+    last = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if is_users(frame.f_code):
+            last = frame.f_code, line
+    source = None
+    if last is not None:
+        code, line = last
+        file = shown_names.get(code.co_filename, code.co_filename)
+        function = "" if code.co_name == "<module>" else code.co_name
+        source = Source(file, line, function=function, text=linecache.getline(code.co_filename, line).rstrip("\n"))
+    return Failure(type(error).__name__, str(error), source,
+                   "".join(traceback.format_exception(type(error), error, error.__traceback__)))
