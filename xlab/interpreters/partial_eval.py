@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from xlab import config as _config
+from xlab.config import config
 from xlab.core import check as _check
 from xlab.core import effects as _effects
 from xlab.core import printing as _printing  # noqa: F401  (jaxprs print through it)
@@ -62,7 +62,7 @@ class JaxprTrace(Trace):
         self.constants: dict[int, tuple[Var, object]] = {}
         self.invars: list[Var] = []
         self.label = label
-        self.leaks: list | None = [] if _config.config.check_tracer_leaks else None
+        self.leaks: list | None = [] if config.check_tracer_leaks else None
 
     def new_input(self, aval) -> JaxprTracer:
         var = Var(aval)
@@ -141,7 +141,7 @@ class JaxprTrace(Trace):
         constants = list(self.constants.values())
         jaxpr = Jaxpr([v for v, _ in constants], self.invars, outvars, self.eqns,
                       debug_info=debug_info)
-        if _config.config.check_jaxpr:
+        if config.check_jaxpr:
             _check.check_jaxpr(jaxpr)
         return jaxpr, [x for _, x in constants]
 
