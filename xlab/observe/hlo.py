@@ -316,6 +316,8 @@ def groups_of(text: str, devices: int) -> tuple[tuple[int, ...], ...]:
     ((0, 2), (1, 3))
     >>> groups_of("mesh['a'=2,'b'=2] {'b'}", 4)
     ((0, 1), (2, 3))
+    >>> groups_of("mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)) {'b'}", 4)
+    ((0, 2), (1, 3))
     """
     text = text.strip()
     if text.startswith("{"):
@@ -344,13 +346,19 @@ def _mesh_groups(text: str) -> tuple[tuple[int, ...], ...]:
     found = re.match(r"mesh\[([^\]]*)\](.*)$", text)
     axes = re.findall(r"'((?:[^'\\]|\\.)*)'=(\d+)", found.group(1))
     rest = found.group(2)
-    ids = re.search(r"device_ids=\(([^)]*)\)", rest)
     total = math.prod(int(n) for _, n in axes)
     order = np.arange(total)
-    if ids:
-        inside = ids.group(1)
-        order = _iota(re.sub(r"^\[?", "[", inside)).reshape(-1) if "<=" in inside else np.array(
-            [int(d) for d in inside.split(",")])
+    if "device_ids=(" in rest:
+        # Either listed, or numbers in the dims of `[4,2]T(1,0)`, transposed.
+        at = rest.index("device_ids=(") + len("device_ids=")
+        inside = rest[at + 1:_closing(rest, at) - 1]
+        tiled = re.match(r"\[([\d,]+)\](?:T\(([\d,]+)\))?", inside)
+        if tiled:
+            order = order.reshape([int(d) for d in tiled.group(1).split(",")])
+            order = order.transpose([int(d) for d in tiled.group(2).split(",")]) if tiled.group(2) else order
+            order = order.reshape(-1)
+        else:
+            order = np.array([int(d) for d in inside.split(",")])
     chosen = re.findall(r"'((?:[^'\\]|\\.)*)'(?::\((\d+)\)(\d+))?", rest[rest.rfind("{"):])
     # Cut every axis that is used in part into (before, part, after), then gather the used pieces at the end.
     pieces: list[tuple[str, int, int]] = []          # axis, size before, size
@@ -379,7 +387,8 @@ def _collective(module: Module, i: Instruction, local: dict[str, Instruction], t
     shapes = tuple(local[o].shape for o in i.operands if o in local)
     pairs = tuple((int(a), int(b)) for a, b in re.findall(
         r"\{(\d+),(\d+)\}", attribute(i.attributes, "source_target_pairs")))
-    groups = () if pairs else groups_of(attribute(i.attributes, "replica_groups"), devices)
+    written = re.search(r"replica_groups=(mesh\[.*?\{[^}]*\})", i.attributes)
+    groups = () if pairs else groups_of(written.group(1) if written else attribute(i.attributes, "replica_groups"), devices)
     reduction = ""
     for name in i.calls:
         body = module.computations.get(name)

@@ -13,6 +13,7 @@ from xlab.lax.collectives.ppermute import pbroadcast, pbroadcast_p, ppermute, pp
 from xlab.lax.collectives.psum import (pargmax, pargmin, pmax, pmax_p, pmean, pmin, pmin_p, psum, psum_invariant_p, psum_p,
                                        unreduced_psum_p)
 from xlab.lax.collectives.psum_scatter import psum_scatter, reduce_scatter_p, unreduced_reduce_scatter_p
+from xlab.lax.collectives import routes as _routes
 
 __all__ = ["all_gather", "all_gather_invariant_p", "all_gather_p", "all_gather_reduced_p", "all_to_all", "all_to_all_p",
            "axis_index", "axis_index_p", "axis_size", "pargmax", "pargmin", "pbroadcast", "pbroadcast_p", "pcast", "pmax", "pmax_p",

@@ -1,0 +1,48 @@
+"""Observation: everything the runtime can say of itself, as plain records with a text form.
+
+Reading order: `records.py` (the nouns), `text.py` and `units.py` (how they read), `recorder.py` (a block of work), `subject.py`
+(what a question is about), `program.py` and `names.py`, `hlo.py`, `layout.py`, `transfers.py` and `reasons.py`, `memory.py`,
+`phases.py`, `profile.py`, `stepping.py`, `report.py`. May import every room but the notebook's. Promises: looking changes
+nothing, a sharded array is never gathered, and nothing is dropped silently. Parts load when first used.
+
+>>> import numpy as np, xlab
+>>> with record() as session:
+...     y = xlab.jit(lambda x: xlab.lax.sin(x), name="wave")(np.ones(3, np.float32))
+>>> [p.name for p in report(session).programs]
+['wave']
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOME = {
+    "record": "recorder", "Session": "recorder", "paused": "recorder",
+    "program": "program", "layout": "layout", "compare": "layout",
+    "transfers": "transfers", "assert_collectives": "transfers", "totals": "transfers",
+    "memory": "memory", "live_arrays": "memory",
+    "phases": "phases", "time": "phases", "timings": "phases", "ledger": "phases",
+    "profile": "profile", "profiled": "profile", "Times": "profile",
+    "passes": "passes", "report": "report",
+    "steps": "stepping", "step": "stepping", "Stepper": "stepping", "trace": "stepping", "summarise": "values",
+    "what_if": "whatif", "search_shardings": "whatif", "ladder": "ladder",
+    "text": "text",
+}
+
+__all__ = sorted(_HOME)      # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"xlab.observe has no {name!r}; it has {', '.join(__all__)}")
+    module = importlib.import_module(f"xlab.observe.{home}")
+    importlib.import_module("xlab.observe.text")      # gives records their repr
+    value = getattr(module, name)
+    globals()[name] = value          # in place of the submodule of the same name
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

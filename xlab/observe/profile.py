@@ -1,0 +1,117 @@
+"""Measured times: a run under the profiler, joined to instructions, equations and collectives."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xlab.backend import profiling as _profiling
+from xlab.observe.phases import wait
+from xlab.observe.records import Program, Transfer
+from xlab.observe.recorder import Session
+from xlab.observe.subject import Subject, subject
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One instruction: median over runs of the slowest device, and of the part a collective spent waiting."""
+
+    name: str
+    us: float
+    wait_us: float
+    runs: int
+
+
+@dataclass
+class Times:
+    """Measured times of one program. `equations` shares a fused instruction's time equally among its equations."""
+
+    instructions: dict[str, Measured] = field(default_factory=dict)
+    equations: dict[int, float] = field(default_factory=dict)
+
+
+def profile(what: Any, *args: Any, repeat: int = 5, **kwargs: Any) -> Times:
+    """Runs a program under the profiler and joins what it measured to instructions and equations.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> times = profile(lambda x: xlab.lax.sin(x), np.ones(1000, np.float32), repeat=2)
+        >>> list(times.equations)
+        [0]
+    """
+    from xlab.compile.jit import jit
+    if not callable(what):
+        raise TypeError(f"profile takes a function and its arguments, given {what!r}")
+    compiled = what
+    if not hasattr(what, "_executable"):
+        compiled = (what if hasattr(what, "lower") else jit(what)).lower(*args, **kwargs).compile()
+    about = subject(compiled)
+    wait(compiled(*args, **kwargs))
+    with _profiling.profile() as taken:
+        for _ in range(repeat):
+            wait(compiled(*args, **kwargs))
+    return times_of(taken, about)
+
+
+@contextlib.contextmanager
+def profiled(session: Session) -> Iterator[Session]:
+    """Profiles a block for a session, so that its report has measured times."""
+    with _profiling.profile() as taken:
+        try:
+            yield session
+        finally:
+            session.profile = taken
+
+
+def times_of(taken: Any, about: Subject) -> Times:
+    """The part of a profile that belongs to a program."""
+    module = about.hlo
+    by_name = {i.name: i for i in module.instructions()}
+    spans: dict[str, dict[tuple[int, int], list]] = {}
+    for event in taken.instructions:
+        if event.hlo_op in by_name and event.hlo_module in (module.name, ""):
+            # Every execution inside a loop counts: a run is the sum over its executions on one device.
+            here = spans.setdefault(event.hlo_op, {}).setdefault((event.run, event.device), [0.0, 0.0])
+            here[0] += event.duration_ns / 1e3
+            here[1] += event.wait_ns / 1e3
+    out = Times()
+    for name, found in spans.items():
+        runs: dict[int, tuple[float, float]] = {}
+        for (run, _), (us, waited) in found.items():
+            runs[run] = max(runs.get(run, (0.0, 0.0)), (us, waited))
+        out.instructions[name] = Measured(name, statistics.median(u for u, _ in runs.values()),
+                                          statistics.median(w for _, w in runs.values()), len(runs))
+    for name, measured in out.instructions.items():
+        if by_name[name].opcode in ("while", "conditional", "call"):
+            continue                      # the instructions inside are measured themselves
+        ids = [i for i in module.equations_of(by_name[name]) if i in about.equations]
+        for i in ids:
+            out.equations[i] = out.equations.get(i, 0.0) + measured.us / len(ids)
+    return out
+
+
+def heat(taken: Any, subjects: Sequence[Subject], programs: Sequence[Program],
+         transfers: Sequence[Transfer]) -> tuple[list[Program], list[Transfer]]:
+    """Programs and transfers with what a profile measured of them."""
+    made, moved = list(programs), list(transfers)
+    for index, about in enumerate(subjects):
+        found = times_of(taken, about)
+        if not found.instructions:
+            continue
+        lines = {i.name: i.line for i in _optimized(about).instructions()}
+        levels = tuple(
+            level.replace(heat=tuple(sorted((lines[n], m.us) for n, m in found.instructions.items() if n in lines)))
+            if level.name == "optimized" else level for level in made[index].levels)
+        made[index] = made[index].replace(heat=tuple(sorted(found.equations.items())), levels=levels)
+        moved = [t.replace(measured_us=m.us, wait_us=m.wait_us)
+                 if t.program == index and (m := found.instructions.get(t.instruction)) is not None else t for t in moved]
+    return made, moved
+
+
+def _optimized(about: Subject):
+    """The module as the level shows it, so that line numbers agree."""
+    from xlab.observe import hlo
+    return hlo.parse(hlo.readable(about.hlo.text))

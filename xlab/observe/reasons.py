@@ -1,0 +1,198 @@
+"""Why the partitioner communicates: read from the stage in which it has inserted reshards and reductions of partial sums.
+
+Shardy's `insert-explicit-reshards` writes `sdy.reshard` where a value has one sharding and its reader needs another, and
+`sdy.all_reduce` where an operation over a split dimension left a part of the result on each device. Each carries the
+location of the equation it belongs to.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from xlab.core.jaxpr import Var
+from xlab.observe import names as _names
+from xlab.observe.program import mlir_level, parse_sharding, result_shardings, tensor_shape
+from xlab.observe.records import Type
+from xlab.observe.subject import Subject
+
+_RESULT = re.compile(r"^\s*(%[\w]+)(?::\d+)? = (\"?[\w.]+\"?)")
+_SSA = re.compile(r"%\w+")
+_ARGUMENT = re.compile(r"(%arg\d+): tensor<([^>]*)>(?: \{[^%]*?sdy\.sharding = #sdy\.sharding<(@\w+, \[[^\]]*\])[^%]*?\})?")
+_AXES = re.compile(r'sdy\.all_reduce \{([^}]*)\}')
+
+
+@dataclass
+class Cause:
+    """One reshard or reduction of the partitioner: the equation it is for, what it does, and the sentences about it."""
+
+    equation: int
+    kind: str                       # reshard or all_reduce
+    shape: tuple[int, ...]
+    reason: str
+    fix: str
+    operand: str = ""
+    reader: int = -1                # the equation that needed it
+    used: bool = False
+
+
+def causes(about: Subject) -> list[Cause]:
+    """Every communication the partitioner decided on, in program order; empty for one device."""
+    text = about.stages.get("resharded")
+    if not text:
+        return []
+    made = mlir_level("resharded", text)
+    numbers = {line: ids[0] for line, ids in made.links}
+    lines = made.text.split("\n")
+    values: dict[str, tuple] = {}       # SSA name: (type, what people call it, its equation)
+    found: list[Cause] = []
+    users = _users(lines)
+    letters = _names.letter_names(about.closed.jaxpr)
+    for number, line in enumerate(lines, 1):
+        if "func.func" in line:
+            values = _arguments(about, line) if "@main" in line else {}
+            continue
+        match = _RESULT.match(line)
+        if not match:
+            continue
+        result, op = match.group(1), match.group(2).strip('"')
+        equation = numbers.get(number, -1)
+        operands = [o for o in _SSA.findall(line[match.end():])]
+        if op == "sdy.reshard":
+            source = values.get(operands[0])
+            spec = parse_sharding(line[line.index("<@"):])
+            shape = tensor_shape(re.findall(r"tensor<([^>]*)>", line)[-1])
+            dtype = source[0].dtype if source else _dtype(line)
+            target = Type(dtype, shape, spec)
+            reader, reader_line = users.get((_function(lines, number), result), ("", 0))
+            found.append(_reshard(about, equation, source, target, reader, numbers.get(reader_line, -1)))
+            values[result] = (target, source[1] if source else "", source[2] if source else -1)
+            continue
+        typed = result_shardings(line)
+        spec, shape = typed[0] if typed else ((), ())
+        if op == "sdy.all_reduce":
+            source = values.get(operands[0])
+            axes = tuple(re.findall(r'"([^"]*)"', _AXES.search(line).group(1)))
+            found.append(_reduction(about, equation, axes, shape, values, lines, operands[0]))
+            values[result] = (Type(_dtype(line), shape, spec), source[1] if source else "", equation)
+        else:
+            values[result] = (Type(_dtype(line), shape, spec), _called(about, equation, letters), equation)
+            values[result + "#operands"] = tuple(operands)
+    return found
+
+
+def _function(lines, number):
+    """Line of the function a line belongs to: names are unique inside it only."""
+    for n in range(number - 1, -1, -1):
+        if "func.func" in lines[n]:
+            return n
+    return -1
+
+
+def _users(lines) -> dict[tuple[int, str], tuple[str, int]]:
+    """The first operation that reads each value: `(operation, line number)`."""
+    out: dict[tuple[int, str], tuple[str, int]] = {}
+    function = -1
+    for number, line in enumerate(lines, 1):
+        if "func.func" in line:
+            function = number - 1
+            continue
+        match = _RESULT.match(line)
+        body = line[match.end():] if match else line
+        op = match.group(2).strip('"') if match else line.split()[0] if line.split() else ""
+        for name in _SSA.findall(body):
+            out.setdefault((function, name), (op, number))
+    return out
+
+
+def _arguments(about: Subject, line: str) -> dict[str, tuple]:
+    names = about.closed.jaxpr.debug_info.arg_names
+    kept = about.lowered.kept
+    out = {}
+    for i, (ssa, tensor, sharding) in enumerate(_ARGUMENT.findall(line)):
+        shape = tensor_shape(tensor)
+        spec = parse_sharding("<" + sharding + ">") if sharding else ((),) * len(shape)
+        name = names[kept[i]] if i < len(kept) and kept[i] < len(names) else ssa
+        out[ssa] = (Type(_short(tensor.rsplit("x", 1)[-1]), shape, spec), name, -1)
+    return out
+
+
+def _dtype(line: str) -> str:
+    found = re.findall(r"tensor<([^>]*)>", line)
+    return _short(found[-1].rsplit("x", 1)[-1]) if found else "?"
+
+
+def _short(mlir: str) -> str:
+    if mlir == "i1":
+        return "bool"
+    found = re.fullmatch(r"(u?)i(\d+)", mlir)
+    if found:
+        return ("u" if found.group(1) else "i") + found.group(2)
+    return {"complex<f32": "c64", "complex<f64": "c128"}.get(mlir, mlir)
+
+
+def _called(about: Subject, equation: int, letters) -> str:
+    eqn = about.equations.get(equation)
+    if eqn is None:
+        return ""
+    v = eqn.outvars[0] if eqn.outvars else None
+    return _user_name(about, v) or (letters.get(v, "") if v is not None else "")
+
+
+def _user_name(about: Subject, v: Var | None) -> str:
+    notes = getattr(about, "_user_names", None)
+    if notes is None:
+        notes = about._user_names = _names.user_names(about.closed.jaxpr)
+    return notes.get(v, "")
+
+
+def _primitive(about: Subject, equation: int) -> str:
+    eqn = about.equations.get(equation)
+    return eqn.primitive.name if eqn is not None else ""
+
+
+def _place(about: Subject, equation: int) -> str:
+    eqn = about.equations.get(equation)
+    source = _names.source_of(eqn) if eqn is not None else None
+    return f" (line {source.line})" if source else ""
+
+
+def spec_text(spec: tuple) -> str:
+    """A spec as people write it: `P('data', None)`."""
+    parts = ["None" if not axes else repr(axes[0]) if len(axes) == 1 else "(" + ", ".join(map(repr, axes)) + ")" for axes in spec]
+    return f"P({', '.join(parts)})"
+
+
+def _reshard(about, equation, source, target: Type, reader: str, reader_equation: int) -> Cause:
+    before = source[0].text if source else "another sharding"
+    name = f"`{source[1]}`" if source and source[1] else "the operand"
+    if reader in ("return", "func.return"):
+        reason = f"{name} is {before}, the result is asked for as {target.text}"
+        fix = f"leave this result's out_sharding to the compiler, or compute {name} as {spec_text(target.spec)}"
+    else:
+        what = _primitive(about, reader_equation) or _primitive(about, equation) or reader
+        reason = f"{name} is {before}, {what}{_place(about, reader_equation)} needs {target.text}"
+        fix = f"give {name} the sharding {spec_text(target.spec)} where it is made"
+    return Cause(equation, "reshard", target.shape, reason, fix, before, reader_equation)
+
+
+def _reduction(about, equation, axes, shape, values, lines, operand) -> Cause:
+    what = _primitive(about, equation) or "the operation"
+    split = []
+    for name in values.get(operand + "#operands", ()):
+        value = values.get(name)
+        if value is not None and any(any(_base(a) in axes for a in dim) for dim in value[0].spec or ()):
+            split.append(value)
+    if split:
+        listed = " and ".join(f"`{v[1]}` {v[0].text}" if v[1] else v[0].text for v in split[:2])
+        reason = (f"{what}{_place(about, equation)} combines along a dimension of {listed} that is split over {', '.join(axes)}: "
+                  "each device has a part of the result")
+        fix = f"keep that dimension whole, or split another one over {', '.join(axes)}"
+    else:
+        reason = f"{what}{_place(about, equation)} leaves a part of its result on each device along {', '.join(axes)}"
+        fix = f"keep the reduced dimension whole along {', '.join(axes)}"
+    return Cause(equation, "all_reduce", shape, reason, fix, split[0][0].text if split else "")
+
+
+def _base(axis: str) -> str:
+    return axis.split(":")[0].strip('"')

@@ -1,0 +1,170 @@
+"""`report`: everything a recording did, as one record."""
+
+from __future__ import annotations
+
+import platform
+import traceback
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+from xlab.core.avals import ShapedArray
+from xlab.core.source import is_internal
+from xlab.interpreters import traffic
+from xlab.observe import layout as _layout
+from xlab.observe.memory import memory as _memory
+from xlab.observe.phases import ledger, phases, timings
+from xlab.observe.profile import heat
+from xlab.observe.program import mesh_info, program as _program
+from xlab.observe.recorder import Session
+from xlab.observe.records import Failure, Layout, Memory, Notice, Pass, Program, Report, Source, Timing, Trace, Transfer
+from xlab.observe.subject import Subject
+from xlab.observe.transfers import transfers as _transfers
+
+PARTS = ("programs", "layouts", "transfers", "phases", "memory", "ledger")
+
+
+def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, levels: Any = True,
+           link: str | traffic.Link = "cpu", measured: Sequence[Timing] = (), trace: Trace | None = None,
+           passes: Sequence[Pass] = ()) -> Report:
+    """The report of a recording: programs with their levels, layouts, collectives, phases, memory and compiles.
+
+    Args:
+        session: what `record()` gave.
+        title: what to call it; the session's title, or its only function's name.
+        parts: which parts to make; others stay empty.
+        levels: the later forms of each program to include, as for `program`.
+        link: the interconnect that transfers are predicted for.
+        measured: steady timings, from `observe.time`.
+        trace, passes: a recorded run, and the compiler's passes, to go along.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> from xlab.observe.recorder import record
+        >>> with record() as session:
+        ...     y = xlab.jit(lambda x: xlab.lax.sin(x), name="wave")(np.ones(3, np.float32))
+        >>> report(session).title
+        'wave'
+    """
+    unknown = set(parts) - set(PARTS)
+    if unknown:
+        raise ValueError(f"unknown parts {sorted(unknown)}; there are {', '.join(PARTS)}")
+    subjects = session.subjects
+    programs: list[Program] = []
+    layouts: list[Layout] = []
+    moved: list[Transfer] = []
+    used: list[Memory] = []
+    notices: list[Notice] = []
+    for index, about in enumerate(subjects):
+        if "programs" in parts:
+            made = _guard(lambda about=about: _program(about, levels=levels), notices, f"the program of {about.name}", index)
+            programs.append(made or Program(about.name))
+        if "layouts" in parts:
+            layouts += _guard(lambda about=about, index=index: program_layouts(about, index), notices,
+                              f"the shardings of {about.name}", index) or ()
+        if "transfers" in parts:
+            moved += _guard(lambda about=about, index=index: _transfers(about, link=link, program=index), notices,
+                            f"the collectives of {about.name}", index) or ()
+        if "memory" in parts:
+            one = _guard(lambda about=about, index=index: _memory(about, program=index), notices,
+                         f"the memory of {about.name}", index)
+            used += [one] if one is not None else []
+    if session.profile is not None and programs:
+        programs, moved = heat(session.profile, subjects, programs, moved)
+    notices += _notices(layouts, moved, used)
+    if session.dropped:
+        notices.append(Notice("warning", f"{session.dropped:,} early events were dropped: the recording keeps the latest",
+                              "timings"))
+    mesh = next((p.mesh for p in programs if p.mesh), None) or next((m for s in subjects if (m := mesh_info(s.mesh))), None)
+    return Report(
+        title or session.title or (subjects[-1].name if subjects else "recording"), tuple(programs), tuple(layouts),
+        tuple(moved), phases(session) if "phases" in parts else (), timings(session, tuple(measured)), tuple(used),
+        tuple(passes), ledger(session) if "ledger" in parts else None, trace, mesh, tuple(notices),
+        failure(session.error) if session.error is not None else None, versions())
+
+
+def _guard(make, notices: list[Notice], what: str, index: int) -> Any:
+    """Runs one part; where it fails the rest of the report stands, and a notice says what is missing."""
+    try:
+        return make()
+    except Exception as error:
+        notices.append(Notice("error", f"{what} could not be shown: {type(error).__name__}: {error}", "program", program=index))
+        return None
+
+
+def program_layouts(about: Subject, index: int = 0) -> tuple[Layout, ...]:
+    """Layouts of a compiled program's arguments, intermediates the partitioner decided on, and outputs."""
+    executable = about.executable
+    if len(executable.devices) < 2:
+        return ()
+    closed = about.closed
+    names = closed.jaxpr.debug_info.arg_names
+    out = []
+    for i, sharding in zip(executable.kept, executable.in_shardings):
+        aval = closed.in_avals[i]
+        if isinstance(aval, ShapedArray):
+            out.append(_layout.of_sharding(sharding, executable.physical_in[i], names[i] if i < len(names) else "",
+                                           role="argument", program=index))
+    record = _program(about, levels=("propagated",))
+    out += _intermediates(about, record, index)
+    for i, (sharding, aval) in enumerate(zip(executable.out_shardings, executable.physical_out)):
+        if isinstance(aval, ShapedArray):
+            name = record.outputs[i]
+            note = next((v.note for e in record.equations for v in e.outputs if v.name == name and v.note), "")
+            out.append(_layout.of_sharding(sharding, aval, note or name, role="output", program=index))
+    return tuple(out)
+
+
+def _intermediates(about: Subject, record: Program, index: int) -> list[Layout]:
+    """Intermediates of the outermost program as the propagated program has them; sub-axis shardings are left to its text."""
+    from xlab.sharding import NamedSharding, PartitionSpec
+    mesh = about.mesh
+    if mesh is None or not hasattr(mesh, "devices_in_order"):
+        return []
+    finals = set(record.outputs)
+    out = []
+    eqns = {about.numbers[id(e)]: e for e in about.closed.jaxpr.eqns}
+    for equation in record.equations:
+        eqn = eqns[equation.id]
+        for variable, v in zip(equation.outputs, eqn.outvars):
+            spec = variable.type.spec
+            if variable.name in finals or spec is None or not isinstance(v.aval, ShapedArray) or not v.aval.ndim:
+                continue
+            if any(axis not in mesh.axis_names for axes in spec for axis in axes):
+                continue
+            sharding = NamedSharding(mesh, PartitionSpec(*(axes if len(axes) != 1 else axes[0] for axes in
+                                                           ((a or None) if not a else a for a in spec))))
+            why = (f"propagated through {equation.primitive}" + (f" at line {equation.source.line}" if equation.source else ""),)
+            try:
+                out.append(_layout.of_sharding(sharding, v.aval, variable.note or variable.name, role="intermediate", why=why,
+                                               equation=equation.id, program=index))
+            except ValueError:      # the partitioner pads what does not divide; a named sharding cannot say so
+                continue
+    return out
+
+
+def _notices(layouts, moved, used) -> list[Notice]:
+    out = [Notice("warning", f"{x.name or 'an array'}: {w}", "shardings", equation=x.equation, program=x.program)
+           for x in layouts for w in x.warnings]
+    for t in moved:
+        if t.origin == "partitioner" and (t.times is None or t.times > 1):
+            often = "in a loop" if t.times is None else f"{t.times} times"
+            out.append(Notice("warning", f"{t.kind} added by the partitioner runs {often}: {t.reason}", "collectives", t.fix,
+                              t.equation, t.program, t.source))
+    out += [Notice("warning", f"donated argument {name} was not used: {why}", "memory", program=m.program)
+            for m in used for name, why in m.refused]
+    return out
+
+
+def failure(error: BaseException) -> Failure:
+    """An exception as a record: the innermost line of the user's code, and a traceback without the package's frames."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not is_internal(f.filename)]
+    where = frames[-1] if frames else None
+    source = Source(where.filename, where.lineno or 0, where.colno or 0, where.end_colno or 0, where.name, where.line or "") \
+        if where is not None else None
+    return Failure(type(error).__name__, str(error), source, "".join(traceback.format_list(frames)))
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """Versions of what a report depends on."""
+    return (("python", platform.python_version()), *((name, metadata.version(name)) for name in ("jaxlib", "numpy")))

@@ -1,0 +1,297 @@
+"""`transfers`: every collective of a program, who asked for it, what it moves and what that should cost.
+
+What runs is read from the compiled module. A collective that leads back to a collective equation was written by the user; any
+other was added by the partitioner, and the reason is taken from its own stages.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xlab.core.jaxpr import Jaxpr, JaxprEqn, open_jaxpr, subjaxprs_of_params
+from xlab.interpreters import traffic
+from xlab.observe import hlo as _hlo
+from xlab.observe import names as _names
+from xlab.observe.program import mesh_info
+from xlab.observe.reasons import Cause, causes
+from xlab.observe.records import MeshInfo, Transfer
+from xlab.observe.subject import Subject, subject
+
+
+def transfers(what: Any, *args: Any, link: str | traffic.Link = "cpu", algorithm: str = "ring", compile: bool = True,
+              program: int = 0, **kwargs: Any) -> tuple[Transfer, ...]:
+    """The collectives of a program in the order they run.
+
+    Args:
+        what: a function with its arguments, a stage of `jit`, or a jaxpr.
+        link: the interconnect to predict for, a name in `traffic.LINKS` or a `Link(name, alpha, beta)`.
+        algorithm: `ring`, `bidirectional` or `direct`.
+        compile: look into the compiled module; without it only what the user wrote is known.
+        program: index to write into the records.
+
+    Example:
+        >>> import numpy as np
+        >>> transfers(lambda x: x, np.ones(3, np.float32))
+        ()
+    """
+    about = subject(what, args, kwargs)
+    if isinstance(link, str):
+        if link not in traffic.LINKS:
+            raise ValueError(f"unknown link {link!r}: choose from {', '.join(traffic.LINKS)}, or pass traffic.Link(name, α, β)")
+        link = traffic.LINKS[link]
+    written = list(_written(about.closed.jaxpr, about))
+    if not compile:
+        return tuple(_user(w, [], about, link, algorithm, program) for w in written)
+    return tuple(_joined(about, written, link, algorithm, program))
+
+
+@dataclass
+class _Written:
+    """A collective equation as it occurs in the program."""
+
+    equation: int
+    eqn: JaxprEqn
+    move: traffic.Move
+    times: int | None
+    conditional: bool
+    mesh: Any
+
+
+def _written(jaxpr: Jaxpr, about: Subject, times: int | None = 1, conditional=False, mesh=None) -> Iterator[_Written]:
+    for eqn in jaxpr.eqns:
+        rule = traffic.routes.get(eqn.primitive)
+        if rule is not None:
+            move = rule([v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params)
+            if move.axes:
+                yield _Written(about.numbers[id(eqn)], eqn, move, times, conditional, mesh)
+        inner_times, inner_conditional = times, conditional
+        name = eqn.primitive.name
+        if name == "scan":
+            inner_times = None if times is None else times * int(eqn.params["length"])
+        elif name == "while":
+            inner_times = None
+        elif name == "cond":
+            inner_conditional = True
+        inner_mesh = eqn.params.get("mesh", mesh)
+        for _, inner in subjaxprs_of_params(eqn.params):
+            yield from _written(open_jaxpr(inner), about, inner_times, inner_conditional, inner_mesh)
+
+
+def _joined(about: Subject, written: list[_Written], link, algorithm, program) -> Iterator[Transfer]:
+    """Compiled collectives in schedule order, each matched with the equation that asked for it."""
+    module = about.hlo
+    by_equation: dict[int, list[_Written]] = {}
+    for w in written:
+        by_equation.setdefault(w.equation, []).append(w)
+    known = None
+    done: set[int] = set()
+    compiled = module.collectives()
+    for c in compiled:
+        ids = module.equations_of(c.instruction) or _producer(module, c.instruction)
+        mine = next((i for i in ids if i in by_equation), None)
+        if mine is not None:
+            done.add(mine)
+            # One instruction may stand for several equations that the compiler combined.
+            pending = [i for i in _combined(module, c, by_equation) if i not in done]
+            done.update(pending)
+            yield _user(by_equation[mine][0], [c], about, link, algorithm, program)
+            continue
+        if all(len(g) < 2 for g in c.groups) and not any(s != d for s, d in c.pairs):
+            continue
+        if known is None:
+            known = causes(about)
+        yield _added(about, c, ids[0] if ids else -1, _cause(known, ids, c), link, algorithm, program)
+    for number, occurrences in by_equation.items():
+        if number not in done:
+            w = occurrences[0]
+            record = _user(w, [], about, link, algorithm, program)
+            trivial = record.groups and all(len(g) < 2 for g in record.groups)
+            yield record.replace(times=0, reason="one device per group: nothing to send" if trivial else
+                                 "not in the compiled module: the compiler removed it or merged it with another")
+
+
+def _combined(module, c: _hlo.Collective, by_equation) -> list[int]:
+    """Equations whose results are operands of one combined instruction."""
+    if len(c.operand_shapes) < 2:
+        return []
+    wanted = [n for n, ws in by_equation.items() if ws[0].move.kind == c.kind and ws[0].move.reduction == c.reduction]
+    own = module.equations_of(c.instruction)
+    return wanted if len(wanted) == len(c.operand_shapes) else [n for n in wanted if n in own]
+
+
+def _producer(module: _hlo.Module, instruction: _hlo.Instruction) -> tuple[int, ...]:
+    """Equations of the nearest operand that has any: what an instruction without a location works on."""
+    home = next(c for c in module.computations.values() if any(i is instruction for i in c.instructions)).by_name()
+    todo = list(instruction.operands)
+    for name in itertools.islice(iter(lambda: todo.pop(0) if todo else None, None), 50):
+        found = home.get(name)
+        if found is not None:
+            ids = module.equations_of(found)
+            if ids:
+                return ids
+            todo += found.operands
+    return ()
+
+
+def _cause(known: list[Cause], ids, c: _hlo.Collective) -> Cause | None:
+    """The decision of the partitioner that a compiled collective carries out."""
+    here = [k for k in known if k.equation in ids or k.reader in ids]
+    summing = c.kind in ("all_reduce", "reduce_scatter")
+    here.sort(key=lambda k: ((k.kind == "all_reduce") != summing, k.used))
+    if not here:
+        return None
+    here[0].used = True
+    return here[0]
+
+
+def _device_ids(about: Subject) -> list[int]:
+    return [int(d.id) for d in about.lowered.devices] if about.is_lowered else []
+
+
+def _user(w: _Written, compiled: list[_hlo.Collective], about: Subject, link, algorithm, program) -> Transfer:
+    move, mesh = w.move, w.mesh
+    names, sizes = (tuple(mesh.axis_names), tuple(mesh.axis_sizes)) if mesh is not None else ((), ())
+    info = mesh_info(about.mesh) or mesh_info(mesh)
+    groups: tuple = ()
+    if mesh is not None and all(a in names for a in move.axes):
+        groups = traffic.groups_along(names, sizes, move.axes, move.groups)
+    pairs = traffic.pairs_along(groups, move.perm) if move.perm else ()
+    bytes_in, bytes_out, times = move.bytes_in, move.bytes_out, w.times
+    instruction, kind, reason = "", move.kind, ""
+    if compiled:
+        c = compiled[0]
+        instruction, times = c.instruction.name, c.times if c.times is not None else w.times
+        if c.kind == kind and len(c.operand_shapes) < 2:
+            bytes_in, bytes_out = c.bytes_in, c.bytes_out
+        elif c.kind != kind:
+            reason = f"carried out as {c.kind}"
+            kind, bytes_in, bytes_out = c.kind, c.bytes_in, c.bytes_out
+            pairs = c.pairs
+        if not groups:
+            groups = c.groups
+    if w.conditional:
+        reason = (reason + "; " if reason else "") + "runs in one branch of a cond: at most this often"
+    ids = _device_ids(about)
+    if ids and mesh is not None and len(ids) == _count(sizes):
+        groups = tuple(tuple(ids[i] for i in g) for g in groups)
+        pairs = tuple((ids[s], ids[d]) for s, d in pairs)
+    record = Transfer(kind, move.reduction, tuple(map(str, move.axes)), groups if not pairs else (), pairs, bytes_in, bytes_out,
+                      times, origin="user", call=call_name(w.eqn.primitive.name), reason=reason,
+                      operand=" ".join(v.aval.str_short() for v in w.eqn.invars), instruction=instruction,
+                      equation=w.equation, program=program, source=_names.source_of(w.eqn), mesh=info)
+    return predicted(record, link, algorithm, groups)
+
+
+def _count(sizes) -> int:
+    n = 1
+    for s in sizes:
+        n *= int(s)
+    return n
+
+
+def call_name(primitive: str) -> str:
+    """What people write for a primitive: `psum` for `psum_invariant`."""
+    name = primitive.replace("unreduced_", "").removesuffix("_invariant").removesuffix("_reduced")
+    return "psum_scatter" if name == "reduce_scatter" else name
+
+
+def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | None, link, algorithm, program) -> Transfer:
+    ids = _device_ids(about)
+
+    def device(i):
+        return ids[i] if i < len(ids) else i
+    eqn = about.equations.get(equation)
+    info = mesh_info(about.mesh)
+    groups = tuple(tuple(map(device, g)) for g in c.groups)
+    axes = axes_of_groups(info, groups) if info is not None and groups else ()
+    reason = cause.reason if cause else "the partitioner gave no location for it"
+    if c.conditional:
+        reason += "; runs in one branch of a cond: at most this often"
+    record = Transfer(c.kind, c.reduction, axes, groups, tuple((device(s), device(d)) for s, d in c.pairs), c.bytes_in,
+                      c.bytes_out, c.times, origin="partitioner", reason=reason, fix=cause.fix if cause else "",
+                      operand=cause.operand if cause and cause.operand else " ".join(s.split("{")[0] for s in c.operand_shapes),
+                      instruction=c.instruction.name, equation=equation if eqn is not None else -1, program=program,
+                      source=_names.source_of(eqn) if eqn is not None else None, mesh=info)
+    return predicted(record, link, algorithm, groups)
+
+
+def axes_of_groups(mesh: MeshInfo, groups: tuple[tuple[int, ...], ...]) -> tuple[str, ...]:
+    """The mesh axes along which groups lie; empty when they are not whole axes.
+
+    >>> axes_of_groups(MeshInfo(("a", "b"), (2, 2), (0, 1, 2, 3)), ((0, 2), (1, 3)))
+    ('a',)
+    """
+    wanted = {frozenset(g) for g in groups}
+    names = [n for n, s in zip(mesh.axis_names, mesh.axis_sizes) if s > 1]
+    ids = mesh.device_ids or tuple(range(mesh.size))
+    for count in range(1, len(names) + 1):
+        for chosen in itertools.combinations(names, count):
+            rows = traffic.groups_along(mesh.axis_names, mesh.axis_sizes, chosen)
+            if {frozenset(ids[i] for i in row) for row in rows} == wanted:
+                return chosen
+    return ()
+
+
+def predicted(record: Transfer, link: traffic.Link, algorithm: str = "ring", groups: tuple = ()) -> Transfer:
+    """The record with its messages, predicted time of one run and formula for an interconnect."""
+    groups = groups or record.groups
+    n = max(map(len, groups), default=1)
+    if record.kind == "collective_permute":
+        if groups and algorithm != "direct":
+            hops, load = traffic.permute_load(groups, record.pairs, record.bytes_in, both_ways=algorithm == "bidirectional")
+        else:
+            hops, load = int(any(s != d for s, d in record.pairs)), record.bytes_in
+        us, formula = traffic.cost(record.kind, n, record.bytes_in, hops=hops, load=load, algorithm=algorithm, link=link)
+    else:
+        us, formula = traffic.cost(record.kind, n, record.bytes_in, algorithm=algorithm, link=link)
+    found = traffic.messages(record.kind, groups, record.pairs, bytes_in=record.bytes_in, algorithm=algorithm)
+    return record.replace(predicted_us=us, formula=formula, rounds=traffic.rounds(found))
+
+
+def totals(found: tuple[Transfer, ...]) -> dict[str, int]:
+    """Bytes each device sends in per mesh axis (joined by `+`), loop trips multiplied; unknown trips count once."""
+    out: dict[str, int] = {}
+    for t in found:
+        key = "+".join(t.axes) or "other"
+        out[key] = out.get(key, 0) + t.bytes_in * (1 if t.times is None else t.times)
+    return out
+
+
+def assert_collectives(fun: Any, args: tuple = (), *, allow: Mapping[str, int] | None = None, **kwargs: Any) -> None:
+    """Raises unless a program's collectives are exactly those allowed, by kind and number in the compiled module.
+
+    Args:
+        fun, args: as for `transfers`; `args` is one tuple.
+        allow: how many of each kind may occur; none by default.
+
+    Raises:
+        AssertionError: names each unexpected collective with its bytes, line and reason.
+
+    Example:
+        >>> import numpy as np
+        >>> assert_collectives(lambda x: x, (np.ones(3, np.float32),), allow={})
+    """
+    left = dict(allow or {})
+    unknown = set(left) - set(_hlo.COLLECTIVES.values())
+    if unknown:
+        raise ValueError(f"allow names unknown kinds {sorted(unknown)}; there are {', '.join(sorted(set(_hlo.COLLECTIVES.values())))}")
+    unexpected = []
+    for t in transfers(fun, *args, **kwargs):
+        if not t.instruction:
+            continue
+        if left.get(t.kind, 0) > 0:
+            left[t.kind] -= 1
+        else:
+            unexpected.append(t)
+    if not unexpected:
+        return
+    lines = []
+    for t in unexpected:
+        where = f" at {t.source.file}:{t.source.line}" if t.source else ""
+        who = f"written as {t.call}" if t.origin == "user" else f"added by the partitioner: {t.reason}"
+        lines.append(f"  {t.kind} over {', '.join(t.axes) or 'part of the mesh'}, {t.bytes_in:,} B → {t.bytes_out:,} B per device"
+                     f"{where}, {who}" + (f". To remove it: {t.fix}" if t.fix else ""))
+    raise AssertionError(f"{len(unexpected)} unexpected collective(s), allowed were {dict(allow or {}) or 'none'}:\n" + "\n".join(lines))
