@@ -15,6 +15,8 @@ nothing, a sharded array is never gathered, and nothing is dropped silently. Par
 from __future__ import annotations
 
 import importlib
+import sys
+import types
 from typing import Any
 
 _HOME = {
@@ -33,16 +35,24 @@ _HOME = {
 __all__ = sorted(_HOME)      # noqa: PLE0605
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"xlab.observe has no {name!r}; it has {', '.join(__all__)}")
-    module = importlib.import_module(f"xlab.observe.{home}")
-    importlib.import_module("xlab.observe.text")      # gives records their repr
-    value = getattr(module, name)
-    globals()[name] = value          # in place of the submodule of the same name
-    return value
+class _Room(types.ModuleType):
+    """Several functions share their name with the file they live in: the name means the function."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME and isinstance(value, types.ModuleType)):
+            super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        home = _HOME.get(name)
+        if home is None:
+            raise AttributeError(f"xlab.observe has no {name!r}; it has {', '.join(__all__)}")
+        importlib.import_module("xlab.observe.text")      # gives records their repr
+        value = getattr(importlib.import_module(f"xlab.observe.{home}"), name)
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *_HOME})
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+sys.modules[__name__].__class__ = _Room
