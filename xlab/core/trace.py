@@ -77,6 +77,10 @@ class _State(threading.local):
         """`x` as a value that varies over mesh axes."""
         return _pvary(x, axes)
 
+    def match(self, x, aval):
+        """`x`, a value that is the same everywhere, as a value with the manual axis type of `aval`."""
+        return _match(x, aval.mat) if self.manual is not None and aval.mat else x
+
 
 state = _State()
 EVAL = _State.trace
@@ -84,6 +88,7 @@ EVAL = _State.trace
 # Hooks: set by the rooms above, each in one place.
 _default_impl = None   # compile/dispatch.py: primitive -> eager rule
 _pvary = None          # lax/collectives/casts.py: (x, axes) -> x varying over axes
+_match = None          # the same file: (x, manual axis type) -> x of that type
 
 
 def set_default_impl(make):
@@ -91,9 +96,9 @@ def set_default_impl(make):
     _default_impl = make
 
 
-def set_pvary(pvary):
-    global _pvary
-    _pvary = pvary
+def set_pvary(pvary, match=None):
+    global _pvary, _match
+    _pvary, _match = pvary, match or _match
 
 
 def default_impl(prim):

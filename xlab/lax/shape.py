@@ -423,11 +423,11 @@ mlir.register_lowering(copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimization_ba
 def zeros_like_aval(aval):
     """An array of zeros of a type."""
     value = np.zeros((), aval.dtype)[()]
-    if not aval.shape:
-        if state.trace is not EVAL and not aval.weak_type:
-            return value  # becomes a literal of the program
-            return convert(0 if aval.weak_type else value, aval.dtype, aval.weak_type)
-    return broadcast_in_dim_p.bind(value, shape=aval.shape, broadcast_dimensions=(), sharding=None)
+    if aval.shape:
+        return state.match(broadcast_in_dim_p.bind(value, shape=aval.shape, broadcast_dimensions=(), sharding=None), aval)
+    if state.trace is not EVAL and not aval.weak_type and not aval.mat:
+        return value  # becomes a literal of the program
+    return state.match(convert(0 if aval.weak_type else value, aval.dtype, aval.weak_type), aval)
 
 
 def moveaxis(x, source: int, target: int):

@@ -10,6 +10,7 @@ import numpy as np
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.trace import state
 from xlab.transforms.arguments import canonical_argnums, check_callable, check_inexact, split_arguments
 from xlab.transforms.vjp import vjp_of
 from xlab import tree as _tree
@@ -44,7 +45,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         seed = np.ones((), aval.dtype)[()]
         if aval.weak_type or aval.mat:
             from xlab.lax.shape import full_like
-            seed = full_like(out, 1)
+            seed = state.match(full_like(out, 1), aval)
         grads = pull(seed)
         grads = grads[0] if isinstance(argnums, (int, np.integer)) else grads
         return ((out, aux), grads) if has_aux else (out, grads)

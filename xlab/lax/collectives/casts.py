@@ -176,4 +176,4 @@ ad.deflinear2(preduced_p)
 ad.deflinear2(vary_unreduced_cast_p, lambda ct, x, *, axes: [reduced_vary_cast_p.bind(ct, axes=axes)])
 ad.deflinear2(reduced_vary_cast_p, lambda ct, x, *, axes: [vary_unreduced_cast_p.bind(vary(ct, axes), axes=axes)])
 
-_trace.set_pvary(vary)
+_trace.set_pvary(vary, match)
