@@ -11,7 +11,7 @@ from typing import Any
 from xlab.core.avals import ShapedArray
 from xlab.core.source import is_internal
 from xlab.interpreters import traffic
-from xlab.observe import layout as _layout
+from xlab.observe.layout import of_sharding
 from xlab.observe.memory import memory as _memory
 from xlab.observe.phases import ledger, phases, timings
 from xlab.observe.profile import heat
@@ -103,7 +103,7 @@ def program_layouts(about: Subject, index: int = 0) -> tuple[Layout, ...]:
     for i, sharding in zip(executable.kept, executable.in_shardings):
         aval = closed.in_avals[i]
         if isinstance(aval, ShapedArray):
-            out.append(_layout.of_sharding(sharding, executable.physical_in[i], names[i] if i < len(names) else "",
+            out.append(of_sharding(sharding, executable.physical_in[i], names[i] if i < len(names) else "",
                                            role="argument", program=index))
     record = _program(about, levels=("propagated",))
     out += _intermediates(about, record, index)
@@ -111,7 +111,7 @@ def program_layouts(about: Subject, index: int = 0) -> tuple[Layout, ...]:
         if isinstance(aval, ShapedArray):
             name = record.outputs[i]
             note = next((v.note for e in record.equations for v in e.outputs if v.name == name and v.note), "")
-            out.append(_layout.of_sharding(sharding, aval, note or name, role="output", program=index))
+            out.append(of_sharding(sharding, aval, note or name, role="output", program=index))
     return tuple(out)
 
 
@@ -136,7 +136,7 @@ def _intermediates(about: Subject, record: Program, index: int) -> list[Layout]:
                                                            ((a or None) if not a else a for a in spec))))
             why = (f"propagated through {equation.primitive}" + (f" at line {equation.source.line}" if equation.source else ""),)
             try:
-                out.append(_layout.of_sharding(sharding, v.aval, variable.note or variable.name, role="intermediate", why=why,
+                out.append(of_sharding(sharding, v.aval, variable.note or variable.name, role="intermediate", why=why,
                                                equation=equation.id, program=index))
             except ValueError:      # the partitioner pads what does not divide; a named sharding cannot say so
                 continue
