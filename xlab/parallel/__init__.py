@@ -1,5 +1,6 @@
 """Programs on several devices: `shard_map`, `pmap`, and putting data where it belongs.
 
-Reading order: `manual.py` (types and checks), `shard_map.py`, `pmap.py`, `constraint.py`, `put.py`, `mesh_utils.py`. May import `transforms` and
+Reading order: `manual.py` (types and checks), `shard_map.py`, `pmap.py`, `put.py`, `assemble.py` (arrays made of parts),
+`mesh_utils.py`. May import `transforms` and
 the rooms below.
 """

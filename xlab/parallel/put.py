@@ -1,0 +1,286 @@
+"""Putting data where it belongs: `device_put` and its primitive, `device_get`, `block_until_ready`.
+
+Eagerly a value is placed at once: on a device, under a sharding, in another memory. In a traced program `device_put` is one equation for
+all leaves; a `NamedSharding` destination then constrains the value, and a single device is advice that compiled programs do not follow.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from xlab import tree as _tree
+from xlab.backend import arrays as _arrays
+from xlab.backend.client import Device
+from xlab.compile.devices import sharding_sources
+from xlab.compile.executable import physical_sharding
+from xlab.compile.placement import check_alive, default_sharding, place
+from xlab.core import dtypes
+from xlab.core.array import KeyArray, is_native_array
+from xlab.core.avals import aval_of
+from xlab.core.primitive import Primitive
+from xlab.core.trace import EVAL, Tracer, state
+from xlab.errors import InvalidInputException
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.mlir.values import physical_aval
+from xlab.lax.constraint import concrete, constraint_text
+from xlab.sharding import (Format, Layout, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, get_mesh)
+
+__all__ = ["ArrayCopySemantics", "block_until_ready", "device_get", "device_put", "device_put_p", "device_put_replicated",
+           "device_put_sharded"]
+
+
+class ArrayCopySemantics(enum.Enum):
+    """Whether a placed array may share the buffers of its source."""
+
+    REUSE_INPUT = enum.auto()
+    DONATE_INPUT = enum.auto()
+    ALWAYS_COPY = enum.auto()
+
+    def __repr__(self) -> str:
+        return f"ArrayCopySemantics.{self.name}"
+
+    __str__ = __repr__
+
+
+def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
+    """Puts arrays on a device or lays them over devices by a sharding.
+
+    Args:
+        x: array, NumPy array, number, or a pytree of them.
+        device: a device, a sharding, a `PartitionSpec` for the current mesh, a `Format`, or None (the default device, and no move
+            for arrays); or a pytree prefix of `x` of these.
+        src: where the values come from, for the transpose; same forms.
+        donate: the source may be given up.
+        may_alias: True or None to share buffers where nothing has to move, False for a copy in any case.
+
+    Returns:
+        The values as arrays, committed to their place where `device` is given.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> x = xlab.device_put(np.arange(4.0), xlab.devices()[0])
+        >>> x.committed, len(x.devices())
+        (True, 1)
+    """
+    leaves, treedef = _tree.flatten(x)
+    if isinstance(device, Device) or device is None or isinstance(device, Sharding):
+        devices = [device] * len(leaves)
+    else:
+        devices = [_destination(d) for d in _prefix("device", device, x)]
+    srcs = [_destination(d) for d in _prefix("src", src, x)] if src is not None else [None] * len(leaves)
+    copies = [_semantics(d, a) for d, a in zip(_flags("donate", donate, x, len(leaves)), _flags("may_alias", may_alias, x, len(leaves)))]
+    if state.trace is EVAL and not any(isinstance(v, Tracer) for v in leaves):
+        return _tree.unflatten(treedef, [_put(v, d, c) for v, d, c in zip(leaves, devices, copies)])
+    for v, d in zip(leaves, devices):
+        aval = aval_of(v)
+        if isinstance(d, Sharding):
+            d.shard_shape(aval.shape)
+    outs = device_put_p.bind(*leaves, devices=tuple(devices), srcs=tuple(srcs), copy_semantics=tuple(copies)) if leaves else []
+    return _tree.unflatten(treedef, outs)
+
+
+def _prefix(what, given, x):
+    try:
+        return _tree.flatten_prefix(f"device_put {what}", given, x, is_leaf=_is_destination)
+    except ValueError as e:
+        raise ValueError(f"device_put {what} specification must be a tree prefix of the corresponding value: {e}") from None
+
+
+def _is_destination(x) -> bool:
+    return x is None or isinstance(x, (Device, Sharding, PartitionSpec, Format, Layout))
+
+
+def _flags(what, given, x, n):
+    return [given] * n if given is None or isinstance(given, bool) else _tree.flatten_prefix(
+        f"device_put {what}", given, x, is_leaf=lambda v: v is None)
+
+
+def _semantics(donate, may_alias) -> ArrayCopySemantics:
+    if donate and may_alias:
+        raise ValueError("may_alias and donate cannot be True at the same time: a donated buffer has one owner")
+    if donate:
+        return ArrayCopySemantics.DONATE_INPUT
+    return ArrayCopySemantics.ALWAYS_COPY if may_alias is False else ArrayCopySemantics.REUSE_INPUT
+
+
+def _destination(d):
+    """What a user wrote as a device, a sharding, or None."""
+    if d is None or isinstance(d, (Device, Sharding)):
+        return d
+    if isinstance(d, PartitionSpec):
+        mesh = get_mesh()
+        if mesh.empty:
+            raise ValueError(f"Please set a mesh via xlab.set_mesh if a PartitionSpec is passed to device_put, or pass "
+                             f"NamedSharding(mesh, {d})")
+        return NamedSharding(mesh, d)
+    if isinstance(d, Format):
+        if d.layout is not None and not isinstance(d.layout, Layout):
+            raise ValueError(f"device_put needs a Format whose layout and sharding are both concrete, got {d}")
+        if d.layout is not None and list(d.layout.major_to_minor) != sorted(d.layout.major_to_minor):
+            raise ValueError(f"device_put to {d}: arrays on this platform keep the default layout, the last dimension fastest; "
+                             f"transpose the array instead, or let a compiled program choose layouts inside")
+        return d.sharding
+    raise ValueError(f"`xlab.device_put` only accepts None, a Sharding, a Device, a Format, a PartitionSpec or a pytree of these values. "
+                     f"Received invalid value: {d!r} of type {type(d).__name__}")
+
+
+# -- at once ----------------------------------------------------------------------------------------------
+
+
+def _put(x, device, copy_semantics):
+    try:
+        aval = aval_of(x)
+    except InvalidInputException as e:
+        raise InvalidInputException(f"Argument {x!r} of type {type(x).__name__} is not a valid array type for device_put: {e}") from None
+    copy = copy_semantics is ArrayCopySemantics.ALWAYS_COPY
+    if aval.dtype == dtypes.float0:
+        return x
+    native = is_native_array(x) or isinstance(x, KeyArray)
+    if native:
+        check_alive(x)
+    if device is None:
+        if native and not copy:
+            return x
+        sharding, committed = (x.sharding, x.committed) if native else (default_sharding(), False)
+    else:
+        sharding = SingleDeviceSharding(device) if isinstance(device, Device) else device
+        committed = True
+        sharding.shard_shape(aval.shape)  # raises where the value does not fit
+    if isinstance(x, KeyArray):
+        base = place(x.base, physical_aval(aval), physical_sharding(sharding, aval), committed=committed, copy=copy)
+        return x if base is x.base else KeyArray(base, aval.dtype)
+    return place(x, aval, sharding, committed=committed, copy=copy)
+
+
+def device_get(x):
+    """Values as NumPy arrays on the host; all transfers are started before the first is waited for.
+
+    Example:
+        >>> import xlab
+        >>> xlab.device_get({"a": xlab.lax.iota("int32", 3)})
+        {'a': array([0, 1, 2], dtype=int32)}
+    """
+    leaves, treedef = _tree.flatten(x)
+    for v in leaves:
+        if is_native_array(v) and not v.is_deleted():
+            _arrays.copy_to_host_async(v)
+    return _tree.unflatten(treedef, [_host(v) for v in leaves])
+
+
+def _host(v):
+    if isinstance(v, KeyArray):
+        raise TypeError("device_get of random keys: a NumPy array cannot hold keys; take their bits with xlab.random.key_data")
+    return np.asarray(v) if hasattr(v, "__array__") and not isinstance(v, np.generic) else v
+
+
+def block_until_ready(x):
+    """Waits until every array in a pytree is computed; returns the pytree.
+
+    Example:
+        >>> import xlab
+        >>> y = xlab.block_until_ready(xlab.lax.sin(xlab.lax.iota("float32", 3)))
+    """
+    leaves = [v.base if isinstance(v, KeyArray) else v for v in _tree.leaves(x)]
+    native = [v for v in leaves if is_native_array(v)]
+    if native:
+        _arrays.block_until_ready(native)
+    for v in leaves:
+        if not is_native_array(v) and hasattr(v, "block_until_ready") and not isinstance(v, Tracer):
+            v.block_until_ready()
+    return x
+
+
+def device_put_sharded(shards, devices):
+    """Stacks one value per device along a new leading dimension, each on its device.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> xlab.device_put_sharded([np.zeros(3)], xlab.devices()[:1]).shape
+        (1, 3)
+    """
+    if len(shards) != len(devices):
+        raise ValueError(f"device_put_sharded needs one shard per device, got {len(shards)} shards and {len(devices)} devices")
+    mesh = _row_of(devices)
+
+    def leaf(*parts):
+        avals = {aval_of(p) for p in parts}
+        if len(avals) != 1:
+            raise ValueError(f"device_put_sharded needs shards of one type, got {sorted(map(str, avals))}")
+        return device_put(np.stack([np.asarray(p) for p in parts]), NamedSharding(mesh, PartitionSpec("_device")))
+    return _tree.map(leaf, *shards)
+
+
+def device_put_replicated(x, devices):
+    """A copy of `x` on each device, stacked along a new leading dimension."""
+    mesh = _row_of(devices)
+
+    def leaf(v):
+        v = np.asarray(v)
+        return device_put(np.broadcast_to(v, (len(devices), *v.shape)), NamedSharding(mesh, PartitionSpec("_device")))
+    return _tree.map(leaf, x)
+
+
+def _row_of(devices):
+    from xlab.sharding import Mesh
+    return Mesh(np.array(list(devices), dtype=object), ("_device",))
+
+
+# -- the primitive ----------------------------------------------------------------------------------------
+
+device_put_p = Primitive("device_put", multiple_results=True, joins=False)
+
+
+@device_put_p.def_impl
+def _impl(*xs, devices, srcs, copy_semantics):
+    return [_put(x, d, c) for x, d, c in zip(xs, devices, copy_semantics)]
+
+
+@device_put_p.def_abstract_eval
+def _aval(*xs, devices, srcs, copy_semantics):
+    return xs
+
+
+def _jvp(primals, tangents, **params):
+    outs = device_put_p.bind(*primals, **params)
+    nonzero = [i for i, t in enumerate(tangents) if type(t) is not ad.Zero]
+    moved = device_put_p.bind(*(tangents[i] for i in nonzero), **_chosen(params, nonzero)) if nonzero else []
+    out = [ad.Zero.of(x) for x in outs]
+    for i, t in zip(nonzero, moved):
+        out[i] = t
+    return outs, out
+
+
+def _chosen(params, which) -> dict[str, Any]:
+    return {k: tuple(v[i] for i in which) for k, v in params.items()}
+
+
+def _transpose(cts, *operands, devices, srcs, copy_semantics):
+    nonzero = [i for i, ct in enumerate(cts) if type(ct) is not ad.Zero]
+    if any(copy_semantics[i] is ArrayCopySemantics.DONATE_INPUT for i in nonzero):
+        raise ValueError("donate=True is not allowed when device_put is transposed (as for a gradient): the source is still needed")
+    moved = device_put_p.bind(*(cts[i] for i in nonzero), devices=tuple(srcs[i] for i in nonzero),
+                              srcs=tuple(devices[i] for i in nonzero),
+                              copy_semantics=(ArrayCopySemantics.ALWAYS_COPY,) * len(nonzero)) if nonzero else []
+    out = [None] * len(operands)
+    for i, ct in zip(nonzero, moved):
+        out[i] = ct
+    return out
+
+
+def _batch(operands, dims, **params):
+    return device_put_p.bind(*operands, **params), list(dims)
+
+
+def _lowering(ctx, *args, devices, **_):
+    return [constraint_text(ctx, x, d, a) if isinstance(d, Sharding) and concrete([d]) else x
+            for x, d, a in zip(args, devices, ctx.avals_in)]
+
+
+ad.primitive_jvps[device_put_p] = _jvp
+ad.primitive_transposes[device_put_p] = _transpose
+batching.primitive_batchers[device_put_p] = _batch
+mlir.register_lowering(device_put_p, _lowering)
+sharding_sources[device_put_p] = lambda eqn: concrete([d for d in eqn.params["devices"] if isinstance(d, NamedSharding)])
