@@ -4,4 +4,28 @@ Reading order: `avals.py` (types), `primitive.py` (what a program is made of), `
 primitive), `jaxpr.py` (programs as data), `check.py` and `printing.py`, `source.py`, `effects.py`, `rules.py`,
 `dtypes.py`, `array.py`. May import sharding, tree, backend and the ground floor. It promises that equal types are
 identical objects and that no primitive is named here.
+
+What users of `xlab.core` expect under that name is passed on from the files, when first used.
 """
+
+from importlib import import_module as _import_module
+
+_HOME = {name: module for module, names in {
+    "avals": "AbstractToken AbstractValue ShapedArray aval_of",
+    "check": "check_jaxpr",
+    "jaxpr": "Atom ClosedJaxpr DebugInfo Jaxpr JaxprEqn Literal Var eval_jaxpr jaxpr_as_fun subjaxprs",
+    "primitive": "Primitive",
+    "trace": "Trace Tracer concrete_or_error ensure_compile_time_eval is_tracer",
+}.items() for name in names.split()}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str):
+    if name not in _HOME:
+        raise AttributeError(f"module 'xlab.core' has no attribute {name!r}")
+    value = globals()[name] = getattr(_import_module(f"xlab.core.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

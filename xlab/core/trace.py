@@ -131,7 +131,7 @@ def set_trace(trace: Trace):
     previous = state.trace
     state.trace = trace
     try:
-        yield
+        yield trace
     finally:
         state.trace = previous
 
@@ -145,6 +145,53 @@ def source_of(eqn_source):
         yield
     finally:
         state.source = previous
+
+
+class _CompileTimeTrace(EvalTrace):
+    """Concrete evaluation inside a tracing: what depends on traced values still goes to the trace around it."""
+
+    __slots__ = ("parent",)
+
+    def __init__(self, parent: Trace):
+        super().__init__()
+        self.parent = parent
+
+    def _trace_for(self, args) -> Trace:
+        return self.parent if any(isinstance(x, Tracer) for x in args) else EVAL
+
+    def process(self, prim, args, params):
+        with set_trace(self._trace_for(args)) as trace:
+            return trace.process(prim, args, params)
+
+    def process_custom_jvp(self, prim, fun, jvp, args, params):
+        with set_trace(self._trace_for(args)) as trace:
+            return trace.process_custom_jvp(prim, fun, jvp, args, params)
+
+    def process_custom_vjp(self, prim, fun, fwd, bwd, args, params):
+        with set_trace(self._trace_for(args)) as trace:
+            return trace.process_custom_vjp(prim, fun, fwd, bwd, args, params)
+
+
+@contextmanager
+def ensure_compile_time_eval():
+    """Runs what the block computes from concrete values at once, even while a function is being traced.
+
+    Example:
+        >>> import xlab
+        >>> import xlab.numpy as jnp
+        >>> @xlab.jit
+        ... def f(x):
+        ...     with xlab.ensure_compile_time_eval():
+        ...         n = int(jnp.arange(4).sum())
+        ...     return x * n
+        >>> float(f(2.0))
+        12.0
+    """
+    if state.trace is EVAL:
+        yield
+        return
+    with set_trace(_CompileTimeTrace(state.trace)):
+        yield
 
 
 @contextmanager
@@ -307,7 +354,7 @@ def is_tracer(x) -> bool:
     return isinstance(x, Tracer)
 
 
-def type_of(x) -> _avals.AbstractValue:
+def typeof(x) -> _avals.AbstractValue:
     """Type of a value: shape, dtype, weak type and so on.
 
     Example:

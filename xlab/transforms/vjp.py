@@ -7,13 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.compile.jit import jit
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.interpreters import ad
 from xlab.interpreters import partial_eval as pe
-from xlab.transforms.arguments import FlatFunction, check_callable
+from xlab.transforms.arguments import FlatFunction, canonical_argnums, check_callable, split_arguments
 
 
 class Pullback:
@@ -48,6 +49,11 @@ class Pullback:
 
     def __repr__(self):
         return f"<pullback of {self.name}>"
+
+
+_tree.register_pytree_node(
+    Pullback, lambda p: (tuple(p.consts), (p.jaxpr, p.in_tree, p.out_tree, tuple(p.in_avals), tuple(p.out_avals), p.name)),
+    lambda aux, consts: Pullback(aux[0], consts, *aux[1:]))
 
 
 def _cotangent(ct, aval):
@@ -153,3 +159,31 @@ def linear_transpose(fun: Callable, *primals, reduce_axes=()) -> Callable:
     return transposed
 
 
+def fwd_and_bwd(fun: Callable, argnums, has_aux: bool = False, jitted: bool = True) -> tuple[Callable, Callable]:
+    """The two halves of reverse mode as functions: `fwd(*args)` and `bwd(residuals, cotangent)`.
+
+    Args:
+        argnums: which positional arguments to differentiate; an int gives one cotangent, a tuple gives a tuple.
+        jitted: compile both halves.
+
+    Returns:
+        `(fwd, bwd)`; `fwd` returns `(out, residuals)`, or `(out, residuals, aux)` with `has_aux`.
+
+    Example:
+        >>> import xlab
+        >>> fwd, bwd = xlab.fwd_and_bwd(lambda x, y: x * y, argnums=(0, 1))
+        >>> out, residuals = fwd(3.0, 4.0)
+        >>> [float(ct) for ct in bwd(residuals, 1.0)]
+        [4.0, 3.0]
+    """
+    check_callable(fun, "fwd_and_bwd")
+
+    def fwd(*args, **kwargs):
+        nums = canonical_argnums(argnums, len(args), "fwd_and_bwd")
+        part, chosen = split_arguments(fun, args, kwargs, nums)
+        return vjp(part, *chosen, has_aux=has_aux)
+
+    def bwd(residuals, cotangent):
+        given = residuals(cotangent)
+        return given[0] if isinstance(argnums, (int, np.integer)) else given
+    return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)

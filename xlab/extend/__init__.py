@@ -1,0 +1,1 @@
+"""For those who extend the runtime: `xlab.extend.core` holds its language."""
