@@ -29,10 +29,12 @@ def register_lowering(prim, rule, platform: str | None = None):
 def unary(op: str):
     """Rule for `stablehlo.op` on one operand of the result's type."""
     head = f"{op} "
+    arrow = op.startswith("chlo.")  # that dialect spells the operand's type and the result's
 
     def rule(ctx, x, **_):
         aval = ctx.avals_out[0]
-        return ctx.op(f"{head}{x} : {aval.mlir or tensor_type(aval)}")
+        t = aval.mlir or tensor_type(aval)
+        return ctx.op(f"{head}{x} : {t} -> {t}" if arrow else f"{head}{x} : {t}")
     return rule
 
 
