@@ -79,13 +79,9 @@ def _unknown(name: str) -> str:
 
 def load_ipython_extension(shell):
     """`%load_ext xlab`: magics and displays of the notebook layer, imported only here."""
-    from xlab.notebook import load_ipython_extension as load
-
-    load(shell)
+    _import_module("xlab.notebook").load_ipython_extension(shell)
 
 
 def unload_ipython_extension(shell):
     """`%unload_ext xlab`: takes them back."""
-    from xlab.notebook import unload_ipython_extension as unload
-
-    unload(shell)
+    _import_module("xlab.notebook").unload_ipython_extension(shell)
