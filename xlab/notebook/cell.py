@@ -143,9 +143,9 @@ class Cell:
         self.source, self.namespace, self.filename, self.named = source, namespace, filename, tuple(named)
         self.static = tuple(static)
         module = ast.parse("\n" * (first_line - 1) + source, filename)
+        read = [name for name in reads_of(module, filename, namespace) if name in namespace]
         self.body, self.last = _compile(module, filename)
         self.silent = source.rstrip().endswith(";")
-        read = [name for name in reads_of(module, filename, namespace) if name in namespace]
         unknown = sorted({*static} - {*read})
         if unknown:
             raise NameError(f"--static {','.join(unknown)}: the cell does not read {unknown[0]!r}; it reads "

@@ -49,7 +49,7 @@ def reads_of(module: ast.Module, filename: str, namespace: dict[str, Any]) -> tu
     assigned: set[str] = set()
     for statement in module.body:
         code = compile(ast.Module([statement], []), filename, "exec")
-        found.update(dict.fromkeys(n for n in global_reads(code) if n not in assigned))
+        found.update(dict.fromkeys(n for n in global_reads(code) if n not in assigned | _loop_names(statement)))
         if isinstance(statement, _SURE):
             assigned |= writes(code)
     waiting = list(found)
@@ -60,6 +60,14 @@ def reads_of(module: ast.Module, filename: str, namespace: dict[str, Any]) -> tu
                 found.update(dict.fromkeys(new))
                 waiting += new
     return tuple(found)
+
+
+def _loop_names(statement: ast.stmt) -> set[str]:
+    """Names that a loop assigns before its body reads them."""
+    if not isinstance(statement, ast.For):
+        return set()
+    names = {n.id for n in ast.walk(statement.target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return names - {n.id for n in ast.walk(statement.iter) if isinstance(n, ast.Name)}
 
 
 def _functions_in(value: Any) -> Iterator[FunctionType]:
