@@ -13,6 +13,7 @@ from xlab.lax.bits import *  # noqa: F403
 from xlab.lax.arithmetic import *  # noqa: F403
 from xlab.lax.transcendental import *  # noqa: F403
 from xlab.lax.complexes import *  # noqa: F403
+from xlab.lax.special import *  # noqa: F403
 from xlab.lax.slicing import *  # noqa: F403
 from xlab.lax.dot import *  # noqa: F403
 from xlab.lax.reductions import *  # noqa: F403

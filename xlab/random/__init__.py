@@ -1,11 +1,13 @@
 """Random numbers from explicit keys: the same key gives the same numbers, on any number of devices.
 
 Reading order: `keys.py` (what a key is and how new ones are made), `threefry.py` (how bits come from a key and a counter),
-`bits.py` (the primitives), `drawing.py` (what distributions share), `uniform.py` and the other distributions.
-Imports `numpy` and what is below it.
+`bits.py` (the primitives), `drawing.py` (what distributions share), `continuous.py`, `discrete.py`.
+Imports what is below it.
 """
 
 from xlab.random.bits import (random_bits_p, random_fold_in_p, random_seed_p, random_split_p, random_unwrap_p,
                               random_wrap_p)
+from xlab.random.continuous import *  # noqa: F403
+from xlab.random.discrete import *  # noqa: F403
 from xlab.random.keys import *  # noqa: F403
 from xlab.random.threefry import threefry2x32_p

@@ -1,0 +1,57 @@
+"""Special functions: the gamma family, and neighbours among representable numbers."""
+
+from __future__ import annotations
+
+from xlab.interpreters import ad, mlir
+from xlab.lax import elementwise as _e
+from xlab.lax.arithmetic import add, mul
+from xlab.lax.elementwise import adapt, elementwise
+from xlab.lax.shape import full_like
+
+__all__ = ["digamma", "lgamma", "nextafter", "polygamma"]
+
+
+def lgamma(x):
+    """Elementwise logarithm of the absolute value of the gamma function."""
+    return lgamma_p.bind(x)
+
+
+def digamma(x):
+    """Elementwise derivative of the logarithm of the gamma function."""
+    return digamma_p.bind(x)
+
+
+def polygamma(m, x):
+    """Elementwise derivative of order `m` of `digamma`; both arguments are floats."""
+    return polygamma_p.bind(*adapt("polygamma", m, x))
+
+
+def nextafter(x, y):
+    """The representable number next to each element of `x` in the direction of `y`."""
+    return nextafter_p.bind(*adapt("nextafter", x, y))
+
+
+def _binary(op: str):
+    def rule(ctx, x, y):
+        out = ctx.avals_out[0]
+        x, y = (ctx.spread(v, a, out) for v, a in zip((x, y), ctx.avals_in))
+        t = mlir.tensor_type(out)
+        return ctx.op(f"{op} {x}, {y} : {t}, {t} -> {t}")
+    return rule
+
+
+lgamma_p = elementwise("lgamma", _e.floating)
+ad.defjvp(lgamma_p, lambda t, x: mul(t, digamma(x)))
+mlir.register_lowering(lgamma_p, mlir.unary("chlo.lgamma"))
+
+digamma_p = elementwise("digamma", _e.floating)
+ad.defjvp(digamma_p, lambda t, x: mul(t, polygamma(full_like(x, 1), x)))
+mlir.register_lowering(digamma_p, mlir.unary("chlo.digamma"))
+
+polygamma_p = elementwise("polygamma", _e.floating, operands=2)
+ad.defjvp(polygamma_p, None, lambda t, m, x: mul(t, polygamma(add(m, full_like(m, 1)), x)))
+mlir.register_lowering(polygamma_p, _binary("chlo.polygamma"))
+
+nextafter_p = elementwise("nextafter", _e.floating, operands=2)
+ad.defzero(nextafter_p)
+mlir.register_lowering(nextafter_p, _binary("chlo.next_after"))

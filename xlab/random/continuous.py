@@ -1,0 +1,331 @@
+"""Continuous distributions that are functions of uniform numbers: one draw of bits, then arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab import lax
+from xlab.core import dtypes
+from xlab.core.avals import aval_of
+from xlab.lax.shape import canonical_shape
+from xlab.random.bits import random_bits_p
+from xlab.random.drawing import (SQRT2, as_dtype, drawn, float_dtype, halves, joint_shape, keys_from, nextafter, to_rank,
+                                 to_shape, where)
+from xlab.random.keys import one_key
+
+__all__ = ["cauchy", "double_sided_maxwell", "exponential", "gumbel", "laplace", "logistic", "lognormal", "maxwell",
+           "normal", "pareto", "rayleigh", "triangular", "truncated_normal", "uniform", "wald", "weibull_min"]
+
+
+def uniform(key, shape=(), dtype=None, minval=0.0, maxval=1.0, *, out_sharding=None):
+    """Uniform numbers in [minval, maxval).
+
+    Args:
+        key: a key, used up by the call.
+        shape: shape of the result.
+        dtype: a floating dtype, float32 by default.
+        minval, maxval: bounds, numbers or arrays that broadcast to the shape.
+        out_sharding: where the result goes.
+
+    Example:
+        >>> import xlab
+        >>> xlab.random.uniform(xlab.random.key(0), (2, 3)).shape
+        (2, 3)
+    """
+    key, _ = one_key("uniform", key)
+    dtype = float_dtype("uniform", dtype)
+    return _uniform(key, canonical_shape(shape), dtype, minval, maxval, out_sharding=out_sharding)
+
+
+@drawn(2)
+def _uniform(key, shape, dtype, minval, maxval):
+    return unit_uniform(key, shape, dtype, minval, maxval)
+
+
+def unit_uniform(key, shape, dtype, minval=0.0, maxval=1.0):
+    """Random mantissas under the exponent of 1 make numbers in [1, 2), every one of them equally likely."""
+    minval, maxval = (to_rank(as_dtype(x, dtype), len(shape)) for x in (minval, maxval))
+    mantissa = dtypes.finfo(dtype).nmant
+    width = dtypes.itemsize_bits(dtype)
+    drawn_width = max(width, 8) if mantissa >= 8 else 8
+    word = np.dtype(f"uint{width}")
+    bits = random_bits_p.bind(key, bit_width=drawn_width, shape=shape)
+    if drawn_width != width:
+        bits = lax.convert_element_type(bits, word)
+    one = np.ones((), dtype)
+    bits = lax.bitwise_or(lax.shift_right_logical(bits, word.type(drawn_width - mantissa)), one.view(word)[()])
+    unit = lax.sub(lax.bitcast_convert_type(bits, dtype), one[()])
+    return lax.max(minval, lax.add(lax.mul(unit, lax.sub(maxval, minval)), minval))
+
+
+def normal(key, shape=(), dtype=None, *, out_sharding=None):
+    """Normal numbers with mean 0 and variance 1; complex ones have variance 1/2 in each part.
+
+    Example:
+        >>> import xlab
+        >>> x = xlab.random.normal(xlab.random.key(0), (1000,))
+        >>> bool(abs(x.mean()) < 0.1)
+        True
+    """
+    key, _ = one_key("normal", key)
+    dtype = float_dtype("normal", dtype, complexes=True)
+    return _normal(key, canonical_shape(shape), dtype, out_sharding=out_sharding)
+
+
+@drawn(2)
+def _normal(key, shape, dtype):
+    return standard_normal(key, shape, dtype)
+
+
+def standard_normal(key, shape, dtype):
+    if dtypes.issubdtype(dtype, np.complexfloating):
+        part = np.zeros((), dtype).real.dtype
+        real, imag = (lax.convert_element_type(standard_normal(k, shape, part), dtype) for k in keys_from(key))
+        return lax.div(lax.add(real, lax.mul(dtype.type(1j), imag)), dtype.type(part.type(SQRT2)))
+    lowest = np.nextafter(np.asarray(-1).astype(dtype), np.asarray(0).astype(dtype), dtype=dtype)[()]
+    u = unit_uniform(key, shape, dtype, lowest, 1.0)
+    return lax.mul(as_dtype(SQRT2, dtype), lax.erf_inv(u))
+
+
+def truncated_normal(key, lower, upper, shape=None, dtype=None, *, out_sharding=None):
+    """Normal numbers given that they lie between `lower` and `upper`.
+
+    Example:
+        >>> import xlab
+        >>> x = xlab.random.truncated_normal(xlab.random.key(0), -1.0, 2.0, (100,))
+        >>> bool((x > -1).all() and (x < 2).all())
+        True
+    """
+    key, _ = one_key("truncated_normal", key)
+    dtype = float_dtype("truncated_normal", dtype)
+    shape = joint_shape("truncated_normal", shape, lower, upper)
+    return _truncated_normal(key, shape, dtype, lower, upper, out_sharding=out_sharding)
+
+
+@drawn(2)
+def _truncated_normal(key, shape, dtype, lower, upper):
+    lower, upper = (as_dtype(x, dtype) for x in (lower, upper))
+    root = as_dtype(SQRT2, dtype)
+    a, b = (lax.erf(lax.div(x, root)) for x in (lower, upper))
+    out = lax.mul(root, lax.erf_inv(unit_uniform(key, shape, dtype, a, b)))
+    # Rounding can reach the bounds, which are outside of the open interval.
+    low, high = nextafter(lax.stop_gradient(lower), True), nextafter(lax.stop_gradient(upper), False)
+    return lax.min(to_rank(high, len(shape)), lax.max(to_rank(low, len(shape)), out))
+
+
+def exponential(key, shape=(), dtype=None, *, out_sharding=None):
+    """Exponential numbers with mean 1."""
+    key, _ = one_key("exponential", key)
+    return _exponential(key, canonical_shape(shape), float_dtype("exponential", dtype), out_sharding=out_sharding)
+
+
+@drawn(2)
+def _exponential(key, shape, dtype):
+    return standard_exponential(key, shape, dtype)
+
+
+def standard_exponential(key, shape, dtype):
+    # log1p keeps u = 0 finite.
+    return lax.neg(lax.log1p(lax.neg(unit_uniform(key, shape, dtype))))
+
+
+def gumbel(key, shape=(), dtype=None, mode=None, *, out_sharding=None):
+    """Gumbel numbers; `mode='high'` spends twice the bits on a finer upper tail."""
+    key, _ = one_key("gumbel", key)
+    return _gumbel(key, canonical_shape(shape), float_dtype("gumbel", dtype), tail_mode("gumbel", mode),
+                   out_sharding=out_sharding)
+
+
+def tail_mode(name: str, mode) -> str:
+    if mode not in (None, "low", "high"):
+        raise ValueError(f"{name} has modes 'low' and 'high', got {mode!r}")
+    return mode or "low"
+
+
+@drawn(3)
+def _gumbel(key, shape, dtype, mode):
+    return standard_gumbel(key, shape, dtype, mode)
+
+
+def standard_gumbel(key, shape, dtype, mode="low"):
+    info = dtypes.finfo(dtype)
+    if mode == "low":
+        u = unit_uniform(key, shape, dtype, info.tiny, 1.0)
+        return lax.neg(lax.log(lax.neg(lax.log(u))))
+    # Two draws: below one half, the second one fills in the bits that the first has not.
+    high, low = halves(unit_uniform(key, (2, *shape), dtype))
+    fine = lax.add(lax.add(high, lax.mul(as_dtype(info.eps, dtype), low)), as_dtype(info.tiny, dtype))
+    x = where(lax.ge(high, 0.5), high, fine)
+    return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(x)))))
+
+
+def laplace(key, shape=(), dtype=None, *, out_sharding=None):
+    """Laplace numbers: exponential ones with a random sign."""
+    key, _ = one_key("laplace", key)
+    return _laplace(key, canonical_shape(shape), float_dtype("laplace", dtype), out_sharding=out_sharding)
+
+
+@drawn(2)
+def _laplace(key, shape, dtype):
+    u = unit_uniform(key, shape, dtype, as_dtype(-1.0, dtype) + as_dtype(dtypes.finfo(dtype).epsneg, dtype), 1.0)
+    return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u))))
+
+
+def logistic(key, shape=(), dtype=None, *, out_sharding=None):
+    """Numbers whose distribution function is the logistic one."""
+    key, _ = one_key("logistic", key)
+    return _logistic(key, canonical_shape(shape), float_dtype("logistic", dtype), out_sharding=out_sharding)
+
+
+@drawn(2)
+def _logistic(key, shape, dtype):
+    u = unit_uniform(key, shape, dtype, dtypes.finfo(dtype).tiny, 1.0)
+    return lax.sub(lax.log(u), lax.log1p(lax.neg(u)))
+
+
+def cauchy(key, shape=(), dtype=None, *, out_sharding=None):
+    """Cauchy numbers."""
+    key, _ = one_key("cauchy", key)
+    return _cauchy(key, canonical_shape(shape), float_dtype("cauchy", dtype), out_sharding=out_sharding)
+
+
+@drawn(2)
+def _cauchy(key, shape, dtype):
+    u = unit_uniform(key, shape, dtype, dtypes.finfo(dtype).eps, 1.0)
+    return lax.tan(lax.mul(as_dtype(np.pi, dtype), lax.sub(u, 0.5)))
+
+
+def lognormal(key, sigma=np.float32(1.0), shape=None, dtype=None, *, out_sharding=None):
+    """Numbers whose logarithm is normal with deviation `sigma`."""
+    key, _ = one_key("lognormal", key)
+    dtype = float_dtype("lognormal", dtype)
+    return _lognormal(key, joint_shape("lognormal", shape, sigma), dtype, sigma, out_sharding=out_sharding)
+
+
+@drawn(2)
+def _lognormal(key, shape, dtype, sigma):
+    sigma = to_shape(as_dtype(sigma, dtype), shape) if aval_of(sigma).shape else as_dtype(sigma, dtype)
+    return lax.exp(lax.mul(standard_normal(key, shape, dtype), sigma))
+
+
+def pareto(key, b, shape=None, dtype=None, *, out_sharding=None):
+    """Pareto numbers with exponent `b`."""
+    key, _ = one_key("pareto", key)
+    dtype = float_dtype("pareto", dtype)
+    return _pareto(key, joint_shape("pareto", shape, b), dtype, b, out_sharding=out_sharding)
+
+
+@drawn(2)
+def _pareto(key, shape, dtype, b):
+    b = to_shape(as_dtype(b, dtype), shape)
+    return lax.exp(lax.div(standard_exponential(key, shape, dtype), b))
+
+
+def rayleigh(key, scale, shape=None, dtype=None, *, out_sharding=None):
+    """Rayleigh numbers of the given scale."""
+    key, _ = one_key("rayleigh", key)
+    dtype = float_dtype("rayleigh", dtype)
+    return _rayleigh(key, joint_shape("rayleigh", shape, scale), dtype, scale, out_sharding=out_sharding)
+
+
+@drawn(2)
+def _rayleigh(key, shape, dtype, scale):
+    scale = to_shape(as_dtype(scale, dtype), shape)
+    return lax.mul(scale, lax.sqrt(lax.mul(lax.log(unit_uniform(key, shape, dtype)), -2.0)))
+
+
+def weibull_min(key, scale, concentration, shape=(), dtype=None):
+    """Weibull numbers of the given scale and concentration."""
+    key, _ = one_key("weibull_min", key)
+    return _weibull_min(key, canonical_shape(shape), float_dtype("weibull_min", dtype), scale, concentration)
+
+
+@drawn(2)
+def _weibull_min(key, shape, dtype, scale, concentration):
+    power = lax.div(np.ones((), dtype)[()], as_dtype(concentration, dtype))
+    out = lax.pow(standard_exponential(key, shape, dtype), to_rank(power, len(shape)))
+    return lax.mul(out, to_rank(as_dtype(scale, dtype), len(shape)))
+
+
+def maxwell(key, shape=(), dtype=None, *, out_sharding=None):
+    """Lengths of normal vectors in three dimensions."""
+    key, _ = one_key("maxwell", key)
+    return _maxwell(key, canonical_shape(shape), float_dtype("maxwell", dtype), out_sharding=out_sharding)
+
+
+@drawn(2)
+def _maxwell(key, shape, dtype):
+    return _lengths(key, shape, dtype)
+
+
+def _lengths(key, shape, dtype):
+    x = standard_normal(key, (*shape, 3), dtype)
+    return lax.sqrt(lax.reduce_sum(lax.mul(x, x), (len(shape),)))
+
+
+def double_sided_maxwell(key, loc, scale, shape=(), dtype=None):
+    """Maxwell numbers with a random sign, times `scale`, plus `loc`."""
+    key, _ = one_key("double_sided_maxwell", key)
+    dtype = float_dtype("double_sided_maxwell", dtype)
+    shape = canonical_shape(shape)
+    batch = lax.broadcast_shapes(aval_of(loc).shape, aval_of(scale).shape)
+    return _double_sided_maxwell(key, (*batch, *shape), dtype, loc, scale)
+
+
+@drawn(2)
+def _double_sided_maxwell(key, shape, dtype, loc, scale):
+    first, second = keys_from(key)
+    lengths = _lengths(first, shape, dtype)
+    signs = random_signs(second, shape, dtype)
+    loc, scale = (_leading(as_dtype(x, dtype), len(shape)) for x in (loc, scale))
+    return lax.add(lax.mul(lax.mul(signs, lengths), scale), loc)
+
+
+def _leading(x, ndim):
+    """Parameters stand for leading dimensions here."""
+    shape = aval_of(x).shape
+    return x if not shape else lax.reshape(x, (*shape, *(1,) * (ndim - len(shape))))
+
+
+def random_signs(key, shape, dtype):
+    """-1 or 1, each with probability one half."""
+    heads = lax.lt(unit_uniform(key, shape, dtypes.canonicalize_dtype(float)), 0.5)
+    return lax.sub(lax.mul(as_dtype(2, dtype), lax.convert_element_type(heads, dtype)), as_dtype(1, dtype))
+
+
+def triangular(key, left, mode, right, shape=None, dtype=None, *, out_sharding=None):
+    """Numbers between `left` and `right` whose density is a triangle with its peak at `mode`."""
+    key, _ = one_key("triangular", key)
+    dtype = float_dtype("triangular", dtype)
+    shape = joint_shape("triangular", shape, left, mode, right)
+    return _triangular(key, shape, dtype, left, mode, right, out_sharding=out_sharding)
+
+
+@drawn(2)
+def _triangular(key, shape, dtype, left, mode, right):
+    left, mode, right = (to_shape(as_dtype(x, dtype), shape) for x in (left, mode, right))
+    width = lax.sub(right, left)
+    u = unit_uniform(key, shape, dtype)
+    rising = lax.add(left, lax.sqrt(lax.mul(lax.mul(u, width), lax.sub(mode, left))))
+    falling = lax.sub(right, lax.sqrt(lax.mul(lax.mul(lax.sub(1.0, u), width), lax.sub(right, mode))))
+    return lax.select(lax.lt(u, lax.div(lax.sub(mode, left), width)), rising, falling)
+
+
+def wald(key, mean, shape=None, dtype=None, *, out_sharding=None):
+    """Inverse Gaussian numbers with the given mean and shape parameter 1."""
+    key, _ = one_key("wald", key)
+    dtype = float_dtype("wald", dtype)
+    return _wald(key, joint_shape("wald", shape, mean), dtype, mean, out_sharding=out_sharding)
+
+
+@drawn(2)
+def _wald(key, shape, dtype, mean):
+    first, second = keys_from(key)
+    mean = to_shape(as_dtype(mean, dtype), shape)
+    v = standard_normal(first, shape, dtype)
+    z = unit_uniform(second, shape, dtype)
+    y = lax.integer_pow(v, 2)
+    m2 = lax.integer_pow(mean, 2)
+    root = lax.sqrt(lax.add(lax.mul(lax.mul(4.0, mean), y), lax.mul(m2, lax.integer_pow(y, 2))))
+    x = lax.sub(lax.add(mean, lax.div(lax.mul(m2, y), 2.0)), lax.mul(lax.div(mean, 2.0), root))
+    return lax.select(lax.le(z, lax.div(mean, lax.add(mean, x))), x, lax.div(m2, x))

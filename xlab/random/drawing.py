@@ -1,0 +1,135 @@
+"""What distributions share: checking arguments, and drawing as one program.
+
+A distribution is a public function, which checks and completes its arguments, and a core function `(key, *static, *arrays)`
+decorated with `drawn`: called eagerly it runs as one compiled program on the words of the key, called while something is
+traced it is plain Python.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from xlab import lax
+from xlab.compile.jit import jit
+from xlab.compile.memory_cache import on_clear
+from xlab.core import dtypes
+from xlab.core.array import KeyArray
+from xlab.core.avals import aval_of
+from xlab.core.trace import EVAL, state
+from xlab.lax.shape import canonical_shape
+from xlab.random.bits import random_split_p, random_wrap_p
+
+SQRT2 = np.sqrt(2)
+
+
+def drawn(static: int):
+    """Decorates a core function whose first `static` arguments after the key are Python values.
+
+    It always runs as a program of its own: eager calls stay on the native path, and traced ones are one equation.
+    """
+    def decorate(fun: Callable):
+        name = fun.__name__
+
+        def on_words(impl, words, *args):
+            return fun(random_wrap_p.bind(words, impl=impl), *args)
+        compiled = jit(on_words, static_argnums=(0, *range(2, 2 + static)), name=name)
+
+        @functools.lru_cache(maxsize=256)
+        def staged(out_sharding):
+            return jit(fun, static_argnums=tuple(range(1, 1 + static)), out_shardings=out_sharding, name=name)
+        on_clear(staged.cache_clear)
+
+        @functools.wraps(fun)
+        def call(key, *args, out_sharding=None):
+            if out_sharding is None and state.trace is EVAL and type(key) is KeyArray:
+                return compiled(key.aval.dtype.impl, key.base, *args)
+            return staged(out_sharding)(key, *args)
+        return call
+    return decorate
+
+
+def float_dtype(name: str, dtype, *, complexes: bool = False):
+    """The floating dtype asked for, the default one for None."""
+    if dtype is None:
+        return dtypes.canonicalize_dtype(float)
+    dtype = dtypes.canonicalize_dtype(dtype)
+    if not dtypes.issubdtype(dtype, np.inexact if complexes else np.floating):
+        kind = "a float or complex dtype" if complexes else "a float dtype"
+        raise ValueError(f"dtype argument to `{name}` must be {kind}, got {dtypes.name(dtype)}")
+    return dtype
+
+
+def int_dtype(name: str, dtype, default=int):
+    """The integer dtype asked for, the default one for None."""
+    dtype = dtypes.canonicalize_dtype(default if dtype is None else dtype)
+    if not dtypes.issubdtype(dtype, np.integer):
+        raise TypeError(f"{name} only accepts integer dtypes, got {dtypes.name(dtype)}")
+    return dtype
+
+
+def joint_shape(name: str, shape, *params) -> tuple[int, ...]:
+    """The shape to draw: that of the parameters together, or the given one, which they must broadcast to."""
+    shapes = [aval_of(p).shape for p in params]
+    if shape is None:
+        return lax.broadcast_shapes(*shapes)
+    shape = canonical_shape(shape)
+    for s in shapes:
+        if lax.broadcast_shapes(s, shape) != shape:
+            raise ValueError(f"{name} got shape {shape}, which its parameters of shape {', '.join(map(str, shapes))} do not "
+                             f"broadcast to; the shape includes the dimensions of the parameters")
+    return shape
+
+
+def as_dtype(x, dtype):
+    """A parameter in the dtype of the draw."""
+    if isinstance(x, (bool, int, float, complex, np.generic)):
+        return np.asarray(x).astype(dtype)[()]
+    if isinstance(x, np.ndarray):
+        return x.astype(dtype)
+    return lax.convert_element_type(x, dtype)
+
+
+def to_rank(x, ndim: int):
+    """The array with leading dimensions of size 1, so that it goes elementwise with arrays of that rank."""
+    shape = aval_of(x).shape
+    if len(shape) == ndim or not shape and ndim == 0:
+        return x
+    return lax.broadcast_in_dim(x, (*(1,) * (ndim - len(shape)), *shape), range(ndim - len(shape), ndim))
+
+
+def to_shape(x, shape):
+    """The array broadcast to a shape, by NumPy's rule."""
+    own = aval_of(x).shape
+    if own == tuple(shape):
+        return x
+    return lax.broadcast_in_dim(x, shape, range(len(shape) - len(own), len(shape)))
+
+
+def where(which, yes, no):
+    """Elementwise choice; the alternatives may be scalars."""
+    shape = aval_of(which).shape
+    dtype = dtypes.result_type(yes, no)
+    yes, no = (to_shape(as_dtype(x, dtype), shape) for x in (yes, no))
+    return lax.select(which, yes, no)
+
+
+def keys_from(key, n: int = 2):
+    """`n` new keys from one, as separate values."""
+    keys = random_split_p.bind(key, shape=(n,))
+    return [lax.squeeze(lax.slice(keys, (i,), (i + 1,), (1,)), (0,)) for i in range(n)]
+
+
+def halves(x):
+    """The two parts of an array along its first dimension, of size 2."""
+    shape = aval_of(x).shape
+    start = (0,) * (len(shape) - 1)
+    return [lax.squeeze(lax.slice(x, (i, *start), (i + 1, *shape[1:])), (0,)) for i in range(2)]
+
+
+def nextafter(x, up: bool):
+    """The next representable number above or below each element."""
+    dtype = aval_of(x).dtype
+    return lax.nextafter(x, np.asarray(np.inf if up else -np.inf).astype(dtype)[()])
