@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 
 import numpy as np
@@ -14,12 +13,10 @@ from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.lax.convert import convert
-from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, host, inexact_of, kind_of, spread_to
+from xlab.numpy.operands import bring, check, kind_of, spread_to
 
-__all__ = ["arange", "array", "asarray", "astype", "copy", "empty", "empty_like", "eye", "from_dlpack", "frombuffer",
-           "fromfunction", "fromiter", "fromstring", "full", "full_like", "geomspace", "identity", "indices", "linspace",
-           "logspace", "meshgrid", "ones", "ones_like", "tri", "vander", "zeros", "zeros_like"]
+__all__ = ["array", "asarray", "astype", "copy", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros",
+           "zeros_like"]
 
 
 def _user_dtype(dtype, name: str):

@@ -1,0 +1,179 @@
+"""Softmax and its kin: normalised exponentials, their logarithms, normalisation, one-hot vectors."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+import xlab.numpy as jnp
+from xlab import lax
+from xlab.core import dtypes
+from xlab.core.avals import aval_of
+from xlab.errors import ConcretizationTypeError
+from xlab.lax.comparison import select
+from xlab.lax.shape import canonical_axis
+from xlab.numpy.arithmetic import as_array, choose_like, scalar
+from xlab.numpy.elementary import elementary
+from xlab.numpy.operands import bring, check, kind_of, ndim_of, promoted_inexact, shape_of
+from xlab.numpy.reductions import axes_of
+
+
+def _shifted(x, axis, where):
+    """The input minus its maximum, through which no derivative flows."""
+    biggest = jnp.max(x, axis=axis, where=where, initial=-np.inf, keepdims=True)
+    if where is not None:
+        x = jnp.where(where, x, -np.inf)
+    return x, lax.sub(x, lax.stop_gradient(biggest))
+
+
+@elementary(static="axis")
+def softmax(x, axis=-1, where=None):
+    """Exponentials divided by their sum along axes.
+
+    Args:
+        x: input.
+        axis: an axis, or a tuple of them.
+        where: mask of the elements that take part; the others become 0.
+
+    Example:
+        >>> import xlab
+        >>> xlab.nn.softmax(xlab.numpy.zeros(4))
+        Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
+    """
+    (x,) = promoted_inexact("softmax", x)
+    _, shifted = _shifted(as_array(x), axis, where)
+    weights = lax.exp(shifted)
+    out = lax.div(weights, jnp.sum(weights, axis=axis, where=where, keepdims=True))
+    return out if where is None else jnp.where(where, out, 0)
+
+
+@elementary(static="axis")
+def log_softmax(x, axis=-1, where=None):
+    """Logarithm of `softmax`, without overflow.
+
+    Example:
+        >>> import xlab
+        >>> xlab.nn.log_softmax(xlab.numpy.array([0.0, 0.0]))
+        Array([-0.6931472, -0.6931472], dtype=float32)
+    """
+    (x,) = promoted_inexact("log_softmax", x)
+    _, shifted = _shifted(as_array(x), axis, where)
+    out = lax.sub(shifted, lax.log(jnp.sum(lax.exp(shifted), axis=axis, where=where, keepdims=True)))
+    return out if where is None else jnp.where(where, out, -np.inf)
+
+
+@elementary(static=("axis", "keepdims", "return_sign"))
+def logsumexp(a, axis=None, b=None, keepdims: bool = False, return_sign: bool = False, where=None):
+    """Logarithm of the sum of exponentials, without overflow.
+
+    Args:
+        a: exponents.
+        axis: an axis or a tuple of them; all by default.
+        b: factors of the exponentials.
+        keepdims: whether reduced axes stay as dimensions of size 1.
+        return_sign: whether to return the sign of the sum too, and the logarithm of its size.
+        where: mask of the elements that take part.
+
+    Example:
+        >>> import xlab
+        >>> xlab.nn.logsumexp(xlab.numpy.zeros(2))
+        Array(0.6931472, dtype=float32)
+    """
+    check("logsumexp", a)
+    if b is not None:
+        a, b = promoted_inexact("logsumexp", a, b)
+        a = jnp.where(jnp.not_equal(b, 0), a, -np.inf)
+    else:
+        (a,) = promoted_inexact("logsumexp", a)
+    a = as_array(a)
+    axes = axes_of("logsumexp", axis, a.ndim)
+    if where is not None:
+        a = jnp.where(where, a, 0)
+    biggest = jnp.max(lax.real(a) if a.dtype.kind == "c" else a, axis=axes, keepdims=False, where=where, initial=-np.inf)
+    biggest = lax.stop_gradient(select(lax.is_finite(biggest), biggest, lax.full_like(biggest, 0)))
+    wide = lax.expand_dims(biggest, axes)
+    weights = lax.exp(lax.sub(a, bring(wide, a.dtype)))
+    if b is not None:
+        weights = jnp.multiply(weights, b)
+    total = jnp.sum(weights, axis=axes, where=where)
+    sign = lax.sign(total)
+    if return_sign or not a.dtype.kind == "c":
+        total = lax.abs(total)
+    out = lax.add(lax.log(total), bring(biggest, aval_of(total).dtype))
+    if return_sign is False and a.dtype.kind != "c" and b is not None:
+        out = choose_like(lax.lt(sign, scalar(0, sign)), np.nan, out)
+    if keepdims:
+        out, sign = lax.expand_dims(out, axes), lax.expand_dims(sign, axes)
+    return (out, sign) if return_sign else out
+
+
+@elementary(static=("axis", "keepdims"))
+def logmeanexp(x, axis=None, where=None, keepdims: bool = False):
+    """Logarithm of the mean of exponentials, without overflow.
+
+    Example:
+        >>> import xlab
+        >>> xlab.nn.logmeanexp(xlab.numpy.zeros(2))
+        Array(0., dtype=float32)
+    """
+    total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
+    if where is None:
+        count = float(np.prod([shape_of(x)[i] for i in axes_of("logmeanexp", axis, ndim_of(x))]))
+        return lax.sub(total, lax.log(bring(count, aval_of(total).dtype)))
+    mask = jnp.broadcast_to(where, shape_of(x))
+    return lax.sub(total, lax.log(jnp.sum(mask, axis=axis, dtype=aval_of(total).dtype, keepdims=keepdims)))
+
+
+@elementary(static="axis")
+def standardize(x, axis=-1, mean=None, variance=None, epsilon=1e-5, where=None):
+    """The input with mean 0 and variance 1 along axes.
+
+    Example:
+        >>> import xlab
+        >>> abs(float(xlab.nn.standardize(xlab.numpy.arange(4.0)).mean())) < 1e-6
+        True
+    """
+    (x,) = promoted_inexact("standardize", x)
+    x = as_array(x)
+    if mean is None:
+        mean = jnp.mean(x, axis, keepdims=True, where=where)
+    if variance is None:
+        variance = jnp.clip(jnp.subtract(jnp.mean(jnp.square(x), axis, keepdims=True, where=where), jnp.square(mean)), min=0)
+    return jnp.multiply(jnp.subtract(x, mean), lax.rsqrt(jnp.add(variance, epsilon)))
+
+
+def one_hot(x, num_classes: int, *, dtype=None, axis: int = -1):
+    """Vectors with a one at the given positions; zeros where a position is out of range.
+
+    Args:
+        x: integers.
+        num_classes: length of the vectors, known while tracing.
+        dtype: type of the result, the default float if not given.
+        axis: where the new axis stands.
+
+    Example:
+        >>> import xlab
+        >>> xlab.nn.one_hot(xlab.numpy.array([0, 2]), 3)
+        Array([[1., 0., 0.],
+               [0., 0., 1.]], dtype=float32)
+    """
+    try:
+        classes = operator.index(num_classes)
+    except ConcretizationTypeError:
+        raise
+    except TypeError:
+        raise TypeError(f"one_hot: num_classes must be an integer known while tracing, got {num_classes!r}") from None
+    if kind_of(x) is None:
+        x = jnp.asarray(x)
+    dtype = dtypes.canonicalize_dtype(np.float64) if dtype is None else dtypes.check_user_dtype(dtype, "one_hot")
+    return _one_hot(x, classes=classes, dtype=dtype, axis=axis)
+
+
+@elementary(static=("classes", "dtype", "axis"))
+def _one_hot(x, classes, dtype, axis):
+    x = as_array(x)
+    axis = canonical_axis(axis, x.ndim + 1)
+    spread = lax.expand_dims(x, (axis,))
+    shape = tuple(classes if i == axis else 1 for i in range(x.ndim + 1))
+    return lax.convert_element_type(lax.eq(spread, lax.broadcasted_iota(x.dtype, shape, axis)), dtype)

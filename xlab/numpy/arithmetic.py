@@ -1,0 +1,378 @@
+"""Elementwise arithmetic that is more than one primitive: division with floors, powers, rounding, logarithms, parts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab import lax
+from xlab.core import dtypes
+from xlab.core.avals import aval_of
+from xlab.core.trace import Tracer
+from xlab.lax.comparison import select
+from xlab.numpy.elementary import elementary
+from xlab.numpy.operands import (aligned, bring, check, concrete_width, dtype_of, kind_of, kinds_of, promoted,
+                                 promoted_inexact, promoted_numeric, shape_of)
+from xlab.numpy.ufuncs import *  # noqa: F403  (callers of this file get both)
+from xlab.numpy.ufuncs import inexact, multiply, true_divide
+
+def is_complex(x) -> bool:
+    return dtype_of(x).kind == "c"
+
+
+def scalar(value, like):
+    """A number as a literal of an operand's type."""
+    aval = aval_of(like)
+    return bring(value, aval.dtype, aval.weak_type)
+
+
+def choose(mask, on_true, on_false):
+    """`select` with everything spread to one shape; the cases have one dtype."""
+    one, other = aval_of(on_true), aval_of(on_false)
+    shape = lax.broadcast_shapes(shape_of(mask), one.shape, other.shape)
+    weak = one.weak_type and other.weak_type
+    cases = [_spread(bring(c, one.dtype, weak), shape) for c in (on_true, on_false)]
+    return select(mask if not shape_of(mask) else _spread(mask, shape), *cases)
+
+
+def _spread(x, shape):
+    mine = shape_of(x)
+    return x if mine == shape else lax.broadcast_in_dim(x, shape, range(len(shape) - len(mine), len(shape)))
+
+
+def choose_like(mask, on_true, on_false):
+    """`choose` whose first case is a number, which takes the type of the second."""
+    return choose(mask, scalar(on_true, on_false), on_false)
+
+
+# -- sign and absolute value ------------------------------------------------------------------------------
+
+
+@elementary
+def abs(x, /):
+    """Absolute value of each element; the modulus of complex numbers.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.abs(jnp.array([-2, 3]))
+        Array([2, 3], dtype=int32)
+    """
+    if not isinstance(x, Tracer):
+        (x,) = check("abs", x)
+        x = concrete_width(x)
+    dtype = dtype_of(x)
+    if dtype == np.bool_ or dtypes.issubdtype(dtype, np.unsignedinteger):
+        return as_array(x)
+    return lax.abs(x)
+
+
+def as_array(x):
+    """An operand as an array or traced value, for functions with nothing to do."""
+    if kind_of(x) == "array":
+        return x
+    from xlab.numpy.creation import asarray
+    return asarray(x)
+
+
+absolute = abs
+
+
+@elementary
+def fabs(x, /):
+    """Absolute value as floats.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.fabs(-2)
+        Array(2., dtype=float32, weak_type=True)
+    """
+    (x,) = promoted_inexact("fabs", x)
+    return lax.abs(x)
+
+
+@elementary
+def sign(x, /):
+    """-1, 0 or 1 by the sign of each element; `x / |x|` for complex numbers.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.sign(jnp.array([-2.0, 0.0]))
+        Array([-1.,  0.], dtype=float32)
+    """
+    (x,) = check("sign", x)
+    return lax.sign(concrete_width(x))
+
+
+@elementary
+def positive(x, /):
+    """The elements as they are.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.positive(jnp.array([-1.0]))
+        Array([-1.], dtype=float32)
+    """
+    (x,) = promoted("positive", x)
+    return as_array(x)
+
+
+@elementary
+def reciprocal(x, /):
+    """One over each element.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.reciprocal(4.0)
+        Array(0.25, dtype=float32, weak_type=True)
+    """
+    (x,) = promoted_inexact("reciprocal", x)
+    return lax.integer_pow(x, -1)
+
+
+@elementary
+def square(x, /):
+    """Each element times itself.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.square(jnp.array([2, 3]))
+        Array([4, 9], dtype=int32)
+    """
+    if isinstance(x, Tracer) and x.aval.dtype != np.bool_:
+        return lax.square(x)
+    return lax.square(promoted_numeric("square", x)[0])
+
+
+# -- division ---------------------------------------------------------------------------------------------
+
+
+@elementary
+def floor_divide(x, y, /):
+    """Quotient rounded down; the dtype stays.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.floor_divide(jnp.array([7, -7]), 2)
+        Array([ 3, -4], dtype=int32)
+    """
+    x, y = aligned("floor_divide", *promoted_numeric("floor_divide", x, y))
+    dtype = dtype_of(x)
+    if dtypes.issubdtype(dtype, np.unsignedinteger):
+        return lax.div(x, y)
+    if dtypes.issubdtype(dtype, np.integer):
+        q = lax.div(x, y)
+        down = lax.bitwise_and(lax.ne(lax.sign(x), lax.sign(y)), lax.ne(lax.rem(x, y), scalar(0, x)))
+        return choose(down, lax.sub(q, scalar(1, q)), q)
+    if dtype.kind == "c":
+        raise TypeError("floor_divide does not support complex-valued inputs: they have no order")
+    return _float_divmod(x, y)[0]
+
+
+def _float_divmod(x, y):
+    mod = lax.rem(x, y)
+    quotient = lax.div(choose(lax.eq(y, scalar(0, y)), x, lax.sub(x, mod)), y)
+    adjust = lax.bitwise_and(lax.ne(mod, scalar(0, mod)), lax.ne(lax.sign(y), lax.sign(mod)))
+    mod = choose(adjust, lax.add(mod, y), mod)
+    quotient = choose(adjust, lax.sub(quotient, scalar(1, quotient)), quotient)
+    return lax.round(quotient), mod
+
+
+@elementary
+def remainder(x, y, /):
+    """Remainder with the sign of the divisor.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.remainder(jnp.array([7, -7]), 3)
+        Array([1, 2], dtype=int32)
+    """
+    x, y = aligned("remainder", *promoted_numeric("remainder", x, y))
+    if dtypes.issubdtype(dtype_of(x), np.integer):
+        y = choose(lax.eq(y, scalar(0, y)), scalar(1, y), y)
+    mod = lax.rem(x, y)
+    zero = scalar(0, mod)
+    away = lax.ne(lax.lt(mod, zero), lax.lt(y, zero))
+    return choose(lax.bitwise_and(away, lax.ne(mod, zero)), lax.add(mod, y), mod)
+
+
+mod = remainder
+
+
+@elementary
+def fmod(x, y, /):
+    """Remainder with the sign of the dividend.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.fmod(jnp.array([7, -7]), 3)
+        Array([ 1, -1], dtype=int32)
+    """
+    x, y = aligned("fmod", *promoted_numeric("fmod", x, y))
+    if dtypes.issubdtype(dtype_of(x), np.integer):
+        y = choose(lax.eq(y, scalar(0, y)), scalar(1, y), y)
+    return lax.rem(x, y)
+
+
+@elementary
+def divmod(x, y, /):
+    """Quotient rounded down, and remainder.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> [int(v) for v in jnp.divmod(7, 2)]
+        [3, 1]
+    """
+    x, y = aligned("divmod", *promoted_numeric("divmod", x, y))
+    if dtypes.issubdtype(dtype_of(x), np.integer):
+        return floor_divide(x, y), remainder(x, y)
+    return _float_divmod(x, y)
+
+
+# -- powers -----------------------------------------------------------------------------------------------
+
+
+def power(x, y, /):
+    """`x` to the power `y`. A Python integer exponent becomes repeated multiplication.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.power(jnp.array([2.0, 3.0]), 2)
+        Array([4., 9.], dtype=float32)
+    """
+    if type(y) is int:
+        return _integer_power(x, n=y)
+    return _power(x, y)
+
+
+pow = power
+
+
+@elementary(static="n")
+def _integer_power(x, n):
+    (x,) = promoted_numeric("power", x)
+    if n < 0 and not inexact(dtype_of(x)):
+        raise TypeError(f"Integers cannot be raised to negative powers, got an array of {dtype_of(x)} to the power {n}. "
+                        f"Convert it to floats first.")
+    if n == 1 and kind_of(x) == "array":
+        return x
+    return lax.integer_pow(x, n)
+
+
+@elementary
+def _power(x, y):
+    x, y = check("power", x, y)
+    dtype, weak = dtypes.result_of(kinds_of((x, y)))
+    if dtype == np.bool_:
+        dtype, weak = np.dtype(np.int32), False
+    if dtypes.issubdtype(dtype, np.integer):
+        return _int_pow(*aligned("power", bring(x, dtype, weak), bring(y, dtype, weak)))
+    if dtypes.issubdtype(dtype_of(y), np.integer) and kind_of(y) == "array" and dtypes.issubdtype(dtype_of(x), np.inexact):
+        return lax.pow(*aligned("power", bring(x, dtype, weak), y))
+    return lax.pow(*aligned("power", bring(x, dtype, weak), bring(y, dtype, weak)))
+
+
+def _int_pow(x, y):
+    """Integer powers by squaring over the bits of an exponent below 64; `0 ** y` is 0."""
+    zero = lax.bitwise_and(lax.eq(x, scalar(0, x)), lax.ne(y, scalar(0, y)))
+    shape = lax.broadcast_shapes(shape_of(x), shape_of(y))
+    acc = _spread(choose(zero, scalar(0, x), scalar(1, x)), shape)
+    for _ in range(6):
+        acc = choose(lax.ne(lax.bitwise_and(y, scalar(1, y)), scalar(0, y)), lax.mul(acc, x), acc)
+        x = lax.mul(x, x)
+        y = lax.shift_right_logical(y, scalar(1, y))
+    return acc
+
+
+@elementary
+def float_power(x, y, /):
+    """`x` to the power `y`, as floats.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.float_power(2, 3)
+        Array(8., dtype=float32, weak_type=True)
+    """
+    return lax.pow(*aligned("float_power", *promoted_inexact("float_power", x, y)))
+
+
+@elementary
+def log2(x, /):
+    """Logarithm to base 2.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.log2(8.0)
+        Array(3., dtype=float32, weak_type=True)
+    """
+    (x,) = promoted_inexact("log2", x)
+    return lax.div(lax.log(x), lax.log(scalar(2, x)))
+
+
+@elementary
+def log10(x, /):
+    """Logarithm to base 10.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.log10(100.0)
+        Array(2., dtype=float32, weak_type=True)
+    """
+    (x,) = promoted_inexact("log10", x)
+    return lax.mul(lax.log(x), scalar(float(1 / np.log(10)), x))
+
+
+@elementary
+def logaddexp(x, y, /):
+    """`log(exp(x) + exp(y))` without overflow.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.logaddexp(0.0, 0.0)
+        Array(0.6931472, dtype=float32, weak_type=True)
+    """
+    return _logaddexp(*aligned("logaddexp", *promoted_inexact("logaddexp", x, y)))
+
+
+def _logaddexp(x, y):
+    if is_complex(x):
+        big = choose(lax.gt(lax.real(x), lax.real(y)), x, y)
+        delta = choose(lax.gt(lax.real(x), lax.real(y)), lax.sub(y, x), lax.sub(x, y))
+        return lax.add(big, lax.log1p(lax.exp(delta)))
+    delta = lax.sub(x, y)
+    soft = lax.add(lax.max(x, y), lax.log1p(lax.exp(lax.neg(lax.abs(delta)))))
+    return choose(lax.ne(delta, delta), lax.add(x, y), soft)
+
+
+@elementary
+def logaddexp2(x, y, /):
+    """`log2(2**x + 2**y)` without overflow.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.logaddexp2(1.0, 1.0)
+        Array(2., dtype=float32, weak_type=True)
+    """
+    x, y = aligned("logaddexp2", *promoted_inexact("logaddexp2", x, y))
+    delta = lax.sub(x, y)
+    soft = lax.div(lax.log1p(lax.exp2(lax.neg(lax.abs(delta)))), scalar(float(np.log(2)), delta))
+    soft = lax.add(lax.max(x, y), soft)
+    return choose(lax.ne(delta, delta), lax.add(x, y), soft)
+
+
+@elementary
+def hypot(x, y, /):
+    """Length of the vector (x, y) without overflow.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.hypot(3.0, 4.0)
+        Array(5., dtype=float32, weak_type=True)
+    """
+    x, y = aligned("hypot", *promoted_inexact("hypot", x, y))
+    if is_complex(x):
+        raise TypeError("hypot does not support complex-valued inputs")
+    x, y = lax.abs(x), lax.abs(y)
+    infinite = lax.bitwise_or(lax.eq(x, scalar(np.inf, x)), lax.eq(y, scalar(np.inf, y)))
+    big, small = lax.max(x, y), lax.min(x, y)
+    safe = choose_like(lax.eq(big, scalar(0, big)), 1, big)
+    out = lax.mul(big, lax.sqrt(lax.add(scalar(1, big), lax.square(lax.div(small, safe)))))
+    return choose_like(infinite, np.inf, choose(lax.eq(big, scalar(0, big)), big, out))

@@ -1,0 +1,385 @@
+"""Joining and splitting arrays, padding, and lists of arrays as blocks."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from xlab import lax
+from xlab.core import dtypes
+from xlab.core.array import KeyArray
+from xlab.core.avals import aval_of
+from xlab.lax.shape import canonical_axis
+from xlab.numpy.arithmetic import as_array
+from xlab.numpy.elementary import elementary
+from xlab.numpy.operands import bring, check, host, kind_of, kinds_of, ndim_of, shape_of
+from xlab.numpy.repeating import flip
+from xlab.numpy.shape import atleast_1d, atleast_2d, atleast_3d, ravel
+
+__all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit",
+           "hstack", "insert", "pad", "split", "stack", "unstack", "vsplit", "vstack"]
+
+
+def _listed(name, arrays):
+    if kind_of(arrays) is not None:
+        if not ndim_of(arrays):
+            raise ValueError(f"{name} takes a sequence of arrays, got a scalar")
+        return [lax.index_in_dim(as_array(arrays), i, 0, keepdims=False) for i in range(shape_of(arrays)[0])]
+    arrays = list(arrays)
+    if not arrays:
+        raise ValueError(f"Need at least one array to {name}.")
+    return list(check(name, *arrays))
+
+
+def _keys(name, arrays, operation):
+    """Key arrays, joined through the arrays of numbers they are made of."""
+    if any(isinstance(a, KeyArray) for a in arrays):
+        if not all(isinstance(a, KeyArray) and a.dtype == arrays[0].dtype for a in arrays):
+            raise TypeError(f"{name} got random keys beside other arrays; join keys with keys of one type")
+        return KeyArray(operation([a.base for a in arrays]), arrays[0].dtype)
+    return None
+
+
+def _common(arrays, dtype):
+    if dtype is None:
+        dtype, weak = dtypes.result_of(kinds_of(arrays))
+    else:
+        dtype, weak = dtypes.check_user_dtype(dtype, "concatenate"), False
+    return [bring(a, dtype, weak) for a in arrays]
+
+
+def concatenate(arrays, axis: int | None = 0, dtype=None):
+    """Arrays joined along an axis.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.concatenate([jnp.array([1, 2]), jnp.array([3])])
+        Array([1, 2, 3], dtype=int32)
+    """
+    arrays = _listed("concatenate", arrays)
+    if axis is None:
+        arrays, axis = [ravel(a) for a in arrays], 0
+    if not ndim_of(arrays[0]):
+        raise ValueError("Zero-dimensional arrays cannot be concatenated: use stack.")
+    if len({ndim_of(a) for a in arrays}) > 1:
+        raise TypeError(f"Cannot concatenate arrays with different numbers of dimensions: got "
+                        f"{', '.join(str(shape_of(a)) for a in arrays)}.")
+    axis = canonical_axis(axis, ndim_of(arrays[0]))
+    keys = _keys("concatenate", arrays, lambda bases: lax.concatenate(bases, axis))
+    return _concatenate(arrays, axis=axis, dtype=dtype) if keys is None else keys
+
+
+@elementary(static=("axis", "dtype"))
+def _concatenate(arrays, axis, dtype):
+    arrays = _common(arrays, dtype)
+    if len(arrays) == 1:
+        return as_array(arrays[0])
+    return lax.concatenate(arrays, axis)
+
+
+concat = concatenate
+
+
+def stack(arrays, axis: int = 0, out=None, dtype=None):
+    """Arrays of one shape joined along a new axis.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.stack([jnp.ones(3), jnp.zeros(3)], axis=1).shape
+        (3, 2)
+    """
+    if out is not None:
+        raise NotImplementedError("stack: arrays are not changed in place, so out= is not supported; use the result")
+    arrays = _listed("stack", arrays)
+    shapes = {shape_of(a) for a in arrays}
+    if len(shapes) > 1:
+        raise ValueError(f"All input arrays must have the same shape, got {', '.join(str(shape_of(a)) for a in arrays)}")
+    axis = canonical_axis(axis, len(shapes.pop()) + 1)
+    keys = _keys("stack", arrays, lambda bases: lax.concatenate([lax.expand_dims(b, (axis,)) for b in bases], axis))
+    return _stack(arrays, axis=axis, dtype=dtype) if keys is None else keys
+
+
+@elementary(static=("axis", "dtype"))
+def _stack(arrays, axis, dtype):
+    return lax.concatenate([lax.expand_dims(a, (axis,)) for a in _common(arrays, dtype)], axis)
+
+
+def unstack(x, /, *, axis: int = 0):
+    """The slices along an axis, as a tuple.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> len(jnp.unstack(jnp.ones((3, 2))))
+        3
+    """
+    (x,) = check("unstack", x)
+    if not ndim_of(x):
+        raise ValueError("unstack requires arrays with at least one dimension, got a scalar")
+    axis = canonical_axis(axis, ndim_of(x))
+    return tuple(_unstack(x, axis=axis))
+
+
+@elementary(static="axis")
+def _unstack(x, axis):
+    n = shape_of(x)[axis]
+    return [lax.squeeze(part, (axis,)) for part in lax.split(as_array(x), (1,) * n, axis)] if n else []
+
+
+def _joined(name, promote, axis, arrays, dtype):
+    arrays = [promote(a) for a in _listed(name, arrays)]
+    return concatenate(arrays, axis=axis, dtype=dtype)
+
+
+def vstack(tup, dtype=None):
+    """Arrays joined along the first axis, vectors as rows.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.vstack([jnp.ones(3), jnp.zeros((2, 3))]).shape
+        (3, 3)
+    """
+    return _joined("vstack", atleast_2d, 0, tup, dtype)
+
+
+def hstack(tup, dtype=None):
+    """Arrays joined along the second axis, vectors along their only one.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.hstack([jnp.ones((2, 1)), jnp.zeros((2, 3))]).shape
+        (2, 4)
+    """
+    arrays = [atleast_1d(a) for a in _listed("hstack", tup)]
+    return concatenate(arrays, axis=0 if arrays[0].ndim == 1 else 1, dtype=dtype)
+
+
+def dstack(tup, dtype=None):
+    """Arrays joined along the third axis.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.dstack([jnp.ones((2, 3)), jnp.zeros((2, 3))]).shape
+        (2, 3, 2)
+    """
+    return _joined("dstack", atleast_3d, 2, tup, dtype)
+
+
+def column_stack(tup):
+    """Vectors as the columns of a matrix.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.column_stack([jnp.ones(3), jnp.zeros(3)]).shape
+        (3, 2)
+    """
+    arrays = [lax.transpose(atleast_2d(a), (1, 0)) if ndim_of(a) < 2 else a for a in _listed("column_stack", tup)]
+    return concatenate(arrays, axis=1)
+
+
+def block(arrays):
+    """Nested lists of arrays as one array: innermost lists along the last axis, and so on outwards.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.block([[jnp.eye(2), jnp.zeros((2, 1))]]).shape
+        (2, 3)
+    """
+    def depth(x):
+        if isinstance(x, list):
+            if not x:
+                raise ValueError("block: lists cannot be empty")
+            depths = {depth(v) for v in x}
+            if len(depths) > 1:
+                raise ValueError(f"block: list depths are mismatched, got {sorted(depths)} at one level")
+            return 1 + depths.pop()
+        return 0
+    if isinstance(arrays, tuple):
+        raise TypeError("block takes lists, not tuples: a tuple would be ambiguous")
+    levels = depth(arrays)
+
+    def rank(x):
+        return max(map(rank, x)) if isinstance(x, list) else ndim_of(as_array(x))
+    n = max(levels, rank(arrays))
+
+    def build(x, level):
+        if isinstance(x, list):
+            return concatenate([build(v, level - 1) for v in x], axis=n - level)
+        x = as_array(x)
+        return lax.broadcast_in_dim(x, (1,) * (n - x.ndim) + x.shape, range(n - x.ndim, n))
+    return build(arrays, levels)
+
+
+def append(arr, values, axis: int | None = None):
+    """An array with values joined at the end of an axis (of the flattened array by default).
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.append(jnp.array([1, 2]), 3)
+        Array([1, 2, 3], dtype=int32)
+    """
+    arr, values = check("append", arr, values)
+    if axis is None:
+        return concatenate([ravel(arr), ravel(values)], axis=0)
+    return concatenate([arr, values], axis=axis)
+
+
+# -- splitting --------------------------------------------------------------------------------------------
+
+
+def _split(name, ary, sections, axis, exact):
+    (ary,) = check(name, ary)
+    axis = canonical_axis(axis, ndim_of(ary))
+    n = shape_of(ary)[axis]
+    if np.ndim(sections) or isinstance(sections, (list, tuple)):
+        cuts = [0, *(int(operator.index(i)) for i in host(sections, name).tolist()), n]
+        cuts = [c + n if c < 0 else c for c in cuts]
+        if any(a > b for a, b in zip(cuts, cuts[1:])):
+            raise ValueError(f"{name}: Sizes passed to split must be nonnegative; positions {cuts[1:-1]} do not increase within "
+                             f"the {n} elements of axis {axis}")
+        sizes = [b - a for a, b in zip(cuts, cuts[1:])]
+    else:
+        parts = operator.index(sections)
+        if parts <= 0:
+            raise ValueError(f"{name}: number of sections must be positive, got {parts}")
+        if exact and n % parts:
+            raise ValueError(f"array split does not result in an equal division: axis {axis} of size {n} into {parts} parts. "
+                             f"Use array_split.")
+        sizes = [n // parts + (i < n % parts) for i in range(parts)]
+    return list(lax.split(as_array(ary), sizes, axis))
+
+
+def split(ary, indices_or_sections, axis: int = 0):
+    """The array cut into equal parts, or at given positions.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> [p.shape for p in jnp.split(jnp.arange(6), [1, 3])]
+        [(1,), (2,), (3,)]
+    """
+    return _split("split", ary, indices_or_sections, axis, True)
+
+
+def array_split(ary, indices_or_sections, axis: int = 0):
+    """As `split`; parts may differ by one element.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> [p.shape for p in jnp.array_split(jnp.arange(5), 2)]
+        [(3,), (2,)]
+    """
+    return _split("array_split", ary, indices_or_sections, axis, False)
+
+
+def vsplit(ary, indices_or_sections):
+    """As `split`, along the first axis.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> len(jnp.vsplit(jnp.ones((4, 2)), 2))
+        2
+    """
+    return split(ary, indices_or_sections, 0)
+
+
+def hsplit(ary, indices_or_sections):
+    """As `split`, along the second axis (the only one of vectors).
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> len(jnp.hsplit(jnp.ones((2, 4)), 2))
+        2
+    """
+    return split(ary, indices_or_sections, 0 if ndim_of(*check("hsplit", ary)) == 1 else 1)
+
+
+def dsplit(ary, indices_or_sections):
+    """As `split`, along the third axis.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> len(jnp.dsplit(jnp.ones((2, 2, 4)), 2))
+        2
+    """
+    return split(ary, indices_or_sections, 2)
+
+
+def delete(arr, obj, axis: int | None = None, *, assume_unique_indices: bool = False):
+    """The array without the elements at given positions, which must be known while tracing.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.delete(jnp.arange(4), 1)
+        Array([0, 2, 3], dtype=int32)
+    """
+    (arr,) = check("delete", arr)
+    if axis is None:
+        arr, axis = ravel(arr), 0
+    axis = canonical_axis(axis, ndim_of(arr))
+    n = shape_of(arr)[axis]
+    if isinstance(obj, slice):
+        gone = np.arange(n)[obj]
+    else:
+        gone = host(obj, "delete")
+        gone = np.flatnonzero(gone) if gone.dtype == np.bool_ else gone
+    if gone.size and (gone.max() >= n or gone.min() < -n):
+        raise IndexError(f"delete: index {gone} is out of bounds for axis {axis} with size {n}")
+    from xlab.numpy.indexing import take
+    keep = np.setdiff1d(np.arange(n), gone % n if n else gone)
+    return take(arr, keep.astype(np.int32), axis=axis)
+
+
+def insert(arr, obj, values, axis: int | None = None):
+    """The array with values put in before given positions, which must be known while tracing.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.insert(jnp.array([1, 2, 3]), 1, 9)
+        Array([1, 9, 2, 3], dtype=int32)
+    """
+    arr, values = check("insert", arr, values)
+    if axis is None:
+        arr, axis = ravel(arr), 0
+    axis = canonical_axis(axis, ndim_of(arr))
+    n, dtype = shape_of(arr)[axis], aval_of(arr).dtype
+    where = np.arange(n)[obj] if isinstance(obj, slice) else host(obj, "insert")
+    scalar = where.ndim == 0
+    where = np.atleast_1d(where)
+    if where.size and (where.max() > n or where.min() < -n):
+        raise IndexError(f"insert: index {where} is out of bounds for axis {axis} with size {n}")
+    where = np.where(where < 0, where + n, where)
+    from xlab.numpy.indexing import take
+    from xlab.numpy.shape import broadcast_to, moveaxis
+    values = bring(as_array(values), dtype)
+    rest = [d for i, d in enumerate(shape_of(arr)) if i != axis]
+    count = where.size
+    if scalar and values.ndim:
+        values = moveaxis(lax.broadcast_in_dim(values, (1,) * (len(rest) + 1 - values.ndim) + values.shape,
+                                               range(len(rest) + 1 - values.ndim, len(rest) + 1)), 0, axis) if len(rest) else values
+        count = values.shape[axis]
+        where = np.repeat(where, count)
+    values = broadcast_to(values, (*rest[:axis], count, *rest[axis:]))
+    # Old elements and new ones in one array, then the order they are to have.
+    order = np.argsort(np.concatenate([np.arange(n), where - 0.5]), kind="stable")
+    return take(concatenate([arr, values], axis), order.astype(np.int32), axis=axis)
+
+
+# -- padding ----------------------------------------------------------------------------------------------
+
+
+def pad(array, pad_width, mode="constant", **kwargs):
+    """The array with elements added before and after, along each axis.
+
+    Args:
+        array: array.
+        pad_width: an amount, a pair `(before, after)`, or one such per axis; or a dict from axis to amount.
+        mode: "constant" (with `constant_values=`), "edge", "reflect", "symmetric", "wrap", "empty", "mean", "maximum",
+            "minimum", "linear_ramp" (with `end_values=`), or a function `f(vector, widths, axis, kwargs)`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.pad(jnp.array([1, 2]), (1, 2))
+        Array([0, 1, 2, 0, 0], dtype=int32)
+    """
+    from xlab.numpy.padding import pad as padded
+    return padded(array, pad_width, mode, **kwargs)

@@ -1,0 +1,462 @@
+"""Truth, tests, selection and rounding."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from xlab import lax
+from xlab.core import dtypes
+from xlab.core.avals import aval_of
+from xlab.core.trace import Tracer
+from xlab.lax.comparison import select as _select
+from xlab.numpy.arithmetic import abs, as_array, choose, choose_like, is_complex, scalar
+from xlab.numpy.elementary import elementary
+from xlab.numpy.operands import (aligned, bring, check, concrete_width, dtype_of, inexact_of, kind_of, kinds_of, promoted,
+                                 promoted_inexact, shape_of)
+
+__all__ = ["allclose", "angle", "around", "array_equal", "array_equiv", "ceil", "clip", "conj", "conjugate", "fix", "floor",
+           "imag", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "iscomplex", "isreal", "logical_and",
+           "logical_not", "logical_or", "logical_xor", "nan_to_num", "piecewise", "real", "rint", "round", "select", "trunc",
+           "where"]
+
+
+def truth(x):
+    """Whether each element differs from zero."""
+    x = concrete_width(x)
+    if dtype_of(x) == np.bool_:
+        return x
+    return lax.ne(x, scalar(0, x))
+
+
+def _logical(name, combine, doc):
+    @elementary
+    def logical(x, y, /):
+        x, y = promoted(name, x, y)
+        x, y = aligned(name, truth(x), truth(y))
+        return combine(x, y)
+    logical.__name__ = logical.__qualname__ = name
+    logical.__doc__ = f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(True, 0).dtype\n" \
+                      f"        dtype('bool')\n    "
+    return logical
+
+
+logical_and = _logical("logical_and", lax.bitwise_and, "Whether both elements are true.")
+logical_or = _logical("logical_or", lax.bitwise_or, "Whether either element is true.")
+logical_xor = _logical("logical_xor", lax.bitwise_xor, "Whether exactly one element is true.")
+
+
+@elementary
+def logical_not(x, /):
+    """Whether an element is not true.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.logical_not(jnp.array([0, 2]))
+        Array([ True, False], dtype=bool)
+    """
+    return lax.bitwise_not(truth(*check("logical_not", x)))
+
+
+# -- tests ------------------------------------------------------------------------------------------------
+
+
+def _constant(x, value):
+    return lax.full(shape_of(x), value, np.dtype(bool))
+
+
+@elementary
+def isnan(x, /):
+    """Whether each element is not a number.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.isnan(jnp.array([1.0, jnp.nan]))
+        Array([False,  True], dtype=bool)
+    """
+    x = concrete_width(*check("isnan", x))
+    return lax.ne(x, x) if kind_of(x) == "array" else _constant(x, False) if not np.isnan(x).any() else lax.ne(x, x)
+
+
+def _test(name, doc, of_floats, otherwise):
+    @elementary
+    def test(x, /):
+        x = concrete_width(*check(name, x))
+        if is_complex(x):
+            return lax.bitwise_or(of_floats(lax.real(x)), of_floats(lax.imag(x))) if name != "isfinite" else lax.bitwise_and(
+                of_floats(lax.real(x)), of_floats(lax.imag(x)))
+        return of_floats(x) if dtypes.issubdtype(dtype_of(x), np.inexact) else _constant(x, otherwise)
+    test.__name__ = test.__qualname__ = name
+    test.__doc__ = f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(jnp.ones(2)).shape\n" \
+                   f"        (2,)\n    "
+    return test
+
+
+isinf = _test("isinf", "Whether each element is infinite.", lambda x: lax.eq(lax.abs(x), scalar(np.inf, x)), False)
+isfinite = _test("isfinite", "Whether each element is neither infinite nor NaN.", lax.is_finite, True)
+isposinf = _test("isposinf", "Whether each element is positive infinity.", lambda x: lax.eq(x, scalar(np.inf, x)), False)
+isneginf = _test("isneginf", "Whether each element is negative infinity.", lambda x: lax.eq(x, scalar(-np.inf, x)), False)
+
+
+@elementary
+def isreal(x, /):
+    """Whether each element has no imaginary part.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.isreal(jnp.array([1j, 2]))
+        Array([False,  True], dtype=bool)
+    """
+    x = concrete_width(*check("isreal", x))
+    return lax.eq(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else _constant(x, True)
+
+
+@elementary
+def iscomplex(x, /):
+    """Whether each element has an imaginary part.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.iscomplex(jnp.array([1j, 2]))
+        Array([ True, False], dtype=bool)
+    """
+    x = concrete_width(*check("iscomplex", x))
+    return lax.ne(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else _constant(x, False)
+
+
+@elementary(static="equal_nan")
+def isclose(a, b, rtol=1e-5, atol=1e-8, equal_nan: bool = False):
+    """Whether `|a - b| <= atol + rtol |b|`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.isclose(1.0, 1.0 + 1e-7)
+        Array(True, dtype=bool)
+    """
+    a, b = aligned("isclose", *promoted("isclose", a, b))
+    if dtypes.issubdtype(dtype_of(a), np.integer) or dtype_of(a) == np.bool_:
+        a, b = promoted_inexact("isclose", a, b)
+    bound = lax.abs(b)
+    real = aval_of(bound).dtype
+    rtol, atol = bring(rtol, real), bring(atol, real)
+    near = lax.le(lax.abs(lax.sub(a, b)), lax.add(atol, lax.mul(rtol, bound)))
+    near = lax.bitwise_or(lax.eq(a, b), lax.bitwise_and(isfinite(b), near))
+    if equal_nan:
+        near = lax.bitwise_or(near, lax.bitwise_and(lax.ne(a, a), lax.ne(b, b)))
+    return near
+
+
+@elementary(static="equal_nan")
+def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan: bool = False):
+    """Whether all elements are close; see `isclose`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.allclose(jnp.ones(3), 1.0)
+        Array(True, dtype=bool)
+    """
+    near = isclose(a, b, rtol, atol, equal_nan=equal_nan)
+    return lax.reduce_and(near, range(near.ndim))
+
+
+def array_equal(a1, a2, equal_nan: bool = False):
+    """Whether two arrays have one shape and equal elements.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.array_equal(jnp.ones(3), jnp.ones(3))
+        Array(True, dtype=bool)
+    """
+    from xlab.numpy.creation import asarray
+    try:
+        a1, a2 = asarray(a1), asarray(a2)
+    except Exception:
+        return asarray(False)
+    if a1.shape != a2.shape:
+        return asarray(False)
+    return _array_equal(a1, a2, equal_nan=bool(equal_nan))
+
+
+@elementary(static="equal_nan")
+def _array_equal(a1, a2, equal_nan):
+    a1, a2 = promoted("array_equal", a1, a2)
+    same = lax.eq(a1, a2)
+    if equal_nan:
+        same = lax.bitwise_or(same, lax.bitwise_and(lax.ne(a1, a1), lax.ne(a2, a2)))
+    return lax.reduce_and(same, range(same.ndim))
+
+
+def array_equiv(a1, a2):
+    """Whether two arrays are equal after broadcasting.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.array_equiv(jnp.ones((2, 3)), 1.0)
+        Array(True, dtype=bool)
+    """
+    from xlab.numpy.creation import asarray
+    from xlab.numpy.ufuncs import equal
+    a1, a2 = asarray(a1), asarray(a2)
+    try:
+        lax.broadcast_shapes(a1.shape, a2.shape)
+    except ValueError:
+        return asarray(False)
+    same = equal(a1, a2)
+    return lax.reduce_and(same, range(same.ndim))
+
+
+# -- selection --------------------------------------------------------------------------------------------
+
+
+def where(condition, x=None, y=None, /, *, size=None, fill_value=None):
+    """Elements of `x` where the condition holds, of `y` elsewhere; with the condition alone, as `nonzero`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.where(jnp.array([True, False]), 1.0, jnp.zeros(2))
+        Array([1., 0.], dtype=float32)
+    """
+    if x is None and y is None:
+        from xlab.numpy.searching import nonzero
+        check("where", condition)
+        return nonzero(condition, size=size, fill_value=fill_value)
+    check("where", condition, x, y)
+    if size is not None or fill_value is not None:
+        raise ValueError("where: size and fill_value go with the condition alone, not with x and y")
+    return _where(condition, x, y)
+
+
+@elementary
+def _where(condition, x, y):
+    condition = truth(condition)
+    x, y = promoted("where", x, y)
+    return choose(condition, x, y)
+
+
+def select(condlist, choicelist, default=0):
+    """For each element, the choice of the first condition that holds.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> x = jnp.arange(3)
+        >>> jnp.select([x < 1, x < 2], [10, 20], 30)
+        Array([10, 20, 30], dtype=int32, weak_type=True)
+    """
+    if len(condlist) != len(choicelist):
+        raise ValueError(f"select needs as many conditions as choices, got {len(condlist)} and {len(choicelist)}")
+    if not condlist:
+        raise ValueError("select needs at least one condition")
+    return _select_first(list(condlist), list(choicelist), default)
+
+
+@elementary
+def _select_first(condlist, choicelist, default):
+    check("select", *condlist, *choicelist, default)
+    *choices, out = promoted("select", *choicelist, default)
+    for condition, choice in zip(condlist[::-1], choices[::-1]):
+        out = choose(truth(condition), choice, out)
+    return out
+
+
+def piecewise(x, condlist, funclist, *args, **kw):
+    """Each element under the function of the last condition that holds; one more function is the default.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> x = jnp.array([-1.0, 2.0])
+        >>> jnp.piecewise(x, [x < 0], [lambda x: -x, lambda x: 10 * x])
+        Array([ 1., 20.], dtype=float32)
+    """
+    from xlab.numpy.creation import zeros_like
+    (x,) = check("piecewise", x)
+    condlist = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
+    nf = len(funclist)
+    if nf not in (len(condlist), len(condlist) + 1):
+        raise ValueError(f"with {len(condlist)} condition(s), either {len(condlist)} or {len(condlist) + 1} functions are "
+                         f"expected; got {nf}")
+    values = [f(x, *args, **kw) if callable(f) else f for f in funclist]
+    out = values[-1] if nf == len(condlist) + 1 else zeros_like(x)
+    dtype = dtype_of(x)
+    out = bring(out, dtype)
+    for condition, value in zip(condlist, values):
+        out = choose(truth(condition), bring(value, dtype), out)
+    return out
+
+
+def clip(arr=None, /, min=None, max=None):
+    """The elements limited to `[min, max]`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.clip(jnp.array([-2.0, 0.5, 2.0]), -1, 1)
+        Array([-1. ,  0.5,  1. ], dtype=float32)
+    """
+    if arr is None:
+        raise ValueError("clip needs an array: it has no default")
+    return _clip(arr, min, max)
+
+
+@elementary
+def _clip(arr, min, max):
+    if any(v is not None and is_complex(v) for v in (arr, min, max)):
+        raise ValueError("clip does not support complex arrays or bounds: complex numbers have no order")
+    check("clip", arr, *[v for v in (min, max) if v is not None])
+    for bound, op in ((min, lax.max), (max, lax.min)):
+        if bound is not None:
+            lo, arr = aligned("clip", *promoted("clip", bound, arr))
+            arr = op(lo, arr)
+    return as_array(arr)
+
+
+@elementary(static="copy")
+def nan_to_num(x, copy: bool = True, nan=0.0, posinf=None, neginf=None):
+    """The elements with NaN and infinities replaced by numbers.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.nan_to_num(jnp.array([jnp.nan, 1.0]))
+        Array([0., 1.], dtype=float32)
+    """
+    (x,) = check("nan_to_num", x)
+    dtype = dtype_of(x)
+    if not dtypes.issubdtype(dtype, np.inexact):
+        return as_array(x)
+    if dtype.kind == "c":
+        return lax.complex(nan_to_num(lax.real(x), copy, nan, posinf, neginf), nan_to_num(lax.imag(x), copy, nan, posinf, neginf))
+    info = dtypes.finfo(dtype)
+    out = choose_like(lax.ne(x, x), nan, x)
+    out = choose_like(lax.eq(out, scalar(np.inf, out)), float(info.max) if posinf is None else posinf, out)
+    return choose_like(lax.eq(out, scalar(-np.inf, out)), float(info.min) if neginf is None else neginf, out)
+
+
+# -- rounding ---------------------------------------------------------------------------------------------
+
+
+def _rounding(name, op, doc):
+    @elementary
+    def rounding(x, /):
+        (x,) = check(name, x)
+        if not dtypes.issubdtype(dtype_of(x), np.inexact):
+            return as_array(x)
+        return op(x)
+    rounding.__name__ = rounding.__qualname__ = name
+    rounding.__doc__ = f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(jnp.array([1.5])).shape" \
+                       f"\n        (1,)\n    "
+    return rounding
+
+
+def _truncated(x):
+    return choose(lax.lt(x, scalar(0, x)), lax.ceil(x), lax.floor(x))
+
+
+floor = _rounding("floor", lax.floor, "Largest integer not above each element, as the element's type.")
+ceil = _rounding("ceil", lax.ceil, "Smallest integer not below each element, as the element's type.")
+trunc = fix = _rounding("trunc", _truncated, "Each element cut towards zero.")
+
+
+@elementary
+def rint(x, /):
+    """Nearest integer as a float, halves to even.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.rint(jnp.array([0.5, 1.5]))
+        Array([0., 2.], dtype=float32)
+    """
+    (x,) = promoted_inexact("rint", x)
+    if is_complex(x):
+        return lax.complex(rint(lax.real(x)), rint(lax.imag(x)))
+    return lax.round(x, 1)
+
+
+@elementary(static=("decimals", "out"))
+def round(a, decimals: int = 0, out=None):
+    """The elements rounded to a number of decimals, halves to even.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.round(jnp.array([1.234, 2.5]), 1)
+        Array([1.2, 2.5], dtype=float32)
+    """
+    if out is not None:
+        raise NotImplementedError("round: arrays are not changed in place, so out= is not supported; use the result")
+    decimals = operator.index(decimals)
+    (a,) = check("round", a)
+    dtype = dtype_of(a)
+    if dtypes.issubdtype(dtype, np.integer):
+        if decimals < 0:
+            raise NotImplementedError("round: integers cannot be rounded to negative decimals; convert to floats first")
+        return as_array(a)
+    if not dtypes.issubdtype(dtype, np.inexact):
+        raise ValueError(f"round: dtype {dtype} is not inexact; convert the array first")
+    if dtype.kind == "c":
+        return lax.complex(round(lax.real(a), decimals), round(lax.imag(a), decimals))
+    if not decimals:
+        return lax.round(a, 1)
+    wide = bring(a, np.dtype(np.float32), aval_of(a).weak_type) if dtypes.itemsize(dtype) < 4 else a
+    factor = scalar(10.0 ** decimals, wide)
+    return bring(lax.div(lax.round(lax.mul(wide, factor), 1), factor), dtype, aval_of(a).weak_type)
+
+
+around = round
+
+
+# -- complex parts ----------------------------------------------------------------------------------------
+
+
+@elementary
+def real(x, /):
+    """Real part of each element.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.real(jnp.array([1 + 2j]))
+        Array([1.], dtype=float32)
+    """
+    (x,) = check("real", x)
+    return lax.real(x) if is_complex(x) else as_array(x)
+
+
+@elementary
+def imag(x, /):
+    """Imaginary part of each element.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.imag(jnp.array([1 + 2j]))
+        Array([2.], dtype=float32)
+    """
+    (x,) = check("imag", x)
+    return lax.imag(x) if is_complex(x) else lax.full_like(x, 0)
+
+
+@elementary
+def conjugate(x, /):
+    """Complex conjugate of each element.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.conj(jnp.array([1 + 2j]))
+        Array([1.-2.j], dtype=complex64)
+    """
+    (x,) = check("conjugate", x)
+    return lax.conj(x) if is_complex(x) else as_array(x)
+
+
+conj = conjugate
+
+
+@elementary(static="deg")
+def angle(z, deg: bool = False):
+    """Argument of complex numbers, in radians or degrees.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.angle(1j, deg=True)
+        Array(90., dtype=float32, weak_type=True)
+    """
+    (z,) = promoted_inexact("angle", z)
+    parts = (lax.imag(z), lax.real(z)) if is_complex(z) else (lax.full_like(z, 0), z)
+    out = lax.atan2(*parts)
+    return lax.mul(out, scalar(180 / np.pi, out)) if deg else out

@@ -1,0 +1,391 @@
+"""Reductions: sums, products, extrema, truth, moments.
+
+Small integers and booleans are summed in 32 bits or more, 16-bit floats in 32-bit floats; `where` masks with the
+identity; `initial` takes part as one more element.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from xlab import lax
+from xlab.core import dtypes
+from xlab.core.avals import aval_of
+from xlab.lax.convert import convert
+from xlab.lax.reductions import highest, lowest
+from xlab.lax.shape import canonical_axis
+from xlab.numpy.arithmetic import choose
+from xlab.numpy.elementary import elementary
+from xlab.numpy.logic import truth
+from xlab.numpy.operands import bring, check, concrete_width, dtype_of, ndim_of, shape_of
+
+__all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum",
+           "var"]
+
+
+def no_out(name: str, out):
+    if out is not None:
+        raise NotImplementedError(
+            f"The 'out' argument to {name} is not supported: arrays are never changed in place. Use the returned array.")
+
+
+def axes_of(name: str, axis, ndim: int) -> tuple[int, ...]:
+    """Axes as numbers from 0; all of them for None."""
+    if axis is None:
+        return tuple(range(ndim))
+    try:
+        axes = (operator.index(axis),)
+    except TypeError:
+        axes = tuple(operator.index(a) for a in axis)
+    axes = tuple(canonical_axis(a, ndim) for a in axes)
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"duplicate value in 'axis': {axis} of {name}")
+    return axes
+
+
+def kept(x, out, axes):
+    """The result with reduced axes as dimensions of size 1."""
+    shape = shape_of(x)
+    return lax.broadcast_in_dim(out, [1 if i in axes else d for i, d in enumerate(shape)],
+                                [i for i in range(len(shape)) if i not in axes])
+
+
+def _widened(dtype):
+    """The dtype small integers are summed in."""
+    if dtype == np.bool_:
+        return dtypes.canonicalize_dtype(np.int64)
+    for category, wide in ((np.unsignedinteger, np.uint64), (np.integer, np.int64)):
+        if dtypes.issubdtype(dtype, category):
+            return dtypes.promote_types(dtype, dtypes.canonicalize_dtype(wide))
+    return dtype
+
+
+def _half(dtype) -> bool:
+    return dtypes.issubdtype(dtype, np.floating) and dtypes.itemsize(dtype) < 4
+
+
+def _prepare(name, a, dtype):
+    """The operand in the dtype it is reduced in, and the dtype of the result."""
+    a = concrete_width(*check(name, a))
+    result = dtypes.check_user_dtype(dtype, name) if dtype is not None else _widened(dtype_of(a))
+    computed = result
+    if _half(result):
+        computed = np.dtype(np.float32)
+    return bring(a, computed), result
+
+
+def _masked(a, where, identity):
+    if where is None or where is True:
+        return a
+    return choose(truth(where), a, bring(identity, aval_of(a).dtype))
+
+
+def _additive(name, reduce, combine, identity, a, axis, dtype, out, keepdims, initial, where, promote_integers):
+    no_out(name, out)
+    if not promote_integers and dtype is None:
+        dtype = dtype_of(*check(name, a))
+    if initial is not None and ndim_of(*check(name, initial)):
+        raise ValueError(f"{name}: initial value must be a scalar, got shape {shape_of(initial)}")
+    if dtype is not None and dtypes.to_dtype(dtype) == np.bool_:
+        logical = any if reduce is lax.reduce_sum else all
+        return logical(a, axis, keepdims=keepdims, where=where)
+    a, result = _prepare(name, a, dtype)
+    if where is not None and where is not True:
+        a = _masked(a, where, identity)
+    axes = axes_of(name, axis, ndim_of(a))
+    total = reduce(a, axes)
+    if initial is not None:
+        total = combine(bring(initial, aval_of(total).dtype), total)
+    if keepdims:
+        total = kept(a, total, axes)
+    return convert(total, result, False)
+
+
+@elementary(static=("axis", "dtype", "out", "keepdims", "promote_integers"))
+def sum(a, axis=None, dtype=None, out=None, keepdims: bool = False, initial=None, where=None, promote_integers: bool = True):
+    """Sum over axes.
+
+    Args:
+        a: array.
+        axis: an axis or a tuple of them; all by default.
+        dtype: type of the result; integers are summed in at least 32 bits by default.
+        out: not supported.
+        keepdims: whether reduced axes stay as dimensions of size 1.
+        initial: a value to start from.
+        where: mask of the elements that take part.
+        promote_integers: whether small integers are summed in a wider type.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.sum(jnp.ones((2, 3)), axis=1)
+        Array([3., 3.], dtype=float32)
+    """
+    return _additive("sum", lax.reduce_sum, lax.add, 0, a, axis, dtype, out, keepdims, initial, where, promote_integers)
+
+
+@elementary(static=("axis", "dtype", "out", "keepdims", "promote_integers"))
+def prod(a, axis=None, dtype=None, out=None, keepdims: bool = False, initial=None, where=None,
+         promote_integers: bool = True):
+    """Product over axes; the arguments are those of `sum`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.prod(jnp.array([2, 3, 4]))
+        Array(24, dtype=int32)
+    """
+    return _additive("prod", lax.reduce_prod, lax.mul, 1, a, axis, dtype, out, keepdims, initial, where, promote_integers)
+
+
+def _extremum(name, reduce, combine, identity, a, axis, out, keepdims, initial, where):
+    no_out(name, out)
+    a = concrete_width(*check(name, a))
+    axes = axes_of(name, axis, ndim_of(a))
+    if dtype_of(a).kind == "c":
+        return _complex_extremum(name, a, axes, keepdims)
+    if initial is None:
+        if any_empty(a, axes):
+            raise ValueError(f"zero-size array to reduction operation {name} which has no identity: its axes {axes} of shape "
+                             f"{shape_of(a)} are empty. Give initial= for empty arrays.")
+        if where is not None and where is not True:
+            raise ValueError(f"reduction operation {name} does not have an identity, so to use a where mask one has to "
+                             f"specify 'initial'")
+    a = _masked(a, where, identity(dtype_of(a)))
+    found = reduce(a, axes)
+    if initial is not None:
+        found = combine(bring(initial, aval_of(found).dtype), found)
+    return _strong(kept(a, found, axes) if keepdims else found)
+
+
+def _strong(x):
+    return convert(x, aval_of(x).dtype, False)
+
+
+def any_empty(a, axes) -> bool:
+    shape = shape_of(a)
+    return not np.prod([shape[i] for i in axes], dtype=np.int64)
+
+
+def _complex_extremum(name, a, axes, keepdims):
+    """Complex numbers are ordered by real part, then by imaginary part."""
+    reduce = lax.reduce_max if name == "max" else lax.reduce_min
+    worst = -np.inf if name == "max" else np.inf
+    re = reduce(lax.real(a), axes)
+    ties = lax.eq(lax.real(a), kept(a, re, axes))
+    im = reduce(choose(ties, lax.imag(a), bring(worst, aval_of(re).dtype)), axes)
+    out = lax.complex(re, im)
+    return kept(a, out, axes) if keepdims else out
+
+
+@elementary(static=("axis", "out", "keepdims"))
+def max(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None):
+    """Maximum over axes; NaN where there is one.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.max(jnp.array([[1, 5], [2, 3]]), axis=0)
+        Array([2, 5], dtype=int32)
+    """
+    return _extremum("max", lax.reduce_max, lax.max, lowest, a, axis, out, keepdims, initial, where)
+
+
+@elementary(static=("axis", "out", "keepdims"))
+def min(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None):
+    """Minimum over axes; NaN where there is one.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.min(jnp.array([[1, 5], [2, 3]]), axis=0)
+        Array([1, 3], dtype=int32)
+    """
+    return _extremum("min", lax.reduce_min, lax.min, highest, a, axis, out, keepdims, initial, where)
+
+
+amax, amin = max, min
+
+
+def _logical(name, reduce, identity, a, axis, out, keepdims, where):
+    no_out(name, out)
+    a = truth(*check(name, a))
+    if where is not None and where is not True:
+        a = choose(truth(where), a, identity)
+    axes = axes_of(name, axis, ndim_of(a))
+    found = reduce(a, axes)
+    return kept(a, found, axes) if keepdims else found
+
+
+@elementary(static=("axis", "out", "keepdims"))
+def any(a, axis=None, out=None, keepdims: bool = False, *, where=None):
+    """Whether any element is true.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.any(jnp.array([0, 1]))
+        Array(True, dtype=bool)
+    """
+    return _logical("any", lax.reduce_or, np.False_, a, axis, out, keepdims, where)
+
+
+@elementary(static=("axis", "out", "keepdims"))
+def all(a, axis=None, out=None, keepdims: bool = False, *, where=None):
+    """Whether all elements are true.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.all(jnp.array([0, 1]))
+        Array(False, dtype=bool)
+    """
+    return _logical("all", lax.reduce_and, np.True_, a, axis, out, keepdims, where)
+
+
+@elementary(static=("axis", "keepdims"))
+def count_nonzero(a, axis=None, keepdims: bool = False):
+    """Number of elements that are not zero.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.count_nonzero(jnp.array([0, 3, 4]))
+        Array(2, dtype=int32)
+    """
+    return sum(truth(*check("count_nonzero", a)), axis=axis, dtype=dtypes.canonicalize_dtype(np.int64), keepdims=keepdims)
+
+
+@elementary(static=("axis", "out", "keepdims"))
+def ptp(a, axis=None, out=None, keepdims: bool = False):
+    """Maximum minus minimum over axes.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.ptp(jnp.array([3, 1, 7]))
+        Array(6, dtype=int32)
+    """
+    no_out("ptp", out)
+    return lax.sub(max(a, axis=axis, keepdims=keepdims), min(a, axis=axis, keepdims=keepdims))
+
+
+def _arg(name, op, a, axis, out, keepdims):
+    no_out(name, out)
+    a = concrete_width(*check(name, a))
+    ndim = ndim_of(a)
+    if axis is None:
+        found = op(lax.reshape(a, (int(np.prod(shape_of(a), dtype=np.int64)),)), 0, dtypes.canonicalize_dtype(np.int64))
+        return lax.reshape(found, (1,) * ndim) if keepdims else found
+    axis = canonical_axis(axis, ndim)
+    found = op(a, axis, dtypes.canonicalize_dtype(np.int64))
+    return lax.expand_dims(found, (axis,)) if keepdims else found
+
+
+@elementary(static=("axis", "out", "keepdims"))
+def argmax(a, axis=None, out=None, keepdims=None):
+    """Position of the maximum; the first of several.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.argmax(jnp.array([1, 5, 5]))
+        Array(1, dtype=int32)
+    """
+    return _arg("argmax", lax.argmax, a, axis, out, keepdims)
+
+
+@elementary(static=("axis", "out", "keepdims"))
+def argmin(a, axis=None, out=None, keepdims=None):
+    """Position of the minimum; the first of several.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.argmin(jnp.array([3, 1, 1]))
+        Array(1, dtype=int32)
+    """
+    return _arg("argmin", lax.argmin, a, axis, out, keepdims)
+
+
+# -- moments ----------------------------------------------------------------------------------------------
+
+
+def _computed_in(name, a, dtype):
+    """The operand in the dtype means are computed in, and the result's dtype."""
+    a = concrete_width(*check(name, a))
+    if dtype is not None:
+        result = dtypes.check_user_dtype(dtype, name)
+    else:
+        result = dtype_of(a)
+        if not dtypes.issubdtype(result, np.inexact):
+            result = dtypes.canonicalize_dtype(np.float64)
+    computed = np.dtype(np.float32) if _half(result) else result
+    return bring(a, computed), result
+
+
+def _count(a, axes, where, dtype, keepdims):
+    shape = shape_of(a)
+    if where is None or where is True:
+        return bring(int(np.prod([shape[i] for i in axes], dtype=np.int64)), dtype)
+    mask = lax.broadcast_in_dim(truth(where), shape, range(len(shape) - ndim_of(where), len(shape)))
+    return sum(mask, axis=axes, dtype=dtype, keepdims=keepdims)
+
+
+@elementary(static=("axis", "dtype", "out", "keepdims"))
+def mean(a, axis=None, dtype=None, out=None, keepdims: bool = False, *, where=None):
+    """Mean over axes.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.mean(jnp.array([1.0, 2.0, 6.0]))
+        Array(3., dtype=float32)
+    """
+    no_out("mean", out)
+    a, result = _computed_in("mean", a, dtype)
+    axes = axes_of("mean", axis, ndim_of(a))
+    count = _count(a, axes, where, aval_of(a).dtype, keepdims)
+    total = sum(a, axis=axes, where=where, keepdims=keepdims, dtype=aval_of(a).dtype)
+    return convert(lax.div(total, count), result, False)
+
+
+def _variance(name, a, axis, dtype, ddof, keepdims, where, mean_given):
+    if dtypes.issubdtype(dtype_of(*check(name, a)), np.complexfloating) and dtype is not None and not dtypes.issubdtype(
+            dtypes.to_dtype(dtype), np.complexfloating):
+        raise ValueError(f"{name}: dtype={dtype} must be complex if the operand is; take the real part first")
+    a, result = _computed_in(name, a, dtype)
+    axes = axes_of(name, axis, ndim_of(a))
+    centre = mean(a, axis=axes, keepdims=True, where=where) if mean_given is None else bring(mean_given, aval_of(a).dtype)
+    centred = lax.sub(a, centre)
+    if result.kind == "c":
+        centred = lax.real(lax.mul(centred, lax.conj(centred)))
+        result = aval_of(centred).dtype
+    else:
+        centred = lax.square(centred)
+    real = aval_of(centred).dtype
+    count = lax.sub(_count(a, axes, where, real, keepdims), bring(ddof, real))
+    total = sum(centred, axis=axes, keepdims=keepdims, where=where, dtype=real)
+    spread = convert(lax.div(total, count), result, False)
+    return choose(lax.gt(count, bring(0, real)), spread, bring(np.nan, result))
+
+
+@elementary(static=("axis", "dtype", "out", "keepdims"))
+def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, *, where=None, mean=None, correction=None):
+    """Variance over axes; `ddof` (or `correction`) is subtracted from the number of elements.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.var(jnp.array([1.0, 3.0]))
+        Array(1., dtype=float32)
+    """
+    no_out("var", out)
+    if correction is not None:
+        if not (isinstance(ddof, int) and ddof == 0) and not hasattr(ddof, "aval"):
+            raise ValueError("ddof and correction can't be provided simultaneously.")
+        ddof = correction
+    return _variance("var", a, axis, dtype, ddof, keepdims, where, mean)
+
+
+@elementary(static=("axis", "dtype", "out", "keepdims"))
+def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, *, where=None, mean=None, correction=None):
+    """Standard deviation over axes; the arguments are those of `var`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.std(jnp.array([1.0, 3.0]))
+        Array(1., dtype=float32)
+    """
+    no_out("std", out)
+    return lax.sqrt(var(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, where=where, mean=mean, correction=correction))

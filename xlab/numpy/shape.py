@@ -1,0 +1,345 @@
+"""Shapes: reshaping, moving and adding axes, broadcasting."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import numpy as np
+
+from xlab import lax
+from xlab.core.array import KeyArray
+from xlab.core.avals import aval_of
+from xlab.lax.shape import canonical_axis
+from xlab.numpy.arithmetic import as_array
+from xlab.numpy.elementary import elementary
+from xlab.numpy.operands import check, ndim_of, shape_of, spread_to
+from xlab.numpy.reductions import axes_of
+
+__all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims",
+           "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "resize", "rollaxis", "shape", "size",
+           "squeeze", "swapaxes", "transpose"]
+
+broadcast_shapes = lax.broadcast_shapes
+
+
+def shape(a) -> tuple[int, ...]:
+    """The shape of an array.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.shape(jnp.ones((2, 3)))
+        (2, 3)
+    """
+    return shape_of(*check("shape", a))
+
+
+def ndim(a) -> int:
+    """The number of dimensions of an array.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.ndim(1.0)
+        0
+    """
+    return ndim_of(*check("ndim", a))
+
+
+def size(a, axis=None) -> int:
+    """The number of elements of an array, or along axes.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.size(jnp.ones((2, 3)), 1)
+        3
+    """
+    dims = shape_of(*check("size", a))
+    return math.prod(dims[i] for i in axes_of("size", axis, len(dims)))
+
+
+# -- reshaping --------------------------------------------------------------------------------------------
+
+
+def new_shape(a, sizes) -> tuple[int, ...]:
+    """Sizes with the one unknown (-1) worked out."""
+    total = math.prod(shape_of(a))
+    try:
+        sizes = (operator.index(sizes),)
+    except TypeError:
+        try:
+            sizes = tuple(operator.index(d) for d in sizes)
+        except TypeError:
+            raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {sizes!r}. Sizes must be "
+                            f"known while tracing: use Python ints or a static argument.") from None
+    unknown = [i for i, d in enumerate(sizes) if d == -1]
+    if len(unknown) > 1:
+        raise TypeError(f"reshape can only have one unknown size (-1), got {sizes}")
+    if unknown:
+        known = math.prod(d for d in sizes if d != -1)
+        if not known or total % known:
+            raise TypeError(f"cannot reshape array of shape {shape_of(a)} (size {total}) into shape {sizes}: the product of "
+                            f"the known sizes ({known}) does not divide {total}")
+        sizes = tuple(total // known if d == -1 else d for d in sizes)
+    if any(d < 0 for d in sizes) or math.prod(sizes) != total:
+        raise TypeError(f"cannot reshape array of shape {shape_of(a)} (size {total}) into shape {sizes} "
+                        f"(size {math.prod(sizes)})")
+    return sizes
+
+
+def reshape(a, shape, order: str = "C", *, copy=None, out_sharding=None):
+    """The elements under another shape; one size may be -1.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.reshape(jnp.arange(6), (2, -1)).shape
+        (2, 3)
+    """
+    (a,) = check("reshape", a)
+    if copy is False:
+        raise NotImplementedError("reshape: copy=False is not available; arrays have no views")
+    sizes = new_shape(a, shape)
+    if isinstance(a, KeyArray):
+        return KeyArray(lax.reshape(a.base, (*sizes, *a.dtype.base_shape)), a.dtype)
+    if order in ("C", None):
+        return lax.reshape(as_array(a), sizes)
+    if order == "F":
+        n = ndim_of(a)
+        flipped = lax.reshape(lax.transpose(as_array(a), range(n)[::-1]), sizes[::-1])
+        return lax.transpose(flipped, range(len(sizes))[::-1])
+    if order == "A":
+        raise NotImplementedError("reshape: order='A' needs strides, which arrays do not have; use 'C' or 'F'")
+    raise ValueError(f"reshape: order must be 'C' or 'F', got {order!r}")
+
+
+def ravel(a, order: str = "C", *, out_sharding=None):
+    """The elements as a vector.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.ravel(jnp.ones((2, 3))).shape
+        (6,)
+    """
+    (a,) = check("ravel", a)
+    if order == "K":
+        raise NotImplementedError("ravel: order='K' needs strides, which arrays do not have; use 'C' or 'F'")
+    return reshape(a, (math.prod(shape_of(a)),), order)
+
+
+def resize(a, new_shape):
+    """The elements repeated or cut to fill a shape.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.resize(jnp.arange(2), (5,))
+        Array([0, 1, 0, 1, 0], dtype=int32)
+    """
+    (a,) = check("resize", a)
+    sizes = (operator.index(new_shape),) if np.ndim(new_shape) == 0 else tuple(map(operator.index, new_shape))
+    if any(d < 0 for d in sizes):
+        raise ValueError(f"all elements of new_shape must be non-negative, got {sizes}")
+    return _resize(a, sizes=sizes)
+
+
+@elementary(static="sizes")
+def _resize(a, sizes):
+    flat, wanted = ravel(a), math.prod(sizes)
+    n = shape_of(flat)[0]
+    if not n or not wanted:
+        return lax.full(sizes, 0, aval_of(a).dtype)
+    times = -(-wanted // n)
+    flat = lax.reshape(lax.broadcast_in_dim(flat, (times, n), (1,)), (times * n,))
+    return lax.reshape(lax.slice(flat, (0,), (wanted,)), sizes)
+
+
+def expand_dims(a, axis):
+    """The array with new dimensions of size 1 at the given places of the result.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.expand_dims(jnp.ones(3), (0, 2)).shape
+        (1, 3, 1)
+    """
+    (a,) = check("expand_dims", a)
+    axis = (axis,) if not isinstance(axis, (tuple, list)) else tuple(axis)
+    return lax.expand_dims(as_array(a), axis)
+
+
+def squeeze(a, axis=None):
+    """The array without dimensions of size 1: all of them, or the given ones.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.squeeze(jnp.ones((1, 3, 1))).shape
+        (3,)
+    """
+    (a,) = check("squeeze", a)
+    if axis is None:
+        axis = tuple(i for i, d in enumerate(shape_of(a)) if d == 1)
+    return lax.squeeze(as_array(a), axes_of("squeeze", axis, ndim_of(a)))
+
+
+def _atleast(n, place, *arys):
+    out = []
+    for a in arys:
+        a = as_array(*check(f"atleast_{n}d", a))
+        out.append(place(a) if a.ndim < n else a)
+    return out[0] if len(out) == 1 else out
+
+
+def atleast_1d(*arys):
+    """Arrays with at least one dimension.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.atleast_1d(1.0).shape
+        (1,)
+    """
+    return _atleast(1, lambda a: lax.expand_dims(a, (0,)), *_values(arys))
+
+
+def atleast_2d(*arys):
+    """Arrays with at least two dimensions, new ones in front.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.atleast_2d(jnp.ones(3)).shape
+        (1, 3)
+    """
+    return _atleast(2, lambda a: lax.expand_dims(a, range(2 - a.ndim)), *_values(arys))
+
+
+def atleast_3d(*arys):
+    """Arrays with at least three dimensions: vectors become `(1, n, 1)`, matrices `(m, n, 1)`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.atleast_3d(jnp.ones((2, 3))).shape
+        (2, 3, 1)
+    """
+    return _atleast(3, lambda a: lax.expand_dims(a, ((0, 1, 2), (0, 2), (2,))[a.ndim]), *_values(arys))
+
+
+def _values(arys):
+    return arys[0] if len(arys) == 1 and isinstance(arys[0], (list, tuple)) else arys
+
+
+# -- order of axes ----------------------------------------------------------------------------------------
+
+
+def transpose(a, axes=None):
+    """The array with its axes reversed, or in the given order.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.transpose(jnp.ones((2, 3, 4)), (0, 2, 1)).shape
+        (2, 4, 3)
+    """
+    (a,) = check("transpose", a)
+    n = ndim_of(a)
+    if axes is None:
+        return lax.transpose(as_array(a), tuple(range(n))[::-1])
+    axes = tuple(canonical_axis(i, n) for i in axes)
+    return lax.transpose(as_array(a), axes)
+
+
+def permute_dims(a, /, axes):
+    """As `transpose` with the axes given.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.permute_dims(jnp.ones((2, 3)), (1, 0)).shape
+        (3, 2)
+    """
+    return transpose(a, axes)
+
+
+def matrix_transpose(x, /):
+    """The array with its last two axes exchanged.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.matrix_transpose(jnp.ones((2, 3, 4))).shape
+        (2, 4, 3)
+    """
+    if ndim_of(*check("matrix_transpose", x)) < 2:
+        raise ValueError(f"x must be at least two-dimensional for matrix_transpose; got ndim={ndim_of(x)}")
+    return swapaxes(x, -1, -2)
+
+
+def swapaxes(a, axis1: int, axis2: int):
+    """The array with two axes exchanged.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.swapaxes(jnp.ones((2, 3)), 0, 1).shape
+        (3, 2)
+    """
+    (a,) = check("swapaxes", a)
+    perm = list(range(ndim_of(a)))
+    i, j = canonical_axis(axis1, len(perm)), canonical_axis(axis2, len(perm))
+    perm[i], perm[j] = perm[j], perm[i]
+    return lax.transpose(as_array(a), perm)
+
+
+def moveaxis(a, source, destination):
+    """The array with axes moved to other places, the rest in order.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
+        (3, 4, 2)
+    """
+    (a,) = check("moveaxis", a)
+    n = ndim_of(a)
+    source, destination = axes_of("moveaxis", source, n), axes_of("moveaxis", destination, n)
+    if len(source) != len(destination):
+        raise ValueError(f"moveaxis needs as many sources as destinations, got {len(source)} and {len(destination)}")
+    perm = [i for i in range(n) if i not in source]
+    for target, origin in sorted(zip(destination, source)):
+        perm.insert(target, origin)
+    return lax.transpose(as_array(a), perm)
+
+
+def rollaxis(a, axis: int, start: int = 0):
+    """The array with one axis moved back until it stands at `start`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
+        (4, 2, 3)
+    """
+    (a,) = check("rollaxis", a)
+    n = ndim_of(a)
+    if not -n <= start <= n:
+        raise ValueError(f"start={start} must satisfy {-n}<=start<={n}")
+    axis, start = canonical_axis(axis, n), start + n if start < 0 else start
+    return moveaxis(a, axis, start - 1 if axis < start else start)
+
+
+# -- broadcasting -----------------------------------------------------------------------------------------
+
+
+def broadcast_to(array, shape, *, out_sharding=None):
+    """The array spread over a shape.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.broadcast_to(jnp.arange(2), (3, 2)).shape
+        (3, 2)
+    """
+    (array,) = check("broadcast_to", array)
+    sizes = (operator.index(shape),) if not isinstance(shape, (tuple, list)) else tuple(map(operator.index, shape))
+    return as_array(spread_to(array, sizes))
+
+
+def broadcast_arrays(*args):
+    """The arrays spread over their common shape.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> [a.shape for a in jnp.broadcast_arrays(jnp.ones(3), jnp.ones((2, 1)))]
+        [(2, 3), (2, 3)]
+    """
+    args = check("broadcast_arrays", *args)
+    common = broadcast_shapes(*map(shape_of, args))
+    return [as_array(spread_to(a, common)) for a in args]
