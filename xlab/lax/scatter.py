@@ -136,16 +136,22 @@ def scatter_apply(operand, scatter_indices, func: Callable, dimension_numbers, *
     `update_shape` is the shape that updates would have; the other arguments are as for `scatter`.
     """
     dtype = aval_of(operand).dtype
+    unused = full(canonical_shape(update_shape), 0, dtype)
+    return _public(scatter_p, operand, scatter_indices, unused, dimension_numbers, indices_are_sorted, unique_indices,
+                   mode, _applied(func, dtype))
+
+
+@functools.lru_cache(maxsize=256)
+def _applied(func, dtype):
+    """The scalar program of `scatter_apply`, whose second operand is not used; the same one for the same function."""
     scalar = ShapedArray((), dtype)
     closed = pe.trace_to_closed_jaxpr(lambda a, _: [convert_element_type(func(a), dtype)], (scalar, scalar))
     if closed.consts:
         raise ValueError("scatter_apply needs a function that does not close over arrays: pass numbers, or use "
                          "x.at[index].set(f(x[index]))")
-    if len(closed.out_avals) != 1 or closed.out_avals[0].shape:
-        raise TypeError(f"scatter_apply needs a function from a scalar to a scalar, got one to {closed.out_avals}")
-    unused = full(canonical_shape(update_shape), 0, dtype)
-    return _public(scatter_p, operand, scatter_indices, unused, dimension_numbers, indices_are_sorted, unique_indices,
-                   mode, closed.jaxpr)
+    if closed.out_avals[0].shape:
+        raise TypeError(f"scatter_apply needs a function from a scalar to a scalar, got one to {closed.out_avals[0]}")
+    return closed.jaxpr
 
 
 # -- types, windows -----------------------------------------------------------------------------------------

@@ -1,0 +1,286 @@
+"""Gives arrays, concrete, traced and of keys, their operators and methods.
+
+`install(namespace)` is called once, by `xlab.numpy` with its own functions. A method is the function of the same name; an
+operator checks the other operand's class and goes to the compiled program of its function, or, while something is
+traced, to the function.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xlab.backend.arrays import ArrayImpl
+from xlab.core import dtypes
+from xlab.core.array import KeyArray, install_members
+from xlab.core.trace import EVAL, Tracer, state
+from xlab.lax.reductions import reduce_and
+from xlab.numpy import indexing as _indexing
+from xlab.numpy.updates import At
+
+# operator: (function, whether it has a reflected form)
+BINARY = {"add": ("add", True), "sub": ("subtract", True), "mul": ("multiply", True), "truediv": ("divide", True),
+          "floordiv": ("floor_divide", True), "mod": ("remainder", True), "divmod": ("divmod", True),
+          "pow": ("power", True), "matmul": ("matmul", True), "and": ("bitwise_and", True), "or": ("bitwise_or", True),
+          "xor": ("bitwise_xor", True), "lshift": ("left_shift", True), "rshift": ("right_shift", True),
+          "eq": ("equal", False), "ne": ("not_equal", False), "lt": ("less", False), "le": ("less_equal", False),
+          "gt": ("greater", False), "ge": ("greater_equal", False)}
+
+UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_not"}
+
+# Methods that are the function of the same name with the array as first argument.
+METHODS = ("all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "clip", "compress", "conj", "conjugate",
+           "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat", "round",
+           "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var")
+
+
+def install(namespace: dict[str, Any]) -> None:
+    """Installs operators and methods made of the functions in `namespace` (those of `xlab.numpy`)."""
+    members: dict[str, Any] = {}
+    for op, (name, reflected) in BINARY.items():
+        fun = namespace[name]
+        members[f"__{op}__"] = binary_operator(fun)
+        if reflected:
+            members[f"__r{op}__"] = reflected_operator(fun)
+    for op, name in UNARY.items():
+        members[f"__{op}__"] = unary_operator(namespace[name])
+    for name in METHODS:
+        members[name] = namespace[name]
+    members.update(_shaped(namespace))
+    members.update({
+        "T": property(namespace["transpose"], doc="The array with its dimensions reversed."),
+        "mT": property(namespace["matrix_transpose"], doc="The array with its last two dimensions exchanged."),
+        "real": property(namespace["real"], doc="The real parts."),
+        "imag": property(namespace["imag"], doc="The imaginary parts."),
+        "__getitem__": _indexing.array_getitem,
+        "__iter__": _indexing.iterate,
+        "__array_namespace__": functools.partialmethod(_array_namespace, _Namespace(namespace)),
+    })
+    members.update(_MEMBERS)
+    install_members(members)
+    _install_on_keys()
+
+
+# -- operators ----------------------------------------------------------------------------------------------
+
+# Whether operators take a class of operands; filled in as classes are met.
+_accepts: dict[type, bool] = {}
+
+
+def _accepted(cls: type) -> bool:
+    found = _accepts[cls] = (issubclass(cls, (ArrayImpl, Tracer, KeyArray, np.ndarray, np.generic, bool, int, float, complex))
+                             or hasattr(cls, "__xlab_array__"))
+    return found
+
+
+def binary_operator(fun: Callable) -> Callable:
+    """The method of an operator: NotImplemented for operands that are no arrays, so that Python asks their class."""
+    compiled = getattr(fun, "compiled", fun)
+    accepts = _accepts
+
+    def operator(self, other):
+        cls = other.__class__
+        if not (accepts[cls] if cls in accepts else _accepted(cls)):
+            return NotImplemented
+        if state.trace is EVAL:
+            return compiled(self, other)
+        return fun(self, other)
+    operator.__name__ = fun.__name__
+    return operator
+
+
+def reflected_operator(fun: Callable) -> Callable:
+    """The method of an operator whose array stands on the right."""
+    compiled = getattr(fun, "compiled", fun)
+    accepts = _accepts
+
+    def operator(self, other):
+        cls = other.__class__
+        if not (accepts[cls] if cls in accepts else _accepted(cls)):
+            return NotImplemented
+        if state.trace is EVAL:
+            return compiled(other, self)
+        return fun(other, self)
+    operator.__name__ = fun.__name__
+    return operator
+
+
+def unary_operator(fun: Callable) -> Callable:
+    compiled = getattr(fun, "compiled", fun)
+
+    def operator(self):
+        if state.trace is EVAL:
+            return compiled(self)
+        return fun(self)
+    operator.__name__ = fun.__name__
+    return operator
+
+
+# -- methods with signatures of their own -------------------------------------------------------------------
+
+
+def _shaped(namespace) -> dict[str, Any]:
+    reshape_, ravel, transpose_, round_ = (namespace[n] for n in ("reshape", "ravel", "transpose", "round"))
+    any_, astype = namespace["any"], namespace["astype"]
+
+    def reshape(self, *shape, order: str = "C", copy=None, out_sharding=None):
+        """The elements in another shape, given as one tuple or as several numbers."""
+        return reshape_(self, shape[0] if len(shape) == 1 else shape, order=order)
+
+    def flatten(self, order: str = "C", *, out_sharding=None):
+        """The elements in one dimension."""
+        return ravel(self, order=order)
+
+    def transpose(self, *axes):
+        """The array with its dimensions in another order, given as one tuple or as several numbers; reversed by default."""
+        return transpose_(self, None if not axes or axes == (None,) else axes[0] if len(axes) == 1 and not isinstance(
+            axes[0], int) else axes)
+
+    def __round__(self, ndigits=None):
+        out = round_(self, ndigits or 0)
+        return astype(out, int) if ndigits is None else out
+
+    def __contains__(self, item):
+        return bool(any_(self == item))
+    return {f.__name__: f for f in (reshape, flatten, transpose, __round__, __contains__)}
+
+
+def _setitem(self, index, value):
+    """Always an error: arrays do not change."""
+    raise TypeError("arrays are immutable and do not support item assignment. Instead of x[index] = y, write "
+                    "x = x.at[index].set(y) (or .add, .multiply, ...: see x.at)")
+
+
+def _delitem(self, index):
+    """Always an error: arrays do not change."""
+    raise TypeError("arrays are immutable: elements cannot be deleted. Build the array you want with xlab.numpy.delete(x, index) "
+                    "or by indexing")
+
+
+def _copy(self):
+    """The values in a buffer of their own."""
+    from xlab.lax.shape import copy
+    return copy(self)
+
+
+def _view(self, dtype=None, type=None):
+    """The same bits as another dtype; the last dimension grows or shrinks where sizes differ."""
+    if type is not None:
+        raise NotImplementedError("the 'type' argument of view is not supported: arrays have one class")
+    if dtype is None:
+        return self
+    from xlab.lax.convert import bitcast_convert_type
+    dtype = dtypes.canonicalize_dtype(dtype)
+    mine, other = dtypes.itemsize(self.dtype), dtypes.itemsize(dtype)
+    if self.dtype == np.bool_ and dtype != np.bool_:
+        self = self.astype(np.uint8)
+    if dtype == np.bool_:
+        return bitcast_convert_type(self, np.uint8) != 0 if self.dtype != np.bool_ else self
+    if mine == other:
+        return bitcast_convert_type(self, dtype)
+    if not self.ndim:
+        raise ValueError("view cannot change the item size of an array without dimensions: reshape it to (1,) first")
+    if other < mine:
+        out = bitcast_convert_type(self, dtype)
+        return out.reshape(*self.shape[:-1], self.shape[-1] * (mine // other))
+    if self.shape[-1] * mine % other:
+        raise ValueError(f"view from {self.dtype} to {dtype} needs a last dimension that is a multiple of {other // mine}, got "
+                         f"shape {self.shape}")
+    return bitcast_convert_type(self.reshape(*self.shape[:-1], -1, other // mine), dtype)
+
+
+class _Namespace:
+    """What `x.__array_namespace__()` returns: the functions of `xlab.numpy`."""
+
+    def __init__(self, functions):
+        self._functions = functions
+
+    def __getattr__(self, name):
+        try:
+            return self._functions[name]
+        except KeyError:
+            raise AttributeError(f"xlab.numpy has no {name!r}") from None
+
+
+def _array_namespace(self, namespace, *, api_version=None):
+    return namespace
+
+
+def _item(self, *args):
+    """The one element as a Python number, where the transformation knows it."""
+    value = self.concrete()
+    if value is None:
+        return self._number(lambda v: v, "item")
+    return np.asarray(value).item(*args)
+
+
+_MEMBERS = {
+    "__setitem__": _setitem,
+    "__delitem__": _delitem,
+    "at": property(At, doc="Updates without assignment: `x.at[index].set(values)`, `.add`, `.get` and so on."),
+    "copy": _copy,
+    "view": _view,
+}
+
+
+# -- keys ---------------------------------------------------------------------------------------------------
+
+
+def _on_base(x: KeyArray, fun):
+    """The key array whose base is `fun(base, trailing dimensions)`."""
+    trailing = x.base.aval.shape[x.ndim:]
+    return KeyArray(fun(x.base, trailing), x.dtype)
+
+
+def _key_reshape(self, *shape, order: str = "C"):
+    """The keys in another shape."""
+    shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    if -1 in shape:
+        known = -math.prod(shape)
+        shape = tuple(self.size // known if d == -1 and known else d for d in shape)
+    return _on_base(self, lambda base, rest: base.reshape(*shape, *rest))
+
+
+def _key_transpose(self, *axes):
+    """The keys with their dimensions in another order."""
+    axes = tuple(axes[0]) if len(axes) == 1 and not isinstance(axes[0], int) and axes[0] is not None else axes
+    axes = tuple(a % self.ndim for a in axes) if axes and axes != (None,) else tuple(reversed(range(self.ndim)))
+    return _on_base(self, lambda base, rest: base.transpose(*axes, *range(self.ndim, base.ndim)))
+
+
+def _key_squeeze(self, axis=None):
+    """The keys without the given dimensions of size 1."""
+    axes = ([i for i, d in enumerate(self.shape) if d == 1] if axis is None else
+            [a % self.ndim for a in ((axis,) if isinstance(axis, int) else axis)])
+    return _on_base(self, lambda base, rest: base.squeeze(tuple(axes)))
+
+
+def _key_equal(self, other):
+    if not isinstance(other, (KeyArray, Tracer)) or other.dtype != self.dtype:
+        return NotImplemented
+    same = self.base == (other.base if isinstance(other, KeyArray) else other)
+    return reduce_and(same, tuple(range(max(self.ndim, other.ndim), same.ndim)))
+
+
+def _key_not_equal(self, other):
+    same = _key_equal(self, other)
+    return same if same is NotImplemented else ~same
+
+
+_KEY_MEMBERS = {
+    "__getitem__": _indexing.key_getitem, "__iter__": _indexing.iterate_keys, "__setitem__": _setitem,
+    "reshape": _key_reshape, "ravel": lambda self: _key_reshape(self, -1), "flatten": lambda self: _key_reshape(self, -1),
+    "transpose": _key_transpose, "T": property(_key_transpose), "squeeze": _key_squeeze, "copy": lambda self: self,
+    "__eq__": _key_equal, "__ne__": _key_not_equal, "at": property(At),
+}
+
+
+def _install_on_keys() -> None:
+    for name, member in _KEY_MEMBERS.items():
+        setattr(KeyArray, name, member)
+    Tracer.item = _item
+    Tracer.block_until_ready = lambda self: self

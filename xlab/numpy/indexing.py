@@ -1,0 +1,676 @@
+"""Indexing by NumPy's rules: what an index means, and reading with it.
+
+An index is parsed into *entries*, one per dimension it touches or makes. Entries without arrays become a slice or a dynamic
+slice; the others a gather. Eagerly, positions are operands of the compiled program, so that a loop over `x[i]` or
+`x[i:i+8]` compiles once. `updates.py` writes with the same entries.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xlab.compile.jit import jit
+from xlab.compile.memory_cache import on_clear
+from xlab.core import dtypes
+from xlab.core.array import KeyArray
+from xlab.core.avals import aval_of
+from xlab.core.trace import EVAL, Tracer, state
+from xlab.errors import NonConcreteBooleanIndexError
+from xlab.lax.arithmetic import add, mul, rem
+from xlab.lax.comparison import lt, select
+from xlab.lax.convert import convert_element_type
+from xlab.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather
+from xlab.lax.shape import (broadcast_in_dim, broadcast_shapes, canonical_axis, concatenate, expand_dims, full, iota, reshape,
+                            rev, squeeze)
+from xlab.lax.slicing import dynamic_slice_p
+from xlab.lax.slicing import slice as lax_slice
+from xlab.numpy.elementary import elementary
+
+__all__ = ["put_along_axis", "take", "take_along_axis"]
+
+
+class New:
+    """A new dimension of size 1 (`None`)."""
+
+    __slots__ = ()
+
+
+class One(NamedTuple):
+    """One position: a Python int counted from the front, or an integer scalar; `wrap` if it may be negative."""
+
+    index: Any
+    wrap: bool = False
+
+
+class Span(NamedTuple):
+    """`size` positions from `start`, `step` apart; `start` may be a traced scalar where the step is 1."""
+
+    start: Any
+    size: int
+    step: int
+
+
+class Many(NamedTuple):
+    """Positions from an integer array."""
+
+    index: Any
+
+
+NEW = New()
+
+
+class Parsed(NamedTuple):
+    """An index in terms of dimensions: entries, and where `True` and `False` add dimensions to the operand first."""
+
+    entries: tuple
+    flags: tuple[int, ...] = ()
+
+
+# -- parsing ------------------------------------------------------------------------------------------------
+
+
+def parse(index, shape, wrap: bool = True) -> Parsed:
+    """Entries for an index into an array of the given shape; IndexError or TypeError where it does not fit.
+
+    `wrap` says that negative positions count from the end.
+    """
+    if type(index) is not tuple:
+        if isinstance(index, list):
+            raise TypeError(
+                "using a list as an index is not allowed, since it converts implicitly: use x[xlab.numpy.array(index)], or "
+                "x[tuple(index)] for one index per dimension")
+        index = (index,)
+    items, used, ellipsis = [], 0, None
+    for i in index:
+        kind = type(i)
+        if kind is int or kind is slice:
+            used += 1
+        elif i is Ellipsis:
+            if ellipsis is not None:
+                raise IndexError("an index can only have a single ellipsis ('...')")
+            ellipsis = len(items)
+        elif i is not None:
+            i, dims = _interpret(i, len(items))
+            used += dims
+        items.append(i)
+    left = len(shape) - used
+    if left < 0:
+        raise IndexError(f"Too many indices: {len(shape)}-dimensional array indexed with {used} regular indices")
+    rest = [slice(None)] * left
+    if ellipsis is None:
+        items += rest
+    else:
+        items[ellipsis:ellipsis + 1] = rest
+    entries, flags, d = [], [], 0
+    for i in items:
+        kind = type(i)
+        if kind is int:
+            n = shape[d]
+            if not n:
+                raise IndexError(f"index {i} is out of bounds for axis {d} with size 0")
+            entries.append(One(i + n if i < 0 and wrap else i))
+            d += 1
+        elif kind is slice:
+            entries.append(_span(i, shape[d], d))
+            d += 1
+        elif i is None:
+            entries.append(NEW)
+        elif kind is bool:
+            # `True` picks all of a new dimension of size 1, `False` none of it.
+            flags.append(d + len(flags))
+            entries.append(Many(np.zeros(int(i), np.int32)))
+        elif isinstance(i, np.ndarray) and i.dtype == np.bool_:
+            for k, (n, m) in enumerate(zip(shape[d:], i.shape)):
+                if n != m:
+                    raise IndexError(f"boolean index did not match shape of indexed array in dimension {d + k}: got {i.shape}, "
+                                     f"expected {shape[d:d + i.ndim]}")
+            entries.extend(Many(p) for p in np.nonzero(i))
+            d += i.ndim
+        else:
+            entries.append(Many(i) if aval_of(i).ndim else One(i, True))
+            d += 1
+    return Parsed(tuple(entries), tuple(flags))
+
+
+def _interpret(i, place: int):
+    """An array-like element of an index, and how many dimensions it consumes."""
+    if isinstance(i, (bool, np.bool_)):
+        return bool(i), 0
+    if isinstance(i, (int, np.integer)):
+        return int(i), 1
+    if isinstance(i, (list, tuple)):
+        if any(isinstance(v, Tracer) for v in i):
+            from xlab.lax.shape import concatenate as join
+            i = join([reshape(v, (1,)) for v in i], 0)
+        else:
+            i = np.asarray(i) if len(i) else np.zeros(0, np.int32)
+    if isinstance(i, str):
+        raise TypeError(f"arrays cannot be indexed with a string: got {i!r}")
+    if isinstance(i, slice):
+        return i, 1
+    if not hasattr(i, "dtype"):
+        try:
+            return operator.index(i), 1
+        except TypeError:
+            raise TypeError(f"an index must be made of integers, slices, None, Ellipsis, and integer or boolean arrays; got "
+                            f"{i!r} of type {type(i).__name__} at position {place}") from None
+    if i.dtype == np.bool_:
+        mask = _concrete_mask(i)
+        return (bool(mask), 0) if mask.ndim == 0 else (mask, mask.ndim)
+    if not dtypes.issubdtype(i.dtype, np.integer):
+        raise TypeError(f"Indexer must have integer or boolean type, got indexer with type {dtypes.name(i.dtype)}")
+    return i, 1
+
+
+def _concrete_mask(mask) -> np.ndarray:
+    value = mask
+    if isinstance(mask, Tracer):
+        value = mask.concrete()
+        if value is None:
+            raise NonConcreteBooleanIndexError(
+                f"Array boolean indices must be concrete; got {mask.aval.str_short()}: how many elements they select, and so "
+                f"the shape of the result, must be known while tracing. Write xlab.numpy.where(mask, a, b) to choose per "
+                f"element (x.at[mask].set(v) is where(mask, v, x)), pass where=mask to a reduction, or use "
+                f"xlab.numpy.nonzero(mask, size=n).")
+    return np.asarray(value)
+
+
+def _span(i: slice, n: int, axis: int) -> Span:
+    if i.start is None and i.stop is None and i.step is None:
+        return Span(0, n, 1)
+    try:
+        start, stop, step = i.indices(n)
+    except TypeError:
+        raise IndexError(
+            f"Slice entries must be static integers. Got {i} at position {axis}. A slice of fixed size at a traced position "
+            f"is xlab.lax.dynamic_slice_in_dim(x, start, size, axis={axis}).") from None
+    size = len(range(start, stop, step))
+    return Span(start if size else 0, size, step if size > 1 else 1)
+
+
+# -- reading ------------------------------------------------------------------------------------------------
+
+
+def getitem(x, index, *, mode=None, fill_value=None, indices_are_sorted=False, unique_indices=False, wrap=True):
+    """`x[index]` as equations of whatever is being traced."""
+    parsed = parse(index, x.aval.shape, wrap)
+    return read(x, parsed, mode, fill_value, indices_are_sorted, unique_indices, wrap)
+
+
+def read(x, parsed: Parsed, mode=None, fill_value=None, indices_are_sorted=False, unique_indices=False, wrap=True):
+    """Reads with a parsed index: by a slice where no array is involved, else by a gather."""
+    entries, flags = parsed
+    if flags:
+        x = expand_dims(x, flags)
+    mode = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
+    if mode is not GatherScatterMode.FILL_OR_DROP and not any(type(e) is Many for e in entries):
+        return _read_slice(x, entries, wrap)
+    plan = plan_positions(aval_of(x).shape, entries, wrap)
+    if not plan.size:
+        out = full(plan.shape, 0, aval_of(x).dtype)
+    else:
+        out = gather(x, plan.indices, GatherDimensionNumbers(plan.windows, plan.collapsed, plan.dims), plan.sizes, mode=mode,
+                     fill_value=fill_value, indices_are_sorted=indices_are_sorted or plan.sorted,
+                     unique_indices=unique_indices or plan.unique)
+    return expand_dims(out, plan.new) if plan.new else out
+
+
+def _read_slice(x, entries, wrap):
+    shape = aval_of(x).shape
+    starts, sizes, steps, reverse, drop, new = [], [], [], [], [], []
+    dynamic = False
+    place = 0
+    for e in entries:
+        kind = type(e)
+        if kind is New:
+            new.append(place)
+            place += 1
+            continue
+        d = len(starts)
+        if kind is One:
+            start = e.index
+            if type(start) is int:
+                start = min(max(start, 0), shape[d] - 1)
+            else:
+                if not shape[d]:
+                    raise IndexError(f"index is out of bounds for axis {d} with size 0")
+                dynamic, start = True, _scalar_position(start, shape[d], e.wrap and wrap)
+            drop.append(d)
+            size, step = 1, 1
+        else:
+            start, size, step = e
+            if type(start) is not int:
+                dynamic = True
+            elif step < 0:
+                start, step = start + (size - 1) * step, -step
+                reverse.append(d)
+            place += 1
+        starts.append(start)
+        sizes.append(size)
+        steps.append(step)
+    if dynamic:
+        if any(s != 1 for s in steps):
+            x, starts = _static_part(x, starts, sizes, steps)
+        x = dynamic_slice_p.bind(x, *(np.int32(s) if type(s) is int else s for s in starts), slice_sizes=tuple(sizes))
+    else:
+        x = lax_slice(x, starts, [a + (n - 1) * s + 1 if n else a for a, n, s in zip(starts, sizes, steps)], steps)
+    if reverse:
+        x = rev(x, reverse)
+    if drop:
+        x = squeeze(x, drop)
+    return expand_dims(x, new) if new else x
+
+
+def _static_part(x, starts, sizes, steps):
+    """Takes strided slices out first, since a dynamic slice has no strides."""
+    lows, highs, left = [], [], []
+    for start, size, step, n in zip(starts, sizes, steps, aval_of(x).shape):
+        static = type(start) is int
+        lows.append(start if static else 0)
+        highs.append((start + (size - 1) * step + 1 if size else start) if static else n)
+        left.append(0 if static else start)
+    return lax_slice(x, lows, highs, steps), left
+
+
+def _scalar_position(i, n: int, wrap: bool):
+    dtype = np.int32 if dtypes.itemsize(aval_of(i).dtype) < 8 or n <= np.iinfo(np.int32).max else np.int64
+    signed = dtypes.issubdtype(aval_of(i).dtype, np.signedinteger)
+    i = convert_element_type(i, dtype)
+    if not wrap or not signed:
+        return i
+    return select(lt(i, np.zeros((), dtype)[()]), add(i, np.asarray(n, dtype)[()]), i)
+
+
+# -- positions for gather and scatter -----------------------------------------------------------------------
+
+
+class Positions(NamedTuple):
+    """Operands and dimension numbers of a gather or scatter, in the terms both share.
+
+    `shape` is the shape of what is read or written without the new dimensions, whose places in the result are `new`.
+    """
+
+    indices: Any
+    windows: tuple[int, ...]
+    collapsed: tuple[int, ...]
+    dims: tuple[int, ...]
+    sizes: tuple[int, ...]
+    shape: tuple[int, ...]
+    new: tuple[int, ...]
+    size: int
+    sorted: bool
+    unique: bool
+
+
+def plan_positions(shape, entries, wrap: bool = True) -> Positions:
+    """Works out the positions that entries mean for an operand of the given shape."""
+    advanced = any(type(e) is Many for e in entries)
+    arrays = [aval_of(e.index).shape for e in entries if type(e) is Many]
+    block = broadcast_shapes(*arrays) if advanced else ()
+    places = [k for k, e in enumerate(entries) if type(e) is Many or (advanced and type(e) is One)]
+    together = not places or places[-1] - places[0] == len(places) - 1
+    dtype = np.dtype(np.int32 if all(n <= np.iinfo(np.int32).max for n in shape) else np.int64)
+
+    batch: list[int] = []                       # dimensions of the indices
+    result: list[int] = []                      # dimensions of what is read, new ones left out
+    windows, collapsed, sizes, new, parts = [], [], [], [], []
+    block_at = None
+    in_order = not advanced
+    if advanced and not together:
+        block_at = 0
+        batch += block
+        result += block
+    d, place = 0, len(result)
+    for e in entries:
+        kind = type(e)
+        if kind is New:
+            new.append(place)
+            place += 1
+            continue
+        n = shape[d]
+        if kind is Many or kind is One:
+            if advanced and block_at is None:
+                block_at = len(batch)
+                batch += block
+                result += block
+                place += len(block)
+            collapsed.append(d)
+            sizes.append(1)
+            value = _position(e, n, dtype, wrap)
+            # Arrays are aligned at the end of the block they broadcast to; scalars go anywhere.
+            ndim = 0 if type(value) is int else aval_of(value).ndim
+            parts.append((d, value, block_at + len(block) - ndim if ndim else 0))
+        elif e.step == 1:
+            windows.append(len(result))
+            result.append(e.size)
+            sizes.append(e.size)
+            place += 1
+            if type(e.start) is not int or e.size != n:
+                parts.append((d, e.start, 0))
+        else:
+            parts.append((d, _stride(e, dtype), len(batch)))
+            batch.append(e.size)
+            result.append(e.size)
+            collapsed.append(d)
+            sizes.append(1)
+            place += 1
+            in_order = in_order and e.step > 0
+        d += 1
+    size = int(np.prod(result, dtype=np.int64))
+    indices = _joined(parts, tuple(batch), dtype) if size else None
+    return Positions(indices, tuple(windows), tuple(collapsed), tuple(p[0] for p in parts), tuple(sizes), tuple(result),
+                     tuple(new), size, in_order, not advanced)
+
+
+def _position(e, n: int, dtype, wrap: bool):
+    """Positions along one dimension in the dtype of indices, counted from the front."""
+    i = e.index
+    if type(i) is int:
+        return i
+    if isinstance(i, np.ndarray):
+        i = i.astype(np.int64)
+        return (np.where(i < 0, i + n, i) if wrap else i).clip(*_limits(dtype)).astype(dtype)
+    aval = aval_of(i)
+    if aval.dtype != dtype or aval.weak_type:
+        i = convert_element_type(i, dtype)
+    if type(e) is One and not e.wrap or not wrap or dtypes.issubdtype(aval.dtype, np.unsignedinteger):
+        return i
+    return select(lt(i, dtype.type(0)), add(i, dtype.type(n)), i)
+
+
+def _limits(dtype):
+    info = np.iinfo(dtype)
+    return info.min, info.max
+
+
+def _stride(e: Span, dtype):
+    return add(dtype.type(e.start), mul(dtype.type(e.step), iota(dtype, e.size)))
+
+
+def _joined(parts, batch, dtype):
+    """One array of positions from its components; on the host where all are known."""
+    if not parts:
+        return np.zeros((*batch, 0), dtype)
+    if len(parts) > 1 and all(isinstance(v, (int, np.ndarray)) for _, v, _ in parts):
+        out = np.empty((*batch, len(parts)), dtype)
+        for k, (_, v, first) in enumerate(parts):
+            v = np.asarray(v)
+            out[..., k] = v.reshape(v.shape + (1,) * (len(batch) - first - v.ndim)) if v.ndim else v
+        return out
+    columns = []
+    for _, v, first in parts:
+        v = dtype.type(v) if type(v) is int else v
+        columns.append(broadcast_in_dim(v, (*batch, 1), range(first, first + aval_of(v).ndim)))
+    return columns[0] if len(columns) == 1 else concatenate(columns, len(batch))
+
+
+# -- eager reading ------------------------------------------------------------------------------------------
+
+
+def eager_parts(parsed: Parsed):
+    """Splits a parsed index into what selects a program and the positions that are its operands."""
+    entries, flags = parsed
+    basic = not flags and not any(type(e) is Many for e in entries)
+    key, operands = [], []
+    for e in entries:
+        kind = type(e)
+        if kind is One:
+            key.append(e.wrap)
+            operands.append(e.index)
+        elif kind is Span:
+            if basic and e.step == 1 and e.start:
+                key.append(("window", e.size))
+                operands.append(e.start)
+            else:
+                key.append(e)
+        elif kind is Many:
+            key.append("many")
+            operands.append(e.index)
+        else:
+            key.append(None)
+    return (tuple(key), flags), operands
+
+
+def from_parts(parts, operands) -> Parsed:
+    """The inverse of `eager_parts`, with traced operands."""
+    key, flags = parts
+    given = iter(operands)
+    entries = []
+    for k in key:
+        if k is None:
+            entries.append(NEW)
+        elif type(k) is bool:
+            entries.append(One(next(given), k))
+        elif k == "many":
+            entries.append(Many(next(given)))
+        elif type(k) is Span:
+            entries.append(k)
+        else:
+            entries.append(Span(_scalar_position(next(given), 0, False), k[1], 1))
+    return Parsed(tuple(entries), flags)
+
+
+@functools.lru_cache(maxsize=4096)
+def _reader(parts, options):
+    def getitem(x, *operands):
+        return read(x, from_parts(parts, operands), **dict(options))
+    return jit(getitem)
+
+
+on_clear(_reader.cache_clear)
+
+
+def _row(x, i):
+    """One position along the first dimension, counted from the front."""
+    shape = x.aval.shape
+    i = convert_element_type(i, np.int32)
+    out = dynamic_slice_p.bind(x, i, *[np.int32(0)] * (len(shape) - 1), slice_sizes=(1, *shape[1:]))
+    return squeeze(out, (0,))
+
+
+row = jit(_row)
+
+
+def eager_getitem(x, index, **options):
+    """`x[index]` for a concrete array: one compiled program per form of the index."""
+    parts, operands = eager_parts(parse(index, x.aval.shape, options.get("wrap", True)))
+    return _reader(parts, tuple(options.items()))(x, *operands)
+
+
+def array_getitem(x, index):
+    """`x[index]` for arrays, concrete or traced."""
+    if state.trace is not EVAL:
+        return getitem(x, index)
+    if type(index) is int:
+        shape = x.aval.shape
+        if shape and shape[0] and -2147483648 <= index <= 2147483647:
+            return row(x, index + shape[0] if index < 0 else index)
+    return eager_getitem(x, index)
+
+
+def key_getitem(x: KeyArray, index):
+    """`x[index]` for an array of random keys: the same on its base, whose trailing dimensions stay whole."""
+    parsed = parse(index, x.shape)
+    whole = tuple(Span(0, n, 1) for n in x.base.aval.shape[x.ndim:])
+    parsed = parsed._replace(entries=parsed.entries + whole)
+    if state.trace is not EVAL:
+        return KeyArray(read(x.base, parsed), x.dtype)
+    parts, operands = eager_parts(parsed)
+    return KeyArray(_reader(parts, ())(x.base, *operands), x.dtype)
+
+
+CHUNK = 32
+
+
+@jit
+def _rows(x, i):
+    """`CHUNK` positions along the first dimension from position i."""
+    shape = x.aval.shape
+    part = dynamic_slice_p.bind(x, convert_element_type(i, np.int32), *[np.int32(0)] * (len(shape) - 1),
+                                slice_sizes=(CHUNK, *shape[1:]))
+    return unstack(part)
+
+
+def unstack(x):
+    """The positions along the first dimension, one by one."""
+    shape = x.aval.shape
+    return [squeeze(lax_slice(x, (i, *[0] * (len(shape) - 1)), (i + 1, *shape[1:]), (1,) * len(shape)), (0,))
+            for i in range(shape[0])]
+
+
+def iterate(x):
+    """Iteration over the first dimension; eagerly in chunks, so that the number of programs stays small."""
+    shape = x.aval.shape
+    if not shape:
+        raise TypeError("iteration over a 0-d array")
+    if state.trace is not EVAL:
+        return iter(unstack(x))
+    return _chunks(x, shape[0])
+
+
+def _chunks(x, n: int):
+    start = 0
+    while n - start >= CHUNK:
+        yield from _rows(x, start)
+        start += CHUNK
+    for i in range(start, n):
+        yield row(x, i)
+
+
+def iterate_keys(x: KeyArray):
+    if not x.shape:
+        raise TypeError("iteration over a 0-d array")
+    return (key_getitem(x, i) for i in range(x.shape[0]))
+
+
+# -- functions ----------------------------------------------------------------------------------------------
+
+
+@elementary(static=("axis", "mode", "unique_indices", "indices_are_sorted", "fill_value"))
+def take(a, indices, axis: int | None = None, out: None = None, mode: str | None = None, unique_indices: bool = False,
+         indices_are_sorted: bool = False, fill_value=None):
+    """Elements of an array at integer positions along an axis, or of the flattened array.
+
+    Args:
+        a: the array.
+        indices: integer positions; the result has their shape in place of the axis.
+        axis: the axis, or None for the flattened array.
+        out: not supported.
+        mode: outside the array 'fill' (the default) reads `fill_value`, 'clip' the nearest element (negative positions
+            too), 'wrap' counts round.
+        unique_indices, indices_are_sorted: promises about the positions.
+        fill_value: NaN, or the lowest integer, by default.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> print(jnp.take(jnp.array([10, 20, 30]), jnp.array([2, -1, 0])))
+        [30 30 10]
+    """
+    a, indices = _array_operands("take", a, indices)
+    if out is not None:
+        raise NotImplementedError("the 'out' argument of take is not supported: arrays are immutable")
+    if axis is None:
+        a, axis = reshape(a, (aval_of(a).size,)), 0
+    aval = aval_of(a)
+    axis = canonical_axis(axis, aval.ndim)
+    n = aval.shape[axis]
+    wrap = True
+    if mode == "raise":
+        raise NotImplementedError("mode='raise' of take is not supported: a compiled program cannot raise for a value. Use "
+                                  "'fill', 'clip' or 'wrap'")
+    if mode == "wrap":
+        index = aval_of(indices)
+        size = np.asarray(n).astype(index.dtype)[()]
+        indices = rem(add(rem(indices, size), size), size)
+        mode = "promise_in_bounds"
+    elif mode == "clip":
+        wrap = False
+    one = Many(indices) if aval_of(indices).ndim else One(indices, True)
+    entries = tuple(one if d == axis else Span(0, s, 1) for d, s in enumerate(aval.shape))
+    return read(a, Parsed(entries), "fill" if mode is None else mode, fill_value, indices_are_sorted, unique_indices, wrap)
+
+
+@elementary(static=("axis", "mode", "fill_value", "wrap_negative_indices"))
+def take_along_axis(arr, indices, axis: int | None = -1, mode=None, fill_value=None, *,
+                    wrap_negative_indices: bool | None = None):
+    """Elements at one position along an axis for each place of `indices`.
+
+    The other dimensions of array and indices correspond (or broadcast). Outside the array NaN is read, or the lowest
+    integer; `mode` and `fill_value` as for `take`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> x = jnp.array([[1, 3, 2], [6, 4, 5]])
+        >>> print(jnp.take_along_axis(x, jnp.argmax(x, axis=1, keepdims=True), axis=1))
+        [[3]
+         [6]]
+    """
+    arr, indices = _array_operands("take_along_axis", arr, indices)
+    if axis is None:
+        if aval_of(indices).ndim != 1:
+            raise ValueError(f"take_along_axis without axis needs 1-dimensional indices, got {aval_of(indices)}")
+        arr, axis = reshape(arr, (aval_of(arr).size,)), 0
+    aval, index = aval_of(arr), aval_of(indices)
+    if aval.ndim != index.ndim:
+        raise ValueError(f"indices and arr must have the same number of dimensions; {index.ndim} vs. {aval.ndim}")
+    axis = canonical_axis(axis, aval.ndim)
+    shape = broadcast_shapes(_without(aval.shape, axis), _without(index.shape, axis))
+    arr = _broadcast_others(arr, shape, axis)
+    indices = _broadcast_others(indices, shape, axis)
+    n = aval.shape[axis]
+    indices = _position(Many(indices), n, np.dtype(np.int32 if n <= np.iinfo(np.int32).max else np.int64),
+                        wrap_negative_indices is not False)
+    if not aval_of(indices).size:
+        return full(aval_of(indices).shape, 0, aval.dtype)
+    others = tuple(d for d in range(aval.ndim) if d != axis)
+    numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
+    return gather(arr, reshape(indices, (*aval_of(indices).shape, 1)), numbers, (1,) * aval.ndim,
+                  mode="fill" if mode is None else mode, fill_value=fill_value)
+
+
+def put_along_axis(arr, indices, values, axis: int | None, inplace: bool = True, *, mode=None):
+    """The array with values at one position along an axis for each place of `indices`; needs `inplace=False`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> print(jnp.put_along_axis(jnp.zeros((2, 3)), jnp.array([[1], [2]]), 9.0, axis=1, inplace=False))
+        [[0. 9. 0.]
+         [0. 0. 9.]]
+    """
+    if inplace:
+        raise ValueError("put_along_axis cannot change its argument, since arrays are immutable: pass inplace=False and use "
+                         "the result")
+    arr, indices = _array_operands("put_along_axis", arr, indices)
+    shape = aval_of(arr).shape
+    if axis is None:
+        flat = put_along_axis(reshape(arr, (aval_of(arr).size,)), indices, values, 0, False, mode=mode)
+        return reshape(flat, shape)
+    axis = canonical_axis(axis, len(shape))
+    grid = [reshape(iota(np.int32, n), [n if d == k else 1 for k in range(len(shape))]) for d, n in enumerate(shape)]
+    grid[axis] = indices
+    return arr.at[tuple(grid)].set(values, mode=mode)
+
+
+def _without(shape, axis):
+    return (*shape[:axis], *shape[axis + 1:])
+
+
+def _broadcast_others(x, shape, axis):
+    mine = aval_of(x).shape
+    wanted = (*shape[:axis], mine[axis], *shape[axis:])
+    return x if mine == wanted else broadcast_in_dim(x, wanted, range(len(wanted)))
+
+
+def _array_operands(name: str, a, indices):
+    for position, v in enumerate((a, indices)):
+        if isinstance(v, (list, tuple)):
+            raise TypeError(f"{name} requires ndarray or scalar arguments, got {type(v)} at position {position}: convert it "
+                            f"with xlab.numpy.asarray")
+    a, indices = (v if hasattr(v, "aval") else np.asarray(v) for v in (a, indices))
+    if not dtypes.issubdtype(indices.dtype, np.integer):
+        raise ValueError(f"{name} needs indices of an integer type, got {dtypes.name(indices.dtype)}")
+    return (a if hasattr(a, "aval") else a.astype(dtypes.canonicalize_dtype(a.dtype))), indices

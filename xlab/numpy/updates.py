@@ -1,0 +1,253 @@
+"""`x.at[index]`: reading with options, and the updates that stand in for assignment."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from xlab.compile.jit import jit
+from xlab.compile.memory_cache import on_clear
+from xlab.core import dtypes
+from xlab.core.array import KeyArray
+from xlab.core.avals import aval_of
+from xlab.core.trace import EVAL, state
+from xlab.lax.arithmetic import div, pow
+from xlab.lax.convert import convert_element_type
+from xlab.lax.scatter import (ScatterDimensionNumbers, scatter, scatter_add, scatter_apply, scatter_max, scatter_min,
+                              scatter_mul, scatter_sub)
+from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, expand_dims, full_like, squeeze
+from xlab.numpy.indexing import Parsed, eager_getitem, eager_parts, from_parts, getitem, parse, plan_positions
+
+_SCATTERS: dict[str, Callable] = {"set": scatter, "add": scatter_add, "subtract": scatter_sub, "multiply": scatter_mul,
+                                  "min": scatter_min, "max": scatter_max}
+
+
+class At:
+    """What `x.at` is: index it to say which part of `x` to read or update."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array):
+        self.array = array
+
+    def __getitem__(self, index) -> Updater:
+        return Updater(self.array, index)
+
+    def __repr__(self):
+        return f"At({self.array!r})"
+
+
+class Updater:
+    """A part of an array, with the operations that give a new array in which that part has changed.
+
+    Every method takes `mode` (positions outside the array: 'drop' by default, 'clip', 'promise_in_bounds'),
+    `indices_are_sorted` and `unique_indices` (promises), and `wrap_negative_indices`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> x = jnp.zeros(4)
+        >>> print(x.at[1].set(5.0).at[jnp.array([2, 2])].add(1.0))
+        [0. 5. 2. 0.]
+    """
+
+    __slots__ = ("array", "index")
+
+    def __init__(self, array, index):
+        self.array, self.index = array, index
+
+    def __repr__(self):
+        return f"Updater({self.array!r}, {self.index!r})"
+
+    def get(self, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, fill_value=None,
+            out_sharding=None, wrap_negative_indices: bool = True):
+        """`x[index]` with options; `mode='fill'` reads `fill_value` outside the array."""
+        options = dict(mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
+                       unique_indices=unique_indices, wrap=wrap_negative_indices)
+        if isinstance(self.array, KeyArray):
+            return self.array[self.index]
+        if state.trace is EVAL and not hasattr(fill_value, "aval"):
+            return eager_getitem(self.array, self.index, **options)
+        return getitem(self.array, self.index, **options)
+
+    def set(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, out_sharding=None,
+            wrap_negative_indices: bool = True):
+        """`x[index] = values`; one of them where positions repeat."""
+        return self._update("set", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+
+    def add(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, out_sharding=None,
+            wrap_negative_indices: bool = True):
+        """`x[index] += values`, all of them where positions repeat."""
+        return self._update("add", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+
+    def subtract(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
+                 out_sharding=None, wrap_negative_indices: bool = True):
+        """`x[index] -= values`, all of them where positions repeat."""
+        return self._update("subtract", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+
+    def multiply(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
+                 out_sharding=None, wrap_negative_indices: bool = True):
+        """`x[index] *= values`, all of them where positions repeat."""
+        return self._update("multiply", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+
+    mul = multiply
+
+    def divide(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
+               out_sharding=None, wrap_negative_indices: bool = True):
+        """`x[index] /= values`, all of them where positions repeat."""
+        return self._update("divide", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+
+    def power(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
+              out_sharding=None, wrap_negative_indices: bool = True):
+        """`x[index] **= values`, all of them where positions repeat."""
+        return self._update("power", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+
+    def min(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, out_sharding=None,
+            wrap_negative_indices: bool = True):
+        """`x[index] = minimum(x[index], values)`."""
+        return self._update("min", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+
+    def max(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, out_sharding=None,
+            wrap_negative_indices: bool = True):
+        """`x[index] = maximum(x[index], values)`."""
+        return self._update("max", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+
+    def apply(self, func: Callable, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
+              out_sharding=None, wrap_negative_indices: bool = True):
+        """`x[index] = func(x[index])` for a function of one number, again where positions repeat."""
+        parsed = parse(self.index, self.array.aval.shape, wrap_negative_indices)
+        promises = (indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return _apply(self.array, parsed, func, promises)
+
+    def _update(self, op, values, indices_are_sorted, unique_indices, mode, wrap):
+        x = self.array
+        promises = (indices_are_sorted, unique_indices, mode, wrap)
+        if isinstance(x, KeyArray):
+            return _update_keys(x, self.index, op, values, promises)
+        parsed = parse(self.index, x.aval.shape, wrap)
+        if state.trace is not EVAL:
+            return update(x, parsed, op, values, *promises)
+        parts, operands = eager_parts(parsed)
+        return _writer(parts, op, promises)(x, values, *operands)
+
+
+@functools.lru_cache(maxsize=4096)
+def _writer(parts, op, promises):
+    def setitem(x, values, *operands):
+        return update(x, from_parts(parts, operands), op, values, *promises)
+    setitem.__name__ = f"at_{op}"
+    return jit(setitem)
+
+
+on_clear(_writer.cache_clear)
+
+
+def update(x, parsed: Parsed, op: str, values, indices_are_sorted, unique_indices, mode, wrap):
+    """The array after one update, as equations."""
+    if op == "divide" or op == "power":
+        dtype = aval_of(x).dtype
+        if op == "divide" and not dtypes.issubdtype(dtype, np.inexact):
+            x = convert_element_type(x, dtypes.canonicalize_dtype(np.float64))
+            dtype = aval_of(x).dtype
+        ones = full_like(x, 1)
+        factor = update(ones, parsed, "multiply", values, indices_are_sorted, unique_indices, mode, wrap)
+        return div(x, factor) if op == "divide" else _power(x, factor)
+    entries, flags = parsed
+    values = _converted(values, aval_of(x).dtype)
+    if flags:
+        x = expand_dims(x, flags)
+    plan = plan_positions(aval_of(x).shape, entries, wrap)
+    values = _fitted(values, plan)
+    if plan.size:
+        x = _SCATTERS[op](x, plan.indices, values, _numbers(plan), indices_are_sorted=indices_are_sorted or plan.sorted,
+                          unique_indices=unique_indices or plan.unique, mode=mode)
+    return squeeze(x, flags) if flags else x
+
+
+def _power(x, exponent):
+    if dtypes.issubdtype(aval_of(x).dtype, np.inexact):
+        return pow(x, exponent)
+    from xlab.numpy.arithmetic import power
+    return power(x, exponent)
+
+
+def _numbers(plan):
+    return ScatterDimensionNumbers(plan.windows, plan.collapsed, plan.dims)
+
+
+def _converted(values, dtype):
+    """Values in the dtype of the array; a warning where that loses their kind."""
+    if isinstance(values, (list, tuple)):
+        values = np.asarray(values)
+    given, weak = dtypes.dtype_and_weak(values)
+    if given == dtype:
+        return values
+    if dtypes.is_extended(dtype) or dtypes.is_extended(given):
+        raise TypeError(f"cannot put values of dtype {dtypes.name(given)} into an array of dtype {dtypes.name(dtype)}")
+    if dtypes.result_of(((dtype, False), (given, weak)))[0] != dtype:
+        warnings.warn(
+            f"scatter inputs have incompatible types: cannot safely cast value from dtype={dtypes.name(given)} to dtype="
+            f"{dtypes.name(dtype)}. Convert the value with .astype, or the array before the update.", FutureWarning,
+            stacklevel=5)
+    if isinstance(values, (bool, int, float, complex, np.generic, np.ndarray)):
+        if given.kind == "c" and not dtypes.issubdtype(dtype, np.complexfloating):
+            values = np.real(values)
+        return np.asarray(values).astype(dtype)[()]
+    if given.kind == "c" and not dtypes.issubdtype(dtype, np.complexfloating):
+        from xlab.lax.complexes import real
+        values = real(values)
+    return convert_element_type(values, dtype)
+
+
+def _fitted(values, plan):
+    """Values broadcast to the part that is written, the dimensions that `None` adds left out."""
+    shape = list(plan.shape)
+    for place in plan.new:
+        shape.insert(place, 1)
+    given = aval_of(values).shape
+    try:
+        fits = broadcast_shapes(given, tuple(shape)) == tuple(shape)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"Incompatible shapes for broadcasting: the values have shape {given}, the indexed part "
+                         f"{tuple(shape)}")
+    if plan.new:
+        values = _drop_new(values, given, shape, plan.new)
+        given = aval_of(values).shape
+    return broadcast_in_dim(values, plan.shape, range(len(plan.shape) - len(given), len(plan.shape)))
+
+
+def _drop_new(values, given, shape, new):
+    first = len(shape) - len(given)
+    gone = [d - first for d in new if d >= first]
+    return squeeze(values, gone) if gone else values
+
+
+def _apply(x, parsed, func, promises):
+    indices_are_sorted, unique_indices, mode, wrap = promises
+    entries, flags = parsed
+    if flags:
+        x = expand_dims(x, flags)
+    plan = plan_positions(aval_of(x).shape, entries, wrap)
+    if plan.size:
+        x = scatter_apply(x, plan.indices, func, _numbers(plan), update_shape=plan.shape,
+                             indices_are_sorted=indices_are_sorted or plan.sorted,
+                             unique_indices=unique_indices or plan.unique, mode=mode)
+    return squeeze(x, flags) if flags else x
+
+
+def _update_keys(x, index, op, values, promises):
+    """Keys are replaced through their bits."""
+    if op != "set":
+        raise TypeError(f"random keys have no arithmetic: x.at[...].{op} is not defined, only set and get")
+    if not isinstance(values, KeyArray) or values.dtype != x.dtype:
+        raise TypeError(f"values for an array of keys of type {dtypes.name(x.dtype)} must be keys of that type, got "
+                        f"{type(values).__name__}")
+    from xlab.numpy.indexing import Span
+    parsed = parse(index, x.shape)
+    whole = tuple(Span(0, n, 1) for n in x.base.aval.shape[x.ndim:])
+    parsed = parsed._replace(entries=parsed.entries + whole)
+    return KeyArray(update(x.base, parsed, op, values.base, *promises), x.dtype)
