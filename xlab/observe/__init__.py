@@ -27,7 +27,7 @@ _HOME = {
     "phases": "phases", "time": "phases", "timings": "phases", "ledger": "phases",
     "profile": "profile", "profiled": "profile", "Times": "profile",
     "passes": "passes", "report": "report",
-    "steps": "stepping", "step": "stepping", "Stepper": "stepping", "trace": "stepping", "summarise": "values",
+    "steps": "stepping", "step": "stepping", "Stepper": "stepping", "trace": "stepping", "first_difference": "stepping", "summarise": "values",
     "what_if": "whatif", "search_shardings": "whatif", "ladder": "ladder",
     "text": "text",
 }

@@ -1,0 +1,322 @@
+"""A machine that runs a jaxpr equation by equation on the real devices, into nested programs, with snapshots.
+
+Every leaf equation runs through its primitive's own eager rule. When a nested program has been walked through, its equation
+is run once more as a whole and that result is used, so that what follows is bit for bit what eager evaluation gives; where
+that cannot be repeated (effects, or a value the user replaced) the walked-through results are used instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, last_uses, open_jaxpr, ClosedJaxpr
+from xlab.core.trace import EVAL, source_of, state
+from xlab.lax.slicing import dynamic_index_in_dim
+
+
+class Frame:
+    """A program being run: its variables, the next equation, and what surrounds it."""
+
+    __slots__ = ("dirty", "env", "eqn", "jaxpr", "label", "last", "loop", "pc")
+
+    def __init__(self, jaxpr: Jaxpr, values: list, label: str, eqn: JaxprEqn | None = None, loop: Loop | None = None):
+        self.jaxpr, self.label, self.eqn, self.loop = jaxpr, label, eqn, loop
+        self.last = last_uses(jaxpr)
+        self.dirty = False
+        self.start(values)
+
+    def start(self, values: list) -> None:
+        self.env: dict[Var, Any] = dict(zip([*self.jaxpr.constvars, *self.jaxpr.invars], values, strict=True))
+        self.pc = 0
+
+    def read(self, atom) -> Any:
+        return atom.val if type(atom) is Literal else self.env[atom]
+
+    @property
+    def outputs(self) -> list:
+        return [self.read(a) for a in self.jaxpr.outvars]
+
+    @property
+    def title(self) -> str:
+        return self.loop.title(self.label) if self.loop is not None else self.label
+
+    def copy(self) -> Frame:
+        new = object.__new__(Frame)
+        for name in Frame.__slots__:
+            setattr(new, name, getattr(self, name))
+        new.env = dict(self.env)
+        if self.loop is not None:
+            new.loop = self.loop.copy()
+        return new
+
+
+class Loop:
+    """The state of a loop between its iterations. `next(outs)` gives the next program with its values, or None at the end."""
+
+    index = 0
+
+    def copy(self):
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        return new
+
+
+class Scan(Loop):
+    def __init__(self, operands, params, take):
+        nc, nk = params["num_consts"], params["num_carry"]
+        self.consts, self.carry, self.xs = operands[:nc], operands[nc:nc + nk], operands[nc + nk:]
+        self.closed: ClosedJaxpr = params["jaxpr"]
+        self.length, self.reverse, self.take = int(params["length"]), params["reverse"], take
+        self.ys: tuple = ()
+        self.index = -1
+
+    def title(self, label):
+        return f"{label} {self.index + 1}/{self.length}"
+
+    def next(self, outs):
+        if outs is not None:
+            self.carry = outs[:len(self.carry)]
+            self.ys = (*self.ys, outs[len(self.carry):])
+        self.index += 1
+        if self.index >= self.length:
+            return None
+        at = self.length - 1 - self.index if self.reverse else self.index
+        return self.closed, [*self.consts, *self.carry, *(self.take(x, at) for x in self.xs)]
+
+    def results(self, stack):
+        ys = self.ys[::-1] if self.reverse else self.ys
+        return [*self.carry, *(stack([y[i] for y in ys]) for i in range(len(ys[0]) if ys else 0))]
+
+
+class While(Loop):
+    def __init__(self, operands, params, truth):
+        nc, nb = params["cond_nconsts"], params["body_nconsts"]
+        self.cond_consts, self.body_consts = operands[:nc], operands[nc:nc + nb]
+        self.carry = operands[nc + nb:]
+        self.condition, self.body, self.truth = params["cond_jaxpr"], params["body_jaxpr"], truth
+        self.testing = False
+
+    def title(self, label):
+        return f"{label} {self.index}" + (" condition" if self.testing else "")
+
+    def next(self, outs):
+        if self.testing:
+            if not self.truth(outs[0]):
+                return None
+            self.testing = False
+            self.index += 1
+            return self.body, [*self.body_consts, *self.carry]
+        if outs is not None:
+            self.carry = outs
+        self.testing = True
+        return self.condition, [*self.cond_consts, *self.carry]
+
+    def results(self, stack):
+        return list(self.carry)
+
+
+class Plain:
+    """How values behave in an ordinary program."""
+
+    def run(self, eqn: JaxprEqn, values: list) -> list:
+        params = eqn.params
+        if "donated_invars" in params:     # earlier steps still need the operands
+            params = {**params, "donated_invars": (False,) * len(values)}
+        with source_of(eqn.source):
+            out = eqn.primitive.bind(*values, **params)
+        return list(out) if eqn.primitive.multiple_results else [out]
+
+    def take(self, x, i):
+        return dynamic_index_in_dim(x, np.int32(i), 0, keepdims=False)
+
+    def stack(self, values):
+        return np.stack([np.asarray(v) for v in values])
+
+    def truth(self, x) -> bool:
+        return bool(x)
+
+    def index(self, x) -> int | None:
+        return int(x)
+
+    def constants(self, values):
+        return list(values)
+
+
+ENTERED = frozenset({"scan", "while", "cond", "jit", "custom_jvp_call", "custom_vjp_call", "remat2", "checkpoint", "shard_map"})
+"""Primitives whose programs are walked through; any other equation is one step."""
+
+
+class Executed(NamedTuple):
+    """What one step did."""
+
+    eqn: JaxprEqn
+    inputs: list
+    outputs: list
+    path: tuple[str, ...]
+    dead: list[Var]
+    frame: Frame
+    note: str
+    local: bool        # each device has its own values
+
+
+class Machine:
+    """Runs a closed jaxpr on values. `count` steps were taken; `stack` is the state."""
+
+    def __init__(self, closed: ClosedJaxpr, values: list, name: str):
+        self.plain = Plain()
+        self.stack = [Frame(closed.jaxpr, [*closed.consts, *values], name)]
+        self.modes: list[Any] = [self.plain]
+        self.count = 0
+
+    @property
+    def mode(self) -> Any:
+        return self.modes[-1]
+
+    def snapshot(self):
+        return [f.copy() for f in self.stack], list(self.modes), self.count
+
+    def restore(self, saved) -> None:
+        frames, modes, self.count = saved
+        self.stack, self.modes = [f.copy() for f in frames], list(modes)
+
+    @property
+    def finished(self) -> bool:
+        return len(self.stack) == 1 and self.stack[0].pc >= len(self.stack[0].jaxpr.eqns)
+
+    @property
+    def next_equation(self) -> JaxprEqn | None:
+        """The equation that the next step runs, or whose nested program it finishes."""
+        frame = self.stack[-1]
+        if frame.pc < len(frame.jaxpr.eqns):
+            return frame.jaxpr.eqns[frame.pc]
+        return frame.eqn
+
+    def settle(self, into: bool | Callable[[JaxprEqn], bool] = True) -> None:
+        """Enters nested programs until the next equation is one that runs at once."""
+        while True:
+            frame = self.stack[-1]
+            if frame.pc >= len(frame.jaxpr.eqns):
+                if frame.loop is not None and self._continue(frame):
+                    continue
+                return
+            eqn = frame.jaxpr.eqns[frame.pc]
+            if not (into(eqn) if callable(into) else into) or not self._enter(frame, eqn):
+                return
+
+    def step(self, into: bool | Callable[[JaxprEqn], bool] = True) -> Executed:
+        """Runs one equation, or leaves a nested program whose last equation has run."""
+        self.settle(into)
+        if self.finished:
+            raise StopIteration("the program has ended")
+        frame = self.stack[-1]
+        if frame.pc >= len(frame.jaxpr.eqns):
+            return self._leave(frame)
+        eqn = frame.jaxpr.eqns[frame.pc]
+        values = [frame.read(a) for a in eqn.invars]
+        return self._done(frame, eqn, values, self.mode.run(eqn, values), "")
+
+    def _done(self, frame, eqn, values, outs, note) -> Executed:
+        local = self.mode is not self.plain
+        path = tuple(f.title for f in self.stack[1:])
+        frame.env.update(zip(eqn.outvars, outs))
+        dead = frame.last[frame.pc]
+        for v in dead:
+            frame.env.pop(v, None)
+        frame.pc += 1
+        self.count += 1
+        return Executed(eqn, values, outs, path, dead, frame, note, local)
+
+    def _continue(self, frame) -> bool:
+        """Starts the next iteration of the loop this frame belongs to."""
+        found = frame.loop.next(frame.outputs)
+        if found is None:
+            frame.loop.index = max(0, frame.loop.index - isinstance(frame.loop, Scan))
+            results, dirty = frame.loop, frame.dirty
+            frame.loop = None
+            frame.label = results.title(frame.label)
+            frame.env = {"results": results}
+            frame.dirty = dirty
+            return False
+        closed, values = found
+        frame.jaxpr = closed.jaxpr
+        frame.last = last_uses(frame.jaxpr)
+        frame.start([*self.mode.constants(closed.consts), *values])
+        return True
+
+    def _leave(self, frame) -> Executed:
+        """Ends a nested program: the outer equation gets its results."""
+        outer = self.stack[-2]
+        eqn = frame.eqn
+        mode = self.modes[-2]
+        values = [outer.read(a) for a in eqn.invars]
+        repeat = not frame.dirty and not eqn.effects
+        note = ""
+        if repeat:
+            outs = mode.run(eqn, values)
+        else:
+            loop = frame.env.get("results")
+            outs = loop.results(self.mode.stack) if loop is not None else frame.outputs
+            outs = self.mode.leave(eqn, outs) if self.mode is not mode else outs
+            note = "results as stepped inside"
+            outer.dirty = outer.dirty or frame.dirty
+        self.stack.pop()
+        self.modes.pop()
+        return self._done(outer, eqn, values, outs, note)
+
+    def _enter(self, frame: Frame, eqn: JaxprEqn) -> bool:
+        found = self._nested(frame, eqn)
+        if found is None:
+            return False
+        made, mode = found
+        self.stack.append(made)
+        self.modes.append(mode)
+        return True
+
+    def _nested(self, frame: Frame, eqn: JaxprEqn) -> tuple[Frame, Any] | None:
+        name, params, mode = eqn.primitive.name, eqn.params, self.mode
+        if name not in ENTERED:
+            return None
+        values = [frame.read(a) for a in eqn.invars]
+        if name == "scan":
+            if not params["length"]:
+                return None
+            return self._loop(Scan(values, params, mode.take), "scan", eqn, mode)
+        if name == "while":
+            return self._loop(While(values, params, mode.truth), "while", eqn, mode)
+        if name == "cond":
+            branches = params["branches"]
+            which = mode.index(values[0])
+            if which is None:
+                return None
+            which = min(max(which, 0), len(branches) - 1)
+            return self._call(branches[which], values[1:], f"cond branch {which}", eqn, mode)
+        if name == "shard_map":
+            from xlab.observe.devices import Devices
+            return Devices.enter(eqn, values) if mode is self.plain else None
+        inner = params.get("jaxpr", params.get("call_jaxpr", params.get("fun_jaxpr")))
+        if inner is None or not isinstance(inner, (Jaxpr, ClosedJaxpr)) or len(open_jaxpr(inner).invars) != len(values):
+            return None
+        label = f"jit {params['name']}" if name == "jit" else name
+        return self._call(inner, values, label, eqn, mode)
+
+    def _call(self, inner, values, label, eqn, mode):
+        consts = inner.consts if isinstance(inner, ClosedJaxpr) else []
+        jaxpr = open_jaxpr(inner)
+        if not jaxpr.eqns:
+            return None
+        return Frame(jaxpr, [*mode.constants(consts), *values], label, eqn), mode
+
+    def _loop(self, loop, label, eqn, mode):
+        found = loop.next(None)
+        if found is None:
+            return None
+        closed, values = found
+        return Frame(closed.jaxpr, [*mode.constants(closed.consts), *values], label, eqn, loop), mode
+
+
+def can_run() -> bool:
+    """Whether nothing is being traced, so that equations run at once."""
+    return state.trace is EVAL

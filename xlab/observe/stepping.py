@@ -1,0 +1,387 @@
+"""Stepping: a program run equation by equation, forwards and backwards, with every value to look at.
+
+`Stepper` keeps a bounded number of snapshots; going back restores the nearest and runs forward again, so the same step shows
+the same bits. Effects of repeated equations are repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from xlab import tree as _tree
+from xlab.core.array import KeyArray, is_native_array
+from xlab.core.avals import aval_of
+from xlab.core.jaxpr import Literal, Var
+from xlab.core.printing import Names, literal_text
+from xlab.observe import names as _names
+from xlab.observe.machine import Executed, Machine, can_run
+from xlab.observe.program import equation_line, params_text, program as _program
+from xlab.observe.records import Program, Step, Trace, Value
+from xlab.observe.subject import Subject, subject
+from xlab.observe.values import summarise
+
+SNAPSHOTS = 64
+BUDGET = 1 << 30
+
+
+class Stepper:
+    """A position in the run of a program.
+
+    Args:
+        fun: a function, a `Traced`, or a `ClosedJaxpr`; with its arguments.
+        into: walk through nested programs (`jit`, `scan`, `while`, `cond`, custom rules, `shard_map`) or over them.
+        budget: bytes that snapshots may keep alive; with less, going back recomputes more.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> s = Stepper(lambda x: xlab.lax.sin(xlab.lax.mul(x, x)), np.float32(2))
+        >>> s.next().outputs[0].max, s.next().text.split()[2]
+        (4.0, 'sin')
+        >>> s.finished, s.back().index, s.finished
+        (True, 0, False)
+    """
+
+    def __init__(self, fun: Any, *args: Any, into: bool = True, budget: int = BUDGET, **kwargs: Any):
+        if not can_run():
+            raise TypeError("stepping runs on concrete arrays; it cannot be used while a function is being traced")
+        self.about, self._flat, self._out_tree = _start(fun, args, kwargs)
+        self.into, self.budget = into, budget
+        closed = self.about.closed
+        self._machine = Machine(closed, self._flat, self.about.name)
+        self._letters = Names(_names.letter_names(closed.jaxpr))
+        self._notes: dict[int, dict[Var, str]] = {}
+        self._summaries: dict[int, tuple[Any, Value]] = {}
+        self._snapshots = [self._machine.snapshot()]
+        self._every = 16
+        self._last: Executed | None = None
+        self._replaced: set[str] = set()
+        self.breakpoints: list[Callable[[Stepper], bool]] = []
+
+    # -- where we are ----------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> int:
+        """Steps taken."""
+        return self._machine.count
+
+    @property
+    def finished(self) -> bool:
+        return self._machine.finished
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The nested programs around the current position."""
+        return tuple(f.title for f in self._machine.stack[1:])
+
+    @property
+    def program(self) -> Program:
+        """The program as a record."""
+        found = getattr(self, "_record", None)
+        if found is None:
+            found = self._record = _program(self.about)
+        return found
+
+    @property
+    def next_equation(self) -> int:
+        """Id of the equation that comes next, -1 at the end."""
+        if self._machine.finished:
+            return -1
+        self._machine.settle(self.into)
+        eqn = self._machine.next_equation
+        return self.about.numbers.get(id(eqn), -1) if eqn is not None else -1
+
+    def inputs(self) -> tuple[Value, ...]:
+        """The arguments, summarised."""
+        names = self.about.closed.jaxpr.debug_info.arg_names
+        return tuple(self._value(x, self._letters(v), names[i] if i < len(names) else "")
+                     for i, (v, x) in enumerate(zip(self.about.closed.jaxpr.invars, self._flat)))
+
+    def live(self) -> tuple[Value, ...]:
+        """The variables of the innermost program that are still needed, summarised."""
+        frame = self._machine.stack[-1]
+        local = self._machine.mode is not self._machine.plain
+        return tuple(self._value(x, self._letters(v), self._note(frame, v), local)
+                     for v, x in frame.env.items() if isinstance(v, Var))
+
+    def value(self, name: str) -> Any:
+        """The array that a variable (its letter, or the user's name) holds now, searched from the innermost program out.
+
+        Inside `shard_map` its leading dimension counts devices.
+        """
+        frame, v = self._find(name)
+        return frame.env[v]
+
+    def result(self) -> Any:
+        """What the function returns; runs to the end first."""
+        self.run()
+        outs = self._machine.stack[0].outputs
+        return _tree.unflatten(self._out_tree, outs) if self._out_tree is not None else outs
+
+    # -- moving ----------------------------------------------------------------------------------------
+
+    def next(self) -> Step | None:
+        """One equation on; None at the end."""
+        return self._record_of(self._advance(self.into))
+
+    def over(self) -> Step | None:
+        """One equation on, nested programs as a whole."""
+        return self._record_of(self._advance(False))
+
+    def out(self) -> Step | None:
+        """To the end of the innermost nested program: the step that gives its equation's results."""
+        depth = len(self._machine.stack)
+        done = self._advance(self.into)
+        while done is not None and len(self._machine.stack) >= depth > 1:
+            done = self._advance(False)
+        return self._record_of(done)
+
+    def back(self, count: int = 1) -> Step | None:
+        """Goes back; returns the step that was last before the new position, None at the start."""
+        return self.goto(max(0, self.index - count))
+
+    def goto(self, index: int) -> Step | None:
+        """Goes to the position after `index` steps (or the end); returns the last step before it."""
+        if index < 0:
+            raise IndexError(f"step numbers count from 0, given {index}")
+        if index < self.index or self._last is None:
+            start = max((s for s in self._snapshots if s[2] < max(index, 1)), key=lambda s: s[2])
+            self._machine.restore(start)
+            self._last = None
+        while self.index < index and not self.finished:
+            self._advance(self.into)
+        return self._record_of(self._last)
+
+    def run(self) -> Step | None:
+        """Runs to the next breakpoint or the end."""
+        while not self.finished:
+            self._advance(self.into)
+            if any(stop(self) for stop in self.breakpoints):
+                break
+        return self._record_of(self._last)
+
+    def run_to(self, *, equation: int | None = None, primitive: str | None = None, line: int | None = None,
+               variable: str | None = None, where: Callable[[Step], bool] | None = None) -> Step | None:
+        """Runs until the next equation is the one asked for, or until a step satisfies `where`.
+
+        Args:
+            equation: its id. primitive: its name. line: a line of the user's source.
+            variable: stops after the equation that gives this variable (letter or the user's name) a value.
+            where: a predicate on finished steps; the run stops behind the first that satisfies it.
+
+        Returns:
+            The last step taken, or None when nothing was found and the program ended.
+        """
+        if equation is primitive is line is variable is where is None:
+            raise TypeError("run_to needs something to stop at: equation=, primitive=, line=, variable= or where=")
+        moved = False
+        while not self.finished:
+            self._machine.settle(self.into)
+            eqn = self._machine.next_equation
+            if moved and eqn is not None:
+                source = _names.source_of(eqn)
+                if (equation is not None and self.about.numbers.get(id(eqn)) == equation
+                        or primitive is not None and eqn.primitive.name == primitive
+                        or line is not None and source is not None and source.line == line):
+                    return self._record_of(self._last)
+            done = self._advance(self.into)
+            moved = True
+            if done is None:
+                break
+            if variable is not None and any(variable in (self._letters(v), self._note(done.frame, v)) for v in done.eqn.outvars):
+                return self._record_of(done)
+            if where is not None and where(self._record_of(done)):
+                return self._record_of(done)
+        return None
+
+    def run_to_nonfinite(self) -> Step | None:
+        """Runs to the first equation whose result has a NaN or an infinity that its operands had not; None if there is none."""
+        while not self.finished:
+            done = self._advance(self.into)
+            if done is not None and any(not _finite(x) for x in done.outputs) and all(_finite(x) for x in done.inputs):
+                return self._record_of(done)
+        return None
+
+    def replace(self, name: str, value: Any) -> None:
+        """What if: gives a live variable another value of the same type, and goes on from here."""
+        frame, v = self._find(name)
+        old, new = aval_of(frame.env[v]), aval_of(value)
+        if old.shape != new.shape or old.dtype != new.dtype:
+            value = np.asarray(value).astype(old.dtype)
+            if value.shape != old.shape:
+                raise TypeError(f"`{name}` is {old}; a value of shape {list(value.shape)} cannot replace it")
+        frame.env[v] = value
+        for f in self._machine.stack[self._machine.stack.index(frame):]:
+            f.dirty = True
+        self._replaced.add(self._letters(v))
+        self._snapshots = [s for s in self._snapshots if s[2] < self.index] + [self._machine.snapshot()]
+
+    def trace(self, limit: int = 200) -> Trace:
+        """A recorded run from the start: summaries of up to `limit` steps, for scrubbing without a kernel."""
+        self.goto(0)
+        steps = []
+        while not self.finished:
+            done = self._advance(self.into)
+            if done is not None and len(steps) < limit:
+                steps.append(self._record_of(done))
+        return Trace(self.program, self.inputs(), tuple(steps), self.index)
+
+    # -- within ----------------------------------------------------------------------------------------
+
+    def _advance(self, into) -> Executed | None:
+        machine = self._machine
+        machine.settle(into)
+        if machine.finished:
+            return None
+        if machine.count and machine.count % self._every == 0 and machine.count > self._snapshots[-1][2]:
+            self._save()
+        self._last = machine.step(into)
+        return self._last
+
+    def _save(self) -> None:
+        self._snapshots.append(self._machine.snapshot())
+        while len(self._snapshots) > 2 and (len(self._snapshots) > SNAPSHOTS or self._kept() > self.budget):
+            # Every other one goes; the first, with the arguments only, always stays.
+            self._snapshots = self._snapshots[::2]
+            self._every *= 2
+
+    def _kept(self) -> int:
+        seen: dict[int, int] = {}
+        for frames, _, _ in self._snapshots:
+            for frame in frames:
+                for x in frame.env.values():
+                    seen[id(x)] = int(getattr(x, "nbytes", 0) or 0)
+        return sum(seen.values())
+
+    def _find(self, name: str):
+        for frame in reversed(self._machine.stack):
+            for v in reversed([v for v in frame.env if isinstance(v, Var)]):
+                if name in (self._letters(v), self._note(frame, v)):
+                    return frame, v
+        live = ", ".join(self._letters(v) for f in self._machine.stack for v in f.env if isinstance(v, Var))
+        raise KeyError(f"no live variable {name!r} here; there are {live or 'none'}")
+
+    def _note(self, frame, v: Var) -> str:
+        notes = self._notes.get(id(frame.jaxpr))
+        if notes is None:
+            notes = _names.user_names(frame.jaxpr)
+            names = frame.jaxpr.debug_info.arg_names
+            if len(names) == len(frame.jaxpr.invars):
+                notes = {**dict(zip(frame.jaxpr.invars, names)), **notes}
+            self._notes[id(frame.jaxpr)] = notes
+        return notes.get(v, "")
+
+    def _value(self, x: Any, name: str, note: str = "", local: bool = False) -> Value:
+        found = self._summaries.get(id(x))
+        if found is None or found[0] is not x:
+            if len(self._summaries) > 256:
+                self._summaries.clear()
+            found = self._summaries[id(x)] = (x, summarise(x, local=local))
+        if name in self._replaced:
+            note = f"{note} (replaced)".strip()
+        return found[1].replace(name=name, note=note)
+
+    def _record_of(self, done: Executed | None) -> Step | None:
+        if done is None:
+            return None
+        eqn, frame = done.eqn, done.frame
+        inputs = tuple(self._value(x, literal_text(a) if type(a) is Literal else self._letters(a),
+                                   "" if type(a) is Literal else self._note(frame, a), done.local and type(a) is not Literal)
+                       for a, x in zip(eqn.invars, done.inputs))
+        outputs = tuple(self._value(x, self._letters(v), self._note(frame, v) or done.note, done.local)
+                        for v, x in zip(eqn.outvars, done.outputs))
+        return Step(self.index - 1, self.about.numbers.get(id(eqn), -1), inputs, outputs, done.path,
+                    tuple(self._letters(v) for v in done.dead), _names.source_of(eqn),
+                    equation_line(eqn, self._letters, params_text(eqn, self._letters)))
+
+    def __iter__(self) -> Iterator[Step]:
+        while (found := self.next()) is not None:
+            yield found
+
+    def __repr__(self):
+        where = " ▸ ".join((self.about.name, *self.path))
+        return f"Stepper({where}, after {self.index} steps{', finished' if self.finished else ''})"
+
+
+def _start(fun: Any, args: tuple, kwargs: dict) -> tuple[Subject, list, Any]:
+    from xlab.compile.jit import jit
+    from xlab.compile.stages import Compiled, Lowered, Traced
+    from xlab.core.jaxpr import ClosedJaxpr
+    if isinstance(fun, ClosedJaxpr):
+        if len(args) != len(fun.in_avals):
+            raise TypeError(f"the jaxpr takes {len(fun.in_avals)} values, given {len(args)}")
+        return subject(fun), list(args), None
+    if isinstance(fun, (Lowered, Compiled)):
+        fun = fun.traced if isinstance(fun, Lowered) else fun.lowered.traced
+    if not isinstance(fun, Traced):
+        if not callable(fun):
+            raise TypeError(f"a function and its arguments are needed, given {fun!r} of type {type(fun).__name__}")
+        traced = (fun if hasattr(fun, "trace") else jit(fun)).trace(*args, **kwargs)
+        return subject(traced), list(traced._flat), traced.out_tree
+    flat = _tree.leaves((args, kwargs)) if args or kwargs else list(fun._flat)
+    return subject(fun), flat, fun.out_tree
+
+
+def step(fun: Callable, *, into: bool = True, budget: int = BUDGET) -> Callable[..., Stepper]:
+    """The function's stepper: `step(f)(*args)` stands before the first equation of `f(*args)`.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> float(step(lambda x: xlab.lax.exp(x))(np.float32(0)).result())
+        1.0
+    """
+    def start(*args: Any, **kwargs: Any) -> Stepper:
+        return Stepper(fun, *args, into=into, budget=budget, **kwargs)
+    return start
+
+
+def steps(fun: Any, *args: Any, into: bool = True, **kwargs: Any) -> Iterator[Step]:
+    """Runs a program equation by equation and yields what each did.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> [s.outputs[0].max for s in steps(lambda x: xlab.lax.neg(xlab.lax.mul(x, x)), np.float32(3))]
+        [9.0, -9.0]
+    """
+    return iter(Stepper(fun, *args, into=into, **kwargs))
+
+
+def trace(fun: Any, *args: Any, limit: int = 200, into: bool = True, **kwargs: Any) -> Trace:
+    """A recorded run for scrubbing: summaries of up to `limit` steps."""
+    return Stepper(fun, *args, into=into, **kwargs).trace(limit)
+
+
+def first_difference(a: Stepper, b: Stepper, *, rtol: float = 1e-3, atol: float = 0.0) -> tuple[Step, Step] | None:
+    """Runs two steppers of programs with the same equations side by side; the first steps whose results differ by more."""
+    while not (a.finished or b.finished):
+        x, y = a._advance(a.into), b._advance(b.into)
+        if x is None or y is None:
+            break
+        if x.eqn.primitive is not y.eqn.primitive:
+            raise ValueError(f"the programs part at step {a.index - 1}: {x.eqn.primitive.name} and {y.eqn.primitive.name}")
+        for p, q in zip(x.outputs, y.outputs):
+            p, q = (np.asarray(_plain(v)).astype(np.float64) for v in (p, q))
+            if p.shape != q.shape or not np.allclose(p, q, rtol=rtol, atol=atol, equal_nan=True):
+                return a._record_of(x), b._record_of(y)
+    return None
+
+
+def _plain(x: Any) -> np.ndarray:
+    if isinstance(x, KeyArray):
+        x = x.base
+    return x._host_value() if is_native_array(x) else np.asarray(x)
+
+
+def _finite(x: Any) -> bool:
+    """Whether every entry of a value is finite; shards are looked at where they lie."""
+    if isinstance(x, KeyArray):
+        return True
+    parts = [s.data._host_value() for s in x.addressable_shards] if is_native_array(x) and len(x.sharding.device_set) > 1 \
+        else [_plain(x)]
+    for part in parts:
+        part = part.astype(np.float32) if part.dtype.kind == "V" and part.dtype.names is None else part
+        if part.dtype.kind in "fc" and not np.isfinite(part).all():
+            return False
+    return True
