@@ -32,7 +32,9 @@ from xlab.numpy.indexing import *  # noqa: F403
 bool = bool_
 """The dtype of truth values; see `xlab.numpy.bool_`."""
 
-from xlab.numpy import array_methods as _array_methods  # gives arrays their operators
+from xlab.numpy import array_methods as _array_methods
+
+_array_methods.install(globals())  # gives arrays their operators and methods
 
 
 def __getattr__(name: str):
