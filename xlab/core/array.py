@@ -274,6 +274,47 @@ for _name in ("sharding", "devices", "device"):
     else:
         setattr(KeyArray, _name, property(lambda self, _n=_name: getattr(self.base, _n)))
 
+# What `numpy/array_methods.py` brings. Until somebody imports that, the first use of one of these does.
+_LATER_METHODS = (
+    *(f"__{r}{op}__" for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or",
+                                "xor", "lshift", "rshift") for r in ("", "r")),
+    *(f"__{op}__" for op in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "round", "getitem", "setitem",
+                             "delitem", "iter")),
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "clip", "compress", "conj", "conjugate", "copy",
+    "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat",
+    "reshape", "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "transpose", "var", "view")
+_LATER_PROPERTIES = ("T", "mT", "real", "imag", "at")
+_load_members = None
+
+
+def load_members_by(load) -> None:
+    """Sets what is called when an operator or method is used before it was installed."""
+    global _load_members
+    _load_members = load
+
+
+def _loaded(self, name, later):
+    if _load_members is not None:
+        _load_members()
+    if getattr(type(self), name) is later:
+        raise TypeError(f"arrays have no {name} yet: it comes with xlab.numpy")
+    return getattr(self, name)
+
+
+def _later_method(name):
+    def later(self, *args, **kwargs):
+        return _loaded(self, name, later)(*args, **kwargs)
+    return later
+
+
+def _later_property(name):
+    later = property(lambda self: _loaded(self, name, later))
+    return later
+
+
+install_members({**{name: _later_method(name) for name in _LATER_METHODS},
+                 **{name: _later_property(name) for name in _LATER_PROPERTIES}})
+
 _avals.aval_makers[ArrayImpl] = lambda x: (
     x.aval if type(x.aval) is ShapedArray else
     ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype)))
