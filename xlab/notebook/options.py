@@ -98,6 +98,15 @@ def names(text: str | None) -> tuple[str, ...]:
     return tuple(filter(None, re.split(r"[,\s]+", (text or "").strip())))
 
 
+def unquoted(text: str) -> str:
+    """Text without the quotes around it, which a magic's line keeps.
+
+    >>> unquoted("'x=data'")
+    'x=data'
+    """
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+
+
 def parts(show: str | None, hide: str | None) -> frozenset[str]:
     """Which parts of a report to show.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -34,17 +33,11 @@ def quiet_shell() -> Any:
             """Drops a display."""
 
     class Unspoken(DisplayHook):
-        def write_output_prompt(self) -> None:
-            """Writes no prompt."""
-
-        def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
+        def __call__(self, result: Any = None) -> None:
             """Writes no value."""
 
-        def finish_displayhook(self) -> None:
-            """Writes no line end."""
-            self.is_active = False
-
-    shell = InteractiveShell(display_pub_class=Silent, displayhook_class=Unspoken)
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(display_pub_class=Silent, displayhook_class=Unspoken)
     shell.history_manager.enabled = False
     shell.colors = "nocolor"
     return shell
@@ -78,9 +71,8 @@ def run(path: Path, changes: dict[str, Any] | None = None) -> tuple[dict[str, An
         result = shell.run_cell(settings(source, changes or {}), store_history=True)
         if not result.success:
             raise RuntimeError(f"a cell of {path.name} failed: {result.error_in_exec or result.error_before_exec!r}")
-    report = running.last
     shell.run_line_magic("unload_ext", "xlab")
-    return shell.user_ns, report
+    return shell.user_ns, running.last
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -97,7 +89,6 @@ def main(argv: list[str] | None = None) -> int:
     if args.lab:
         lab.copy_notebooks(args.folder)
         return lab.open_lab(args.folder, NOTEBOOK)
-    os.environ.setdefault("XLAB_NUM_CPU_DEVICES", "8")
     folder = lab.notebook_folder()
     if folder is None:
         print("xlab tour: the notebooks are not installed; pip install --force-reinstall xlab", file=sys.stderr)

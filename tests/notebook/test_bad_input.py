@@ -1,0 +1,154 @@
+"""Mistakes in a cell: a clear message with the person's own line, and every name as it was."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.utils.capture import capture_output
+
+SETUP = """
+import numpy as np
+import xlab
+from xlab import lax
+from xlab import numpy as jnp
+x = jnp.arange(32.0).reshape(8, 4)
+p = {"w": jnp.ones((4, 2)), "n": 2}
+seen = []
+"""
+
+# cell, error class, words of the message, the line that is pointed at
+MISTAKES = {
+    "control flow on a traced value": (
+        "%%xjit\ny = x + 1\nif y.sum() > 0:\n    y = -y",
+        "TracerBoolConversionError", ("lax.cond", "--static", "line 3 of In["), "if y.sum() > 0:"),
+    "a while loop on a traced value": (
+        "%%xjit\nwhile x.sum() > 0:\n    x = x - 1",
+        "TracerBoolConversionError", ("lax.while_loop",), "while x.sum() > 0:"),
+    "range of a traced value": (
+        "%%xjit\nn = x.sum().astype(int)\nfor i in range(n):\n    x = x + i",
+        "TracerIntegerConversionError", ("fori_loop",), "for i in range(n):"),
+    "numpy on a traced value": (
+        "%%xjit\ny = np.asarray(x) + 1",
+        "TracerArrayConversionError", ("xlab.numpy",), "y = np.asarray(x) + 1"),
+    "an unknown name": (
+        "%%xjit\ny = x + 1\nz = y + nothing_of_this_name",
+        "NameError", ("nothing_of_this_name",), "z = y + nothing_of_this_name"),
+    "a mesh larger than the machine": (
+        "%%xjit --mesh data=16\ny = x + 1",
+        "ValueError", ("16", "XLAB_NUM_CPU_DEVICES"), "%%xjit --mesh data=16"),
+    "a spec that does not divide": (
+        "%%xjit --mesh data=3 --in x=data\ny = x + 1",
+        "IndivisibleError", ("3", "8"), "%%xjit --mesh data=3 --in x=data"),
+    "a spec without a mesh": (
+        "%%xjit --in x=data\ny = x + 1",
+        "ValueError", ("--mesh",), "%%xjit --in x=data"),
+    "a spec for a name that is no input": (
+        "%%xjit --mesh data=4 --in q=data\ny = x + 1",
+        "NameError", ("'q'", "x"), "%%xjit --mesh"),
+    "a spec nobody can read": (
+        "%%xjit --mesh data=4 --in data,None\ny = x + 1",
+        "ValueError", ("name=spec",), "%%xjit --mesh"),
+    "an axis that the mesh has not": (
+        "%%xjit --mesh data=4 --in x=rows\ny = x + 1",
+        "ValueError", ("rows", "data"), "%%xjit --mesh"),
+    "a wrong dtype": (
+        "%%xjit\ny = lax.sin(x.astype(int))",
+        "TypeError", ("int32", "float"), "y = lax.sin(x.astype(int))"),
+    "shapes that do not fit": (
+        "%%xjit\ny = x @ x",
+        "TypeError", ("4",), "y = x @ x"),
+    "an error half-way": (
+        "%%xjit\nx = x + 1\np['w'] = x\nseen.append(x)\nfresh = 1\nraise RuntimeError('half-way')",
+        "RuntimeError", ("half-way",), "raise RuntimeError('half-way')"),
+    "an error in a function of another cell": (
+        "%%xjit\ny = helper(x)",
+        "ZeroDivisionError", ("division",), "y = helper(x)"),
+    "a cell that is no Python": (
+        "%%xjit\ny = (x + 1",
+        "SyntaxError", ("never closed",), "y = (x + 1"),
+}
+
+
+@pytest.fixture
+def lab(shell):
+    shell.run_line_magic("load_ext", "xlab")
+    shell.run_cell(SETUP).raise_error()
+    shell.run_cell("def helper(a):\n    return a + 1 / 0").raise_error()
+    return shell
+
+
+def fails(lab, source):
+    """Runs a cell that must fail; returns the error and everything that was written."""
+    with capture_output() as got:
+        result = lab.run_cell(source)
+    assert not result.success
+    return result.error_in_exec or result.error_before_exec, got.stdout + got.stderr, got.outputs
+
+
+def names(lab):
+    return {k: v for k, v in lab.user_ns.items() if not k.startswith("_") and k not in ("In", "Out")}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes(lab, mistake):
+    source, kind, words, line = MISTAKES[mistake]
+    before = names(lab)
+    weights, number = lab.user_ns["p"]["w"], lab.user_ns["p"]["n"]
+    error, text, _ = fails(lab, source)
+    assert type(error).__name__ == kind
+    for word in words:
+        assert word in str(error), str(error)
+    assert line in text
+    assert names(lab) == before
+    assert lab.user_ns["p"]["w"] is weights and lab.user_ns["p"]["n"] == number and lab.user_ns["seen"] == []
+    lab.run_cell("%%xjit --quiet\ny = x + 1").raise_error()      # and the notebook goes on
+
+
+@pytest.mark.parametrize("mistake", [m for m in MISTAKES if "no Python" not in m])
+def test_tracebacks_show_the_persons_frames_only(lab, mistake):
+    _, text, _ = fails(lab, MISTAKES[mistake][0])
+    assert "/xlab/" not in text.partition("Traceback")[2].rpartition("\n\n")[0]
+    assert "interactiveshell" not in text
+
+
+def test_what_was_recorded_is_still_shown(lab):
+    _, _, outputs = fails(lab, "%%xjit\nz = xlab.jit(lambda a: a + 1)(x)\n1 / 0")
+    assert any("ZeroDivisionError" in o.data["text/plain"] for o in outputs)
+
+
+def test_an_interrupt_comes_back_to_the_prompt(lab):
+    before = names(lab)
+    error, text, _ = fails(lab, "%%xjit\nx = x + 1\nraise KeyboardInterrupt")
+    assert type(error) is KeyboardInterrupt
+    assert "interrupted while compiling" in text and "as they were" in text
+    assert names(lab) == before
+    lab.run_cell("%%xjit --quiet\ny = x + 1").raise_error()
+
+
+def test_an_interrupt_during_the_compile(lab, monkeypatch):
+    import _thread
+    import signal
+
+    from xlab.compile import executable
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        pytest.skip("SIGINT is handled by somebody else")
+    original = executable.Executable.__init__
+
+    def interrupted(self, *args, **options):
+        _thread.interrupt_main()
+        original(self, *args, **options)
+
+    monkeypatch.setattr(executable.Executable, "__init__", interrupted)
+    before = names(lab)
+    error, text, _ = fails(lab, "%%xjit\nx = x * 17.5")
+    assert type(error) is KeyboardInterrupt
+    assert names(lab) == before
+
+
+def test_line_magics_explain_themselves(lab):
+    for line, word in (("%xflow x", "takes a call"), ("%xshard", "takes an array"), ("%xmesh data", "axis=size"),
+                       ("%xstep 1 +", "takes a call"), ("%xshard P('data')", "mesh"), ("%xhlo f(x) --stage late", "optimized"),
+                       ("%xreport", "name of a file")):
+        error, text, _ = fails(lab, line)
+        assert word in str(error), line
+        assert "/xlab/" not in text.partition("Traceback")[2].rpartition("\n\n")[0]

@@ -1,0 +1,235 @@
+"""The magics in a real IPython shell: what they leave, what they show, how they load and go away."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from xlab.notebook.magics import MAGICS
+
+SETUP = """
+import numpy as np
+import xlab
+from xlab import lax
+from xlab import numpy as jnp
+from xlab.sharding import NamedSharding, PartitionSpec as P
+x = jnp.arange(32.0).reshape(8, 4)
+w = jnp.ones((4, 2))
+def f(x, w):
+    return jnp.tanh(x @ w)
+"""
+
+
+@pytest.fixture
+def lab(shell):
+    """A shell with the extension and a few arrays."""
+    shell.run_line_magic("load_ext", "xlab")
+    assert shell.run_cell(SETUP).success
+    yield shell
+    shell.run_line_magic("xmesh", "off")
+
+
+@pytest.fixture
+def run(lab, capsys):
+    """Runs a cell that must succeed; returns what it displayed, as a list of bundles, and printed."""
+    from IPython.utils.capture import capture_output
+
+    def go(source):
+        with capture_output() as got:
+            result = lab.run_cell(source)
+            result.raise_error()
+        return [o.data for o in got.outputs], got.stdout
+
+    return go
+
+
+def shown(outputs) -> str:
+    return "\n".join(o["text/plain"] for o in outputs)
+
+
+def test_load_twice_unload_and_load_again(shell):
+    for _ in range(2):
+        shell.run_line_magic("load_ext", "xlab")
+        shell.run_line_magic("reload_ext", "xlab")
+    assert "xjit" in shell.magics_manager.magics["cell"]
+    shell.run_line_magic("unload_ext", "xlab")
+    assert not set(MAGICS) & (set(shell.magics_manager.magics["cell"]) | set(shell.magics_manager.magics["line"]))
+    assert not any(getattr(kind, "__module__", "").startswith("xlab")
+                   for kind in shell.display_formatter.formatters["text/html"].type_printers)
+    shell.run_line_magic("load_ext", "xlab")
+    assert "xjit" in shell.magics_manager.magics["cell"]
+
+
+def test_help_explains_the_options(lab):
+    text = lab.magics_manager.magics["cell"]["xjit"].__doc__
+    for option in ("--mesh", "--in", "--out", "--static", "--donate", "--show", "--hide", "--no-run", "--repeat",
+                   "--passes", "--profile", "--save", "--quiet"):
+        assert option in text
+
+
+def test_a_cell_leaves_its_names_and_one_bundle(lab, run):
+    outputs, printed = run("%%xjit\ny = f(x, w)\nn = 3\ny.sum()")
+    assert lab.user_ns["y"].shape == (8, 2) and lab.user_ns["n"] == 3
+    report, = [o for o in outputs if "text/html" in o and "iframe" in o["text/html"]]
+    assert set(report) >= {"text/plain", "text/html"}
+    assert "tanh" in report["text/html"]
+    assert "http://" not in report["text/html"].replace("http://www.w3.org", "")
+
+
+def test_the_text_is_the_same_every_time(lab, run):
+    def text():
+        return shown(run("%%xjit\nz = f(x, w) + 1\n")[0])
+
+    text()
+    assert text() == text()
+
+
+def test_a_second_run_compiles_nothing(lab, run):
+    run("%%xjit\ny = f(x, w)\n")
+    outputs, _ = run("%%xjit\ny = f(x, w)\n")
+    assert not re.search(r"^ *(trace|lower|compile) cell", shown(outputs), re.MULTILINE)
+
+
+def test_mesh_and_specs(lab, run):
+    run("%%xjit --mesh data=4,model=2 --in 'x=data,None; w=None,model' --out 'y=data,model' --quiet\ny = f(x, w)")
+    y = lab.user_ns["y"]
+    assert len(y.sharding.device_set) == 8
+    assert y.sharding.shard_shape(y.shape) == (2, 1)
+
+
+def test_collectives_are_shown_with_their_line(lab, run):
+    outputs, _ = run("%%xjit --mesh data=4 --in x=data\ntotal = jnp.sum(x * x)")
+    assert re.search(r"all_reduce.*data.*partitioner.*2", shown(outputs))
+
+
+def test_show_and_hide(lab, run):
+    outputs, _ = run("%%xjit --show timings\ny = f(x, w)")
+    assert "Memory" not in shown(outputs) and "Phases" in shown(outputs)
+    outputs, _ = run("%%xjit --hide memory\ny = f(x, w)")
+    assert "Memory" not in shown(outputs)
+    with pytest.raises(ValueError, match="there is no part 'everything'"):
+        run("%%xjit --show everything\ny = f(x, w)")
+
+
+def test_quiet_shows_nothing(lab, run):
+    assert run("%%xjit --quiet\ny = f(x, w)") == ([], "")
+
+
+def test_no_run_leaves_the_names(lab, run):
+    run("%%xjit --no-run\nnever = f(x, w)")
+    assert "never" not in lab.user_ns
+
+
+def test_repeat_measures_warm_runs(lab, run):
+    from xlab.notebook import running
+
+    run("%%xjit --repeat 5\ny = f(x, w)")
+    timing = next(t for t in running.last.timings if t.function == "cell")
+    assert timing.runs >= 5 and timing.warm_us is not None
+
+
+def test_donated_inputs_are_gone(lab, run):
+    run("%%xjit --donate x --quiet\ny = x + 1")
+    assert lab.user_ns["x"].is_deleted()
+    with pytest.raises(ValueError, match="--donate has given away"):
+        run("x = jnp.ones(3)\nget_ipython().run_cell_magic('xjit', '--donate x --repeat 2', 'y = x + 1')")
+
+
+def test_save_writes_a_page(lab, run, tmp_path):
+    _, printed = run(f"%%xjit --quiet --save {tmp_path}/out.html\ny = f(x, w)")
+    assert "tanh" in (tmp_path / "out.html").read_text()
+    run(f"%xreport {tmp_path}/again.html")
+    assert (tmp_path / "again.html").stat().st_size > 1000
+
+
+def test_a_call_on_a_line(lab, run):
+    outputs, _ = run("result = %xjit f(x, w)")
+    assert lab.user_ns["result"].shape == (8, 2)
+    assert "tanh" in outputs[0]["text/html"]
+
+
+def test_shard_mesh_flow(lab, run):
+    outputs, _ = run("%xshard P('data', None) --shape 8,4 --mesh data=4,model=2")
+    assert "f32[8@data,4] over data=4 model=2: shard f32[2,4], 2 copies" in shown(outputs)
+    outputs, _ = run("%xmesh data=4,model=2")
+    assert "data=4 model=2" in shown(outputs)
+    run("X = xlab.device_put(x, NamedSharding(xlab.sharding.get_mesh(), P('data', None)))")
+    outputs, _ = run("%xshard X")
+    assert "8@data" in shown(outputs)
+    outputs, printed = run("%xflow xlab.jit(lambda a: jnp.sum(a))(X)")
+    assert "all_reduce" in shown(outputs)
+
+
+def test_time_hlo_ladder_ledger_mem(lab, run):
+    from xlab.notebook import running
+
+    run("%xtime --repeat 3 f(x, w)")
+    assert running.last.timings
+    outputs, _ = run("%xhlo f(x, w) --stage optimized")
+    assert "optimized" in shown(outputs)
+    outputs, _ = run("%xladder jnp.sum(f(x, w))")
+    outputs, _ = run("%xledger")
+    assert "compile" in shown(outputs)
+    _, printed = run("%xmem")
+    assert re.search(r"^x +1 +128 B +1 device", printed, re.MULTILINE)
+    outputs, _ = run("%xmem f(x, w)")
+    assert "peak" in shown(outputs)
+
+
+def test_step_records_a_run(lab, run):
+    outputs, _ = run("%xstep f(x, w)")
+    assert "dot_general" in shown(outputs) and "tanh" in shown(outputs)
+
+
+def test_objects_display_themselves(lab, run):
+    def form(source):
+        data, _ = lab.display_formatter.format(lab.ev(source))
+        return data
+
+    run("mesh = xlab.make_mesh((4, 2), ('data', 'model'), axis_types=(xlab.sharding.AxisType.Auto,) * 2)")
+    jaxpr = form("xlab.make_jaxpr(f)(x, w)")
+    assert "tanh" in jaxpr["text/plain"] and "tanh" in jaxpr["text/html"]
+    assert "<iframe" in form("mesh")["text/html"]
+    assert "data" in form("NamedSharding(mesh, P('data'))")["text/html"]
+    array = form("xlab.device_put(x, NamedSharding(mesh, P('data')))")["text/html"]
+    assert "8@data" in array and "0:2" in array
+    assert "text/html" not in form("x")
+    for stage in ("xlab.jit(f).trace(x, w)", "xlab.jit(f).lower(x, w)", "xlab.jit(f).lower(x, w).compile()"):
+        assert "tanh" in form(stage)["text/html"]
+    assert all(form(source)["text/plain"] == form(source)["text/plain"] for source in ("mesh", "xlab.make_jaxpr(f)(x, w)"))
+
+
+def test_a_view_that_fails_does_not_break_the_cell(lab, run, monkeypatch):
+    from xlab import observe
+
+    def broken(*args, **options):
+        raise LookupError("no report today")
+
+    monkeypatch.setattr(observe, "report", broken)
+    _, printed = run("%%xjit\ny = f(x, w)")
+    assert lab.user_ns["y"].shape == (8, 2)
+    assert "LookupError: no report today" in printed
+
+
+def test_names_of_the_page_are_escaped(lab, run):
+    outputs, _ = run("%%xjit\nnote = '</script><script>alert(1)</script>'\ny = f(x, w)")
+    assert "<script>alert" not in outputs[0]["text/html"]
+
+
+def test_looking_changes_nothing(lab, run):
+    run("%%xjit\ny = f(x, w)")
+    from xlab.notebook import running
+
+    level = {p.name: p for p in running.last.programs[0].levels}["stablehlo"].text
+    plain = lab.ev("xlab.jit(lambda x, w: {'y': f(x, w)}).lower(x, w).as_text()")
+    assert re.findall(r"stablehlo\.\w+", level) == re.findall(r"stablehlo\.\w+", plain)
+
+
+def test_the_report_survives_json(lab, run):
+    from xlab.notebook import running
+    from xlab.observe.records import Record
+
+    run("%%xjit\ny = f(x, w)")
+    assert Record.from_json(json.loads(json.dumps(running.last.to_json()))) == running.last
