@@ -1,0 +1,175 @@
+"""Initial values of weights: functions that make functions `(key, shape, dtype) -> array`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+
+from xlab import lax, random
+from xlab.core import dtypes
+from xlab.core.avals import aval_of
+
+__all__ = ["Initializer", "constant", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "kaiming_normal",
+           "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal", "ones", "truncated_normal", "uniform",
+           "variance_scaling", "xavier_normal", "xavier_uniform", "zeros"]
+
+# Standard deviation of a standard normal number that is known to lie in (-2, 2).
+_TRUNCATED_DEVIATION = 0.87962566103423978
+
+
+class Initializer(Protocol):
+    """What an initializer is: a function from key, shape and dtype to an array."""
+
+    def __call__(self, key, shape, dtype=None, out_sharding=None): ...
+
+
+def _dtype(dtype):
+    return dtypes.canonicalize_dtype(float if dtype is None else dtype)
+
+
+def _scaled(x, factor):
+    return lax.mul(x, np.asarray(factor).astype(aval_of(x).dtype)[()])
+
+
+def _filled(shape, value, dtype, out_sharding):
+    out = lax.full(shape, value, _dtype(dtype))
+    return out if out_sharding is None else lax.with_sharding_constraint(out, out_sharding)
+
+
+def zeros(key, shape, dtype=None, out_sharding=None):
+    """An array of zeros; the key is not used.
+
+    Example:
+        >>> import xlab
+        >>> xlab.nn.initializers.zeros(xlab.random.key(0), (2, 3)).shape
+        (2, 3)
+    """
+    return _filled(shape, 0, dtype, out_sharding)
+
+
+def ones(key, shape, dtype=None, out_sharding=None):
+    """An array of ones; the key is not used."""
+    return _filled(shape, 1, dtype, out_sharding)
+
+
+def constant(value, dtype=None) -> Initializer:
+    """Makes an initializer that fills arrays with one value."""
+    def init(key, shape, dtype=dtype, out_sharding=None):
+        return _filled(shape, value, dtype, out_sharding)
+    return init
+
+
+def uniform(scale=0.01, dtype=None) -> Initializer:
+    """Makes an initializer that draws uniform numbers in [0, scale).
+
+    Example:
+        >>> import xlab
+        >>> init = xlab.nn.initializers.uniform(10.0)
+        >>> init(xlab.random.key(0), (2, 3), "bfloat16").dtype
+        dtype(bfloat16)
+    """
+    def init(key, shape, dtype=dtype, out_sharding=None):
+        return _scaled(random.uniform(key, shape, _dtype(dtype), out_sharding=out_sharding), scale)
+    return init
+
+
+def normal(stddev=0.01, dtype=None) -> Initializer:
+    """Makes an initializer that draws normal numbers with mean 0 and the given standard deviation."""
+    def init(key, shape, dtype=dtype, out_sharding=None):
+        return _scaled(random.normal(key, shape, _dtype(dtype), out_sharding=out_sharding), stddev)
+    return init
+
+
+def truncated_normal(stddev=0.01, dtype=None, lower=-2.0, upper=2.0) -> Initializer:
+    """Makes an initializer that draws normal numbers between `lower` and `upper`, then scales them by `stddev`."""
+    def init(key, shape, dtype=dtype, out_sharding=None):
+        return _scaled(random.truncated_normal(key, lower, upper, shape, _dtype(dtype), out_sharding=out_sharding), stddev)
+    return init
+
+
+def _product(shape, axes) -> int:
+    return math.prod(shape[a] for a in ((axes,) if isinstance(axes, int) else axes))
+
+
+def _fans(shape, in_axis, out_axis, batch_axis) -> tuple[float, float]:
+    """How many inputs each output sees, and how many outputs each input feeds."""
+    if len(shape) <= 1:
+        raise ValueError(f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor: weights of "
+                         f"shape {tuple(shape)} need at least two dimensions, or use normal(stddev) and the like")
+    inputs, outputs, batch = (_product(shape, a) for a in (in_axis, out_axis, batch_axis))
+    field = math.prod(shape) / inputs / outputs / batch
+    return inputs * field, outputs * field
+
+
+_FANS: dict[str, Callable[[float, float], float]] = {
+    "fan_in": lambda fan_in, fan_out: fan_in,
+    "fan_out": lambda fan_in, fan_out: fan_out,
+    "fan_avg": lambda fan_in, fan_out: (fan_in + fan_out) / 2,
+    "fan_geo_avg": lambda fan_in, fan_out: (fan_in * fan_out) ** 0.5,
+}
+
+
+def variance_scaling(scale, mode: Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"],
+                     distribution: Literal["truncated_normal", "normal", "uniform"], in_axis: int | Sequence[int] = -2,
+                     out_axis: int | Sequence[int] = -1, batch_axis: int | Sequence[int] = (),
+                     dtype=None) -> Initializer:
+    """Makes an initializer with mean 0 and variance `scale / fan`, so that layers keep the size of signals.
+
+    Args:
+        scale: numerator of the variance.
+        mode: which fan: of inputs, of outputs, or their mean.
+        distribution: what to draw from.
+        in_axis, out_axis, batch_axis: dimensions of inputs, of outputs, and those ignored; the others are a window.
+        dtype: default dtype of the arrays.
+
+    Example:
+        >>> import xlab
+        >>> init = xlab.nn.initializers.variance_scaling(2.0, "fan_in", "normal")
+        >>> w = init(xlab.random.key(0), (400, 200))
+        >>> bool(abs(w.std() - (2 / 400) ** 0.5) < 1e-3)
+        True
+    """
+    def init(key, shape, dtype=dtype, out_sharding=None):
+        if mode not in _FANS:
+            raise ValueError(f"invalid mode for variance scaling initializer: {mode!r}; modes are {', '.join(_FANS)}")
+        if distribution not in ("truncated_normal", "normal", "uniform"):
+            raise ValueError(f"invalid distribution for variance scaling initializer: {distribution!r}; distributions are "
+                             f"truncated_normal, normal, uniform")
+        dtype = _dtype(dtype)
+        fan = _FANS[mode](*_fans(shape, in_axis, out_axis, batch_axis))
+        part = np.zeros((), dtype).real.dtype
+        variance = np.asarray(scale / fan).astype(part)
+        if distribution == "normal":
+            return _scaled(random.normal(key, shape, dtype, out_sharding=out_sharding), np.sqrt(variance))
+        if distribution == "uniform":
+            x = random.uniform(key, shape, dtype, minval=-1.0, out_sharding=out_sharding)
+            return _scaled(x, np.sqrt(np.asarray(3).astype(part) * variance))
+        x = random.truncated_normal(key, -2.0, 2.0, shape, dtype, out_sharding=out_sharding)
+        return _scaled(x, np.sqrt(variance) / np.asarray(_TRUNCATED_DEVIATION).astype(part))
+    return init
+
+
+def _family(name: str, scale: float, mode: str, distribution: str, text: str):
+    def make(in_axis: int | Sequence[int] = -2, out_axis: int | Sequence[int] = -1, batch_axis: int | Sequence[int] = (),
+             dtype=None) -> Initializer:
+        return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"""Makes {text}: `variance_scaling({scale}, {mode!r}, {distribution!r})`.
+
+    Example:
+        >>> import xlab
+        >>> xlab.nn.initializers.{name}()(xlab.random.key(0), (2, 3)).shape
+        (2, 3)
+    """
+    return make
+
+
+glorot_uniform = xavier_uniform = _family("glorot_uniform", 1.0, "fan_avg", "uniform", "Glorot's uniform initializer")
+glorot_normal = xavier_normal = _family("glorot_normal", 1.0, "fan_avg", "truncated_normal", "Glorot's normal initializer")
+lecun_uniform = _family("lecun_uniform", 1.0, "fan_in", "uniform", "LeCun's uniform initializer")
+lecun_normal = _family("lecun_normal", 1.0, "fan_in", "truncated_normal", "LeCun's normal initializer")
+he_uniform = kaiming_uniform = _family("he_uniform", 2.0, "fan_in", "uniform", "He's uniform initializer")
+he_normal = kaiming_normal = _family("he_normal", 2.0, "fan_in", "truncated_normal", "He's normal initializer")
