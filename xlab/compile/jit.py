@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +32,10 @@ from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.sharding import PartitionSpec, Sharding, get_mesh, NamedSharding
+
+
+# Keys of the native cache. A number, because that cache keeps its keys alive, and with an object its function.
+_numbers = itertools.count()
 
 
 class _Jit:
@@ -264,7 +269,7 @@ def _static_positions(fun, nums, names) -> tuple[tuple[int, ...], tuple[str, ...
                              f"positional arguments")
     by_name = tuple(i for i, p in enumerate(positional) if p in names)
     all_nums = tuple(dict.fromkeys((*(i + len(positional) if i < 0 and not star else i for i in nums), *by_name)))
-    all_names = tuple(dict.fromkeys((*names, *(positional[i] for i in nums if 0 <= i < len(positional)))))
+    all_names = tuple(dict.fromkeys((*names, *(positional[i] for i in all_nums if 0 <= i < len(positional)))))
     return all_nums, all_names
 
 
@@ -360,26 +365,11 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
     self = _Jit(fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
                 keep_unused, inline, name, compiler_options)
     wrapped = _native.native_jit(self.name, fun, self.miss, self.static_argnums, self.static_argnames,
-                                 key=(_Identity(self),), shard_arg=_shard_arg)
+                                 key=(next(_numbers),), shard_arg=_shard_arg)
     functools.wraps(fun)(wrapped)
     from xlab.compile import stages
     stages.attach(wrapped, self)
     return wrapped
-
-
-class _Identity:
-    """A key for the native cache that never equals another function's."""
-
-    __slots__ = ("owner",)
-
-    def __init__(self, owner):
-        self.owner = owner
-
-    def __eq__(self, other):
-        return type(other) is _Identity and self.owner is other.owner
-
-    def __hash__(self):
-        return id(self.owner)
 
 
 def _shard_arg(x, native_sharding, layout):

@@ -234,6 +234,10 @@ def _numpy_aval(x):
     if isinstance(x, np.ma.MaskedArray):
         raise ValueError("NumPy masked arrays are not accepted: their mask would be lost. "
                          "Fill the masked entries first, for example with x.filled(0).")
+    if x.dtype.kind in "OUSMm":
+        raise InvalidInputException(
+            f"a NumPy array of dtype {x.dtype} is not a valid array value: programs know numbers and booleans only. "
+            f"Convert it with x.astype(...), or keep it out of the traced function.")
     return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
 
 
