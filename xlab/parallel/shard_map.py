@@ -65,7 +65,7 @@ def shard_map(f=None, /, *, mesh=None, in_specs=None, out_specs=None, axis_names
         in_specs = tuple(in_specs)
     check_spec_types("in_specs", in_specs)
     check_spec_types("out_specs", out_specs)
-    mapped = _Mapped(f, mesh, in_specs, out_specs, axis_names, bool(check_vma))
+    mapped = Mapped(f, mesh, in_specs, out_specs, axis_names, bool(check_vma))
 
     @functools.wraps(f)
     def staged(*args):
@@ -80,8 +80,8 @@ def shard_map(f=None, /, *, mesh=None, in_specs=None, out_specs=None, axis_names
     return wrapper
 
 
-class _Mapped:
-    """A function, its specs, and the bodies traced so far."""
+class Mapped:
+    """A function, its specs, and the bodies traced so far. `out_specs` may be a function, called when the body has run."""
 
     def __init__(self, f, mesh, in_specs, out_specs, axis_names, check_vma):
         self.f, self.mesh, self.in_specs, self.out_specs = f, mesh, in_specs, out_specs
@@ -104,7 +104,8 @@ class _Mapped:
         name = function_name(self.f)
         mesh, names = resolve_mesh(self.mesh, self.axis_names)
         check_specs("in_specs", self.in_specs, mesh, names)
-        check_specs("out_specs", self.out_specs, mesh, names)
+        if not callable(self.out_specs):
+            check_specs("out_specs", self.out_specs, mesh, names)
         in_specs = _broadcast_specs("shard_map in_specs", self.in_specs, args)
         arg_names = argument_names(self.f, in_tree, len(avals))
         check_inputs(name, avals, in_specs, mesh, arg_names)
@@ -114,7 +115,8 @@ class _Mapped:
             a, _ = _tree.unflatten(in_tree, leaves)
             result = self.f(*a)
             results, out["tree"] = _tree.flatten(result)
-            out["specs"] = _broadcast_specs("shard_map out_specs", self.out_specs, result)
+            specs = self.out_specs() if callable(self.out_specs) else self.out_specs
+            out["specs"] = _broadcast_specs("shard_map out_specs", specs, result)
             paths = [_tree.keystr(p) for p, _ in _tree.flatten_with_path(result)[0]]
             return [leave(x, s, p) for x, s, p in zip(results, out["specs"], paths)]
 
