@@ -26,6 +26,7 @@ _NAMES = {
     "xlab.core.dtypes": "float0",
     "xlab.core.trace": "ensure_compile_time_eval named_scope typeof",
     "xlab.lax.constraint": "reshard",
+    "xlab.observe.stepping": "step",
     "xlab.parallel.assemble": "make_array_from_callback make_array_from_process_local_data "
                               "make_array_from_single_device_arrays",
     "xlab.parallel.pmap": "pmap",

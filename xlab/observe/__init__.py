@@ -28,7 +28,7 @@ _HOME = {
     "profile": "profile", "profiled": "profile", "Times": "profile",
     "passes": "passes", "report": "report",
     "steps": "stepping", "step": "stepping", "Stepper": "stepping", "trace": "stepping", "first_difference": "stepping", "summarise": "values",
-    "what_if": "whatif", "search_shardings": "whatif", "ladder": "ladder",
+    "what_if": "whatif", "search_shardings": "whatif",
     "text": "text",
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, open_jaxpr, subjaxprs_of_params
 from xlab.core.printing import HOIST_FROM, Names
-from xlab.core.source import shown_names
+from xlab.core.source import shown_name
 from xlab.observe.records import Listing, Source
 
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
@@ -96,7 +96,7 @@ def _place(code: Any, lasti: int) -> Source:
     from xlab.core.source import position
     p = position(code, lasti)
     end = p.end_column if p.end_line == p.line else 0
-    return Source(p.file, p.line, p.column, end, p.function, linecache.getline(p.file, p.line).rstrip("\n"))
+    return Source(shown_name(p.file) or p.file, p.line, p.column, end, p.function, linecache.getline(p.file, p.line).rstrip("\n"))
 
 
 def source_of(eqn: JaxprEqn) -> Source | None:
@@ -123,7 +123,8 @@ def listings(equations: Any) -> tuple[Listing, ...]:
         for first, last in merged:
             lines = tuple(linecache.getline(file, n).rstrip("\n") for n in range(first, last + 1))
             if any(lines):
-                out.append(Listing(file, first, lines, shown_names.get(file) or os.path.basename(file)))
+                name = shown_name(file)
+                out.append(Listing(name or file, first, lines, name or os.path.basename(file)))
     return tuple(out)
 
 

@@ -11,7 +11,7 @@ from xlab.backend import arrays as _arrays
 from xlab.compile import ledger as _ledger
 from xlab.core.array import KeyArray, is_native_array
 from xlab import tree as _tree
-from xlab.observe.recorder import Session, is_eager, paused
+from xlab.observe.recorder import Session, active, is_eager, paused
 from xlab.observe.records import Compilation, Difference, Ledger, Phase, Source, Timing
 
 
@@ -69,14 +69,14 @@ def timings(session: Session, measured: tuple[Timing, ...] = ()) -> tuple[Timing
     out = []
     for name, us in cold.items():
         found = warm.pop(name, None)
-        out.append(found.replace(cold_us=us) if found is not None else Timing(name, us))
+        out.append(found.replace(cold_us=us) if found is not None and found.cold_us is None else found if found is not None else Timing(name, us))
     return (*out, *warm.values())
 
 
 def time(fun: Callable, *args: Any, repeat: int = 20, **kwargs: Any) -> Timing:
     """Measures a function: one cold call when it is not compiled yet, then `repeat` steady calls on the native path.
 
-    Each call waits for its result. Donated arguments are not supported, since they are gone after one call.
+    A recording around it gets the result into its report, not the calls. Each call waits for its result. Donated arguments are not supported, since they are gone after one call.
 
     Example:
         >>> import numpy as np, xlab
@@ -100,8 +100,11 @@ def time(fun: Callable, *args: Any, repeat: int = 20, **kwargs: Any) -> Timing:
             wait(fun(*args, **kwargs))
             spent.append((events.clock() - start) / 1e3)
     low, high = (statistics.quantiles(spent, n=4)[::2] if repeat > 1 else (spent[0], spent[0]))
-    return Timing(getattr(fun, "__name__", None) or getattr(getattr(fun, "_lowered", None), "name", "function"),
-                  first if compiled else None, statistics.median(spent), high - low, repeat)
+    name = getattr(fun, "__name__", None) or getattr(getattr(fun, "_lowered", None), "name", "function")
+    made = Timing(name, first if compiled else None, statistics.median(spent), high - low, repeat)
+    for session in active():
+        session.measured.append(made)
+    return made
 
 
 def _uncallable(fun):

@@ -31,6 +31,7 @@ class Times:
 
     instructions: dict[str, Measured] = field(default_factory=dict)
     equations: dict[int, float] = field(default_factory=dict)
+    module: str = field(default="", repr=False)
 
 
 def profile(what: Any, *args: Any, repeat: int = 5, **kwargs: Any) -> Times:
@@ -77,7 +78,7 @@ def times_of(taken: Any, about: Subject) -> Times:
             here = spans.setdefault(event.hlo_op, {}).setdefault((event.run, event.device), [0.0, 0.0])
             here[0] += event.duration_ns / 1e3
             here[1] += event.wait_ns / 1e3
-    out = Times()
+    out = Times(module=module.text)
     for name, found in spans.items():
         runs: dict[int, tuple[float, float]] = {}
         for (run, _), (us, waited) in found.items():
@@ -98,7 +99,9 @@ def heat(taken: Any, subjects: Sequence[Subject], programs: Sequence[Program],
     """Programs and transfers with what a profile measured of them."""
     made, moved = list(programs), list(transfers)
     for index, about in enumerate(subjects):
-        found = times_of(taken, about)
+        found = taken if isinstance(taken, Times) else times_of(taken, about)
+        if isinstance(taken, Times) and taken.module != about.hlo.text:
+            continue
         if not found.instructions:
             continue
         lines = {i.name: i.line for i in _optimized(about).instructions()}

@@ -26,6 +26,9 @@ class Session:
         events: finished events in the order they ended; the latest `LIMIT` are kept and `dropped` counts the others.
         subjects: the programs compiled or run, in order of first use. One-operation programs of eager calls come last.
         error: the exception that ended the block, if any.
+        profile: a profile, or the measured times of a program, for the report to use.
+        measured: timings that `observe.time` took during the block.
+        passes: passes of the compiler for the report to show.
     """
 
     def __init__(self, title: str = ""):
@@ -35,6 +38,8 @@ class Session:
         self.start_ns = self.end_ns = 0
         self.error: BaseException | None = None
         self.profile: Any = None
+        self.measured: list[Any] = []
+        self.passes: tuple = ()
         self._executables: dict[int, Any] = {}
         self._thread = threading.get_ident()
 
@@ -90,6 +95,7 @@ def record(title: str = "") -> Iterator[Session]:
 
     depth = getattr(_active, "depth", 0)
     _active.depth = depth + 1
+    sessions = _active.sessions = (*getattr(_active, "sessions", ()), session)
     events.add(listen)
     if depth == 0:
         _dispatch.watch(True)
@@ -103,8 +109,14 @@ def record(title: str = "") -> Iterator[Session]:
         session.end_ns = events.clock()
         events.remove(listen)
         _active.depth = depth
+        _active.sessions = sessions[:-1]
         if depth == 0:
             _dispatch.watch(False)
+
+
+def active() -> tuple[Session, ...]:
+    """The recordings of this thread that are going on, outermost first."""
+    return getattr(_active, "sessions", ())
 
 
 @contextlib.contextmanager

@@ -78,8 +78,8 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
     mesh = next((p.mesh for p in programs if p.mesh), None) or next((m for s in subjects if (m := mesh_info(s.mesh))), None)
     return Report(
         title or session.title or (subjects[-1].name if subjects else "recording"), tuple(programs), tuple(layouts),
-        tuple(moved), phases(session) if "phases" in parts else (), timings(session, tuple(measured)), tuple(used),
-        tuple(passes), ledger(session) if "ledger" in parts else None, trace, mesh, tuple(notices),
+        tuple(moved), phases(session) if "phases" in parts else (), timings(session, (*session.measured, *measured)), tuple(used),
+        tuple(passes) or session.passes, ledger(session) if "ledger" in parts else None, trace, mesh, tuple(notices),
         failure(session.error) if session.error is not None else None, versions())
 
 

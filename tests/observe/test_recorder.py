@@ -1,0 +1,116 @@
+"""Recordings: what is seen, nesting, phases, timings, the ledger, and that nothing is left behind."""
+
+import numpy as np
+import pytest
+
+import xlab
+from tests.observe import programs
+from xlab import events, lax, observe
+
+X = np.ones(5, np.float32)
+
+
+def test_cold_and_warm_calls_are_seen():
+    f = xlab.jit(lambda x: lax.sin(x), name="wave")
+    y = f(xlab.device_put(X))
+    f(y)
+    f(y)
+    with observe.record() as session:
+        f(y)
+        f(y)
+    assert [e.kind for e in session.events] == ["cache_hit", "execute"] * 2
+    assert [s.name for s in session.subjects] == ["wave"]
+    assert [p.steady for p in observe.phases(session) if p.kind == "execute"] == [False, True]
+    assert observe.timings(session) == ()       # it was compiled before: nothing cold, nothing measured
+
+
+def test_nested_recorders_see_what_is_inside_them():
+    with observe.record() as outer:
+        xlab.jit(lambda x: lax.sin(x), name="one")(X)
+        with observe.record() as inner:
+            xlab.jit(lambda x: lax.cos(x), name="two")(X)
+    assert [s.name for s in outer.subjects] == ["one", "two"]
+    assert [s.name for s in inner.subjects] == ["two"]
+    assert not events.listeners
+
+
+def test_an_error_ends_the_recording_and_stays_in_it():
+    with pytest.raises(ZeroDivisionError), observe.record() as session:
+        xlab.jit(lambda x: lax.sin(x), name="before")(X)
+        1 / 0
+    assert not events.listeners
+    report = observe.report(session)
+    assert report.error.kind == "ZeroDivisionError" and report.error.source.text == "1 / 0"
+    assert [p.name for p in report.programs] == ["before"]
+
+
+def test_eager_operations_are_phases_but_no_programs():
+    with observe.record() as session:
+        lax.sinh(X)
+    assert session.subjects == [] and "sinh" in {p.function for p in observe.phases(session)}
+
+
+def test_phases_nest_and_say_why(clock):
+    inner = xlab.jit(lambda x: lax.sin(x), name="inner")
+    with observe.record() as session:
+        xlab.jit(lambda x: inner(inner(x)), name="outer")(X)
+    found = observe.phases(session)
+    trace = next(i for i, p in enumerate(found) if (p.kind, p.function) == ("trace", "outer"))
+    nested = next(p for p in found if (p.kind, p.function) == ("trace", "inner"))
+    assert nested.parent == trace and nested.depth == found[trace].depth + 1
+    assert "never seen before" in next(p.reason for p in found if p.cache == "miss")
+    assert all(p.duration_us % 1000 == 0 for p in found)
+    (timing,) = observe.timings(session)
+    assert timing.function == "outer" and timing.cold_us > 0 and timing.warm_us is None
+
+
+def test_time_is_cold_or_warm_never_both():
+    f = xlab.jit(lambda x: lax.sin(x), name="timed")
+    first = observe.time(f, X, repeat=3)
+    again = observe.time(f, X, repeat=3)
+    assert first.cold_us is not None and first.runs == 3 and first.warm_us < first.cold_us
+    assert again.cold_us is None
+    with observe.record() as session:
+        observe.time(f, X, repeat=3)
+    assert not session.events and observe.report(session).timings[0].runs == 3
+    with pytest.raises(ValueError, match="at least 1"):
+        observe.time(f, X, repeat=0)
+    with pytest.raises(TypeError, match="takes a function"):
+        observe.time(3)
+
+
+def test_the_ledger_says_why_and_what_to_do():
+    f = xlab.jit(lambda step_input: lax.sin(step_input), name="ledger_step")
+    f(np.ones(8, np.float32))
+    f(np.ones(9, np.float32))
+    f(np.ones(9, np.float16))
+    entries = [e for e in observe.ledger().entries if e.function == "ledger_step"]
+    assert [e.nth for e in entries] == [1, 2, 3]
+    assert "`step_input` went from f32[8] to f32[9]" in entries[1].reason and "pad step_input" in entries[1].fix
+    assert [d.cause for e in entries for d in e.differences] == ["shape", "dtype"]
+    assert entries[1].differences[0].was == "f32[8]" and entries[1].source.file == __file__
+
+
+def test_a_new_function_object_on_the_same_line():
+    for _ in range(2):
+        xlab.jit(lambda x: lax.sin(x), name="made_in_a_loop")(X)
+    entries = [e for e in observe.ledger().entries if e.function == "made_in_a_loop"]
+    assert "new function object" in entries[1].reason and "outside the loop" in entries[1].fix
+
+
+def test_another_placement_is_a_reason():
+    f = xlab.jit(lambda x: lax.sin(x), name="placed")
+    f(programs.put(np.ones(8), "data"))
+    f(programs.put(np.ones(8), "model"))
+    entry = [e for e in observe.ledger().entries if e.function == "placed"][-1]
+    assert entry.differences[0].cause == "sharding" and "placement of `x`" in entry.reason
+
+
+def test_results_are_the_same_under_a_recorder():
+    f = xlab.jit(programs.control)
+    x = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
+    plain = f(x)
+    with observe.record():
+        seen = f(x)
+    for a, b in zip(xlab.tree.leaves(plain), xlab.tree.leaves(seen)):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))

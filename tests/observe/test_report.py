@@ -1,0 +1,73 @@
+"""Reports: everything of a block in one record that survives JSON, with measured times where asked for."""
+
+import json
+
+import numpy as np
+
+import xlab
+from tests.observe import programs
+from xlab import lax, observe
+from xlab.observe.records import Record
+
+
+def test_of_a_sharded_program():
+    f = xlab.jit(programs.dense, name="dense_report")
+    with observe.record() as session:
+        f(*programs.sharded_operands())
+    report = observe.report(session)
+    assert report.title == "dense_report" and report.mesh.text == "data=4 model=2" and not report.notices
+    assert [(x.name, x.role, x.type.text) for x in report.layouts] == [
+        ("x", "argument", "f32[8@data,16@model]"), ("w", "argument", "f32[16@model,4]"),
+        ("hidden", "intermediate", "f32[8@data,4]"), ("total", "output", "f32[4]"), ("active", "output", "f32[8@data,4]")] or [
+        x.role for x in report.layouts] == ["argument", "argument", "intermediate", "output", "output"]
+    assert [t.axes for t in report.transfers] == [("model",), ("data",)]
+    assert report.memory[0].arguments == 192 and report.memory[0].function == "dense_report"
+    assert [e.function for e in report.ledger.entries] == ["dense_report"]
+    assert Record.from_json(json.loads(json.dumps(report.to_json()))) == report
+    assert "2 added by the partitioner" in observe.text(report)
+
+
+def test_several_programs_keep_their_index():
+    with observe.record("cell 3") as session:
+        xlab.jit(lambda x: lax.sin(x), name="first")(np.ones(3, np.float32))
+        xlab.jit(programs.dense, name="second")(*programs.sharded_operands())
+    report = observe.report(session)
+    assert report.title == "cell 3" and [p.name for p in report.programs] == ["first", "second"]
+    assert {t.program for t in report.transfers} == {1} == {x.program for x in report.layouts}
+    assert [m.program for m in report.memory] == [0, 1]
+
+
+def test_donations_used_and_refused():
+    f = xlab.jit(lambda x: lax.add(x, x), donate_argnums=0, name="gives")
+    with observe.record() as session:
+        f(xlab.device_put(np.ones(4, np.float32)))
+    assert observe.report(session).memory[0].donated == ("x",)
+
+
+def test_measured_times_reach_equations_and_collectives():
+    f = xlab.jit(programs.dense, name="measured")
+    args = programs.sharded_operands()
+    times = observe.profile(f, *args, repeat=3)
+    assert set(times.equations) == {0, 1, 2} and all(us > 0 for us in times.equations.values())
+    with observe.record() as session:
+        f(*args)
+        session.profile = observe.profile(f, *args, repeat=2)
+    report = observe.report(session)
+    assert all(t.measured_us > 0 and t.wait_us is not None for t in report.transfers)
+    assert {i for i, _ in report.programs[0].heat} == {0, 1, 2}
+    optimized = next(x for x in report.programs[0].levels if x.name == "optimized")
+    lines = optimized.text.split("\n")
+    assert any("all-reduce" in lines[n - 1] for n, _ in optimized.heat)
+
+
+def test_a_loop_with_an_added_collective_is_noticed():
+    def f(x, w):
+        def turn(c, _):
+            return lax.tanh(programs.matmul(c, w)), None
+        return lax.scan(turn, x, None, length=4)[0]
+
+    with observe.record() as session:
+        xlab.jit(f, name="looped")(programs.put(np.ones((8, 8)), "data", None), programs.put(np.ones((8, 8)), "model", None))
+    report = observe.report(session)
+    assert report.transfers and any("partitioner runs" in n.text for n in report.notices) == any(
+        t.times != 1 for t in report.transfers)

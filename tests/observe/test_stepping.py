@@ -1,0 +1,216 @@
+"""Stepping gives what eager evaluation gives, bit for bit, forwards and backwards, inside and over nested programs."""
+
+import numpy as np
+import pytest
+
+import xlab
+from tests.observe import programs
+from xlab import lax, observe
+from xlab.observe.records import Record
+
+X = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
+
+
+def same(a, b):
+    for p, q in zip(xlab.tree.leaves(a), xlab.tree.leaves(b), strict=True):
+        np.testing.assert_array_equal(np.asarray(p), np.asarray(q))
+
+
+@pytest.mark.parametrize("into", [True, False])
+def test_the_result_is_the_eager_one(into):
+    stepper = observe.step(programs.control, into=into)(X)
+    same(stepper.result(), programs.control(X))
+    assert stepper.finished and stepper.next() is None
+
+
+def test_paths_say_where():
+    found = list(observe.steps(programs.control, X))
+    paths = [p for s in found for p in s.path]
+    assert {"scan 1/3", "scan 2/3", "scan 3/3", "while 1", "while 0 condition", "cond branch 1"} <= set(paths)
+    assert [s.index for s in found] == list(range(len(found)))
+    scan = next(s for s in found if s.text.startswith(tuple("abcdefgh")) and " = scan[" in s.text)
+    assert scan.path == () and found[scan.index - 1].path == ("scan 3/3",)
+    over = list(observe.steps(programs.control, X, into=False))
+    assert len(over) == len(observe.program(programs.control, X).equations)
+
+
+def test_backwards_shows_the_same_bits():
+    stepper = observe.step(programs.control)(X)
+    stepper._every = 2
+    seen = [stepper.next() for _ in range(12)]
+    for index in (11, 7, 3, 1, 9, 12):
+        step = stepper.goto(index)
+        assert step == seen[index - 1] and stepper.index == index
+    assert stepper.back(5) == seen[6]
+    assert stepper.goto(0) is None and stepper.index == 0
+    same(stepper.result(), programs.control(X))
+
+
+def test_snapshots_are_bounded():
+    def long(x):
+        for _ in range(300):
+            x = lax.sin(x)
+        return x
+
+    stepper = observe.step(long, budget=20 * X.nbytes)(X)
+    stepper._every = 1
+    stepper.run()
+    assert stepper._kept() <= 21 * X.nbytes and stepper.index == 300
+    assert stepper.goto(150).index == 149
+    same(stepper.result(), long(X))
+
+
+def test_running_to_a_place():
+    stepper = observe.step(programs.control)(X)
+    stepper.run_to(primitive="reduce_sum")
+    assert stepper.path == ("scan 1/3",) and stepper.program is not None
+    equation = stepper.next_equation
+    assert next(e for e, _ in stepper.program.walk() if e.id == equation).primitive == "reduce_sum"
+    step = stepper.run_to(variable="z")
+    assert step.text.split()[2].startswith(("cond", "log"))
+    stepper.goto(0)
+    line = programs.control.__code__.co_firstlineno + 8
+    stepper.run_to(line=line)
+    assert any(e.id == stepper.next_equation and e.source.line == line for e, _ in stepper.program.walk())
+    stepper.goto(0)
+    assert stepper.run_to(where=lambda s: s.outputs[0].max is not None and s.outputs[0].max > 50).outputs[0].max > 50
+    assert stepper.run_to(primitive="no_such") is None
+    with pytest.raises(TypeError, match="something to stop at"):
+        stepper.run_to()
+
+
+def test_the_first_nan():
+    def f(x):
+        y = lax.sub(x, np.float32(2))
+        z = lax.log(y)
+        return lax.add(z, z)
+
+    stepper = observe.step(f)(np.array([3.0, 1.0, 5.0], np.float32))
+    step = stepper.run_to_nonfinite()
+    assert " = log " in step.text and step.outputs[0].nans == 1 and step.outputs[0].note == "z"
+    assert stepper.run_to_nonfinite() is None
+
+
+def test_what_if():
+    def f(x):
+        y = lax.mul(x, x)
+        return lax.add(y, np.float32(1))
+
+    stepper = observe.step(f)(np.float32(3))
+    stepper.next()
+    stepper.replace("y", np.float32(5))
+    assert float(stepper.result()) == 6.0
+    stepper.goto(1)
+    assert stepper.live()[0].max == 5.0 and "(replaced)" in stepper.live()[0].note
+    with pytest.raises(KeyError, match="no live variable"):
+        stepper.replace("nothing", 1)
+    with pytest.raises(TypeError, match="cannot replace"):
+        stepper.replace("y", np.ones(3, np.float32))
+
+
+def test_what_if_inside_a_loop():
+    def f(x):
+        return lax.fori_loop(0, 3, lambda i, c: lax.mul(c, np.float32(2)), x)
+
+    stepper = observe.step(f)(np.float32(1))
+    step = stepper.run_to(primitive="mul")
+    assert step is not None or stepper.index == 0
+    stepper.run_to(where=lambda s: " = mul " in s.text)
+    frame = stepper._machine.stack[-1]
+    name = next(stepper._letters(v) for v, x in frame.env.items() if np.asarray(x).dtype == np.float32)
+    stepper.replace(name, np.float32(10))
+    assert float(stepper.result()) == 40.0
+
+
+def test_every_device_of_a_shard_map():
+    x, w = np.arange(64, dtype=np.float32).reshape(8, 8) / 64, np.arange(32, dtype=np.float32).reshape(8, 4) / 32
+    f = programs.ring()
+    stepper = observe.step(f)(x, w)
+    found = {s.text.split(" = ")[1].split("[")[0]: s for s in stepper if s.path}
+    parts = [x[2 * i:2 * i + 2, 4 * j:4 * j + 4] @ w[4 * j:4 * j + 4] for i in range(4) for j in range(2)]
+    before, after = found["dot_general"].outputs[0], found["psum_invariant"].outputs[0]
+    assert before.type == "f32[2,4]" and [s.device for s in before.shards] == list(range(8))
+    np.testing.assert_allclose([s.mean for s in before.shards], [p.mean() for p in parts], rtol=1e-5)
+    np.testing.assert_allclose([s.mean for s in after.shards],
+                               [(parts[d // 2 * 2] + parts[d // 2 * 2 + 1]).mean() for d in range(8)], rtol=1e-5)
+    assert found["ppermute"].path == ("shard_map over data, model", "scan 3/3")
+    same(stepper.result(), f(x, w))
+
+
+def test_sharded_values_are_summarised_per_device_and_never_gathered(monkeypatch):
+    x = programs.put(np.arange(32).reshape(8, 4), "data", "model")
+    from xlab.observe import values
+    value = values.summarise(x, "x")
+    assert (value.min, value.max, value.mean) == (0.0, 31.0, 15.5)
+    assert value.preview == (0.0, 1.0, 4.0, 5.0) and sum(value.histogram) == 32
+    assert [(s.device, s.min, s.max) for s in value.shards][:2] == [(0, 0.0, 5.0), (1, 2.0, 7.0)]
+    replicated = values.summarise(programs.put(np.ones((8, 4)), "data"), "y")
+    assert sum(replicated.histogram) == 32 and len(replicated.shards) == 8
+    assert getattr(x, "_xlab_host", None) is None
+
+
+@pytest.mark.parametrize("value", [np.bool_(True), np.arange(5), np.array([1 + 2j]), np.array([np.nan, np.inf, 1.0], np.float32),
+                                   np.zeros((0, 3), np.float32), np.float16(3), np.ones((3, 2, 5), np.int8)])
+def test_summaries_of_any_value(value):
+    from xlab.observe.values import summarise
+    made = summarise(value, "v")
+    assert Record.from_json(made.to_json()) == made
+    if value.dtype.kind == "f" and value.size == 3:
+        assert (made.nans, made.infs, made.max) == (1, 1, 1.0)
+
+
+def test_a_recorded_run():
+    trace = observe.trace(programs.control, X, limit=5)
+    assert len(trace.steps) == 5 and trace.total > 5 and trace.program.name == "control"
+    assert Record.from_json(trace.to_json()) == trace
+
+
+def test_gradients_and_custom_rules():
+    @xlab.custom_jvp
+    def f(x):
+        return lax.sin(x)
+
+    f.defjvp(lambda primals, tangents: (f(primals[0]), lax.mul(tangents[0], lax.cos(primals[0]))))
+
+    def loss(x):
+        return lax.reduce_sum(lax.mul(f(x), f(x)), (0,))
+
+    v = np.linspace(0, 1, 4).astype(np.float32)
+    stepper = observe.step(xlab.grad(loss))(v)
+    same(stepper.result(), xlab.grad(loss)(v))
+    assert any("custom_jvp_call" in p for s in observe.steps(loss, v) for p in s.path)
+
+
+def test_donated_arguments_stay_alive():
+    inner = xlab.jit(lambda x: lax.add(x, x), donate_argnums=0)
+    stepper = observe.step(lambda x: lax.mul(inner(x), np.float32(2)), into=False)(xlab.device_put(X))
+    stepper.run()
+    stepper.goto(1)
+    same(stepper.result(), 4 * X)
+
+
+def test_comparing_two_runs():
+    from xlab.observe import first_difference
+    a, b = observe.step(programs.control)(X), observe.step(programs.control)(X)
+    assert first_difference(a, b) is None
+    a, b = observe.step(programs.control)(X), observe.step(programs.control)(X + np.float32(0.1))
+    x, y = first_difference(a, b)
+    assert x.index == y.index == 0
+
+
+def test_speed_of_long_programs():
+    import time
+
+    def long(x):
+        for _ in range(2000):
+            x = lax.sin(x)
+        return x
+
+    stepper = observe.step(long)(X)
+    stepper.run()
+    start = time.perf_counter()
+    stepper.goto(1000)
+    assert time.perf_counter() - start < 0.5
+    start = time.perf_counter()
+    stepper.next()
+    assert time.perf_counter() - start < 0.05

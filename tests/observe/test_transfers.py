@@ -1,0 +1,117 @@
+"""Collectives against the compiled module read by hand: who asked for each, what it moves, how often, and why."""
+
+import re
+
+import numpy as np
+import pytest
+
+import xlab
+from tests.observe import programs
+from xlab import lax, observe
+from xlab.interpreters import traffic
+from xlab.lax import collectives  # noqa: F401
+from xlab.sharding import NamedSharding, PartitionSpec as P
+
+RING = (np.arange(64, dtype=np.float32).reshape(8, 8), np.ones((8, 4), np.float32))
+
+
+def test_added_by_the_partitioner_with_reasons():
+    first, second = observe.transfers(programs.dense, *programs.sharded_operands())
+    assert (first.kind, first.reduction, first.axes, first.origin) == ("all_reduce", "add", ("model",), "partitioner")
+    assert first.groups == ((0, 1), (2, 3), (4, 5), (6, 7)) and first.bytes_in == first.bytes_out == 32
+    assert "dot_general" in first.reason and "`x` f32[8@data,16@model]" in first.reason and "split over model" in first.reason
+    assert first.source.function == "matmul" and first.equation == 0 and first.times == 1
+    assert second.axes == ("data",) and "reduce_sum" in second.reason and second.equation == 2
+    us = traffic.cost("all_reduce", 2, 32)[0]
+    assert first.predicted_us == us and "n=2, S=32 B" in first.formula
+    assert {(s, t) for r in first.rounds for s, t, _ in r} == {(a + i, a + 1 - i) for a in (0, 2, 4, 6) for i in (0, 1)}
+
+
+def test_written_by_the_user_and_not_counted_twice():
+    found = observe.transfers(programs.ring(), *RING)
+    assert [(t.kind, t.call, t.origin, t.axes, t.times) for t in found] == [
+        ("all_reduce", "psum", "user", ("model",), 1),
+        ("collective_permute", "ppermute", "user", ("data",), 3),
+        ("all_gather", "all_gather", "user", ("data",), 1)]
+    compiled = xlab.jit(programs.ring()).lower(*RING).compile()
+    text = compiled.as_text()
+    assert len(re.findall(r" (?:all-reduce|all-gather|collective-permute)\(", text)) == len(found)
+    assert all(t.instruction in text for t in found)
+    assert found[1].pairs == ((0, 2), (2, 4), (4, 6), (6, 0), (1, 3), (3, 5), (5, 7), (7, 1))
+    assert [t.bytes_in for t in found] == [2 * 4 * 4, 2 * 4 * 4, 2 * 4 * 4] and found[2].bytes_out == 4 * 32
+    lines = [t.source.text.strip() for t in found]
+    assert lines[0].startswith("y = lax.psum") and "ppermute" in lines[1] and "all_gather" in lines[2]
+
+
+def test_without_compiling_only_what_was_written():
+    found = observe.transfers(programs.ring(), *RING, compile=False)
+    assert [t.kind for t in found] == ["all_reduce", "collective_permute", "all_gather"]
+    assert [t.times for t in found] == [1, 3, 1] and not any(t.instruction for t in found)
+    assert observe.transfers(programs.dense, *programs.sharded_operands(), compile=False) == ()
+
+
+def test_a_collective_that_the_compiler_dropped_is_said_to_be():
+    def body(x):
+        lax.psum(x, "data")
+        return x
+
+    f = xlab.shard_map(body, mesh=programs.mesh(), in_specs=P("data"), out_specs=P("data"))
+    (t,) = observe.transfers(f, np.ones(8, np.float32))
+    assert t.times == 0 and "not in the compiled module" in t.reason and t.instruction == ""
+    observe.assert_collectives(f, (np.ones(8, np.float32),))
+
+
+def test_reshards_say_from_what_to_what():
+    mesh = programs.mesh()
+    x, w = programs.put(np.ones((8, 16)), "data", None), programs.put(np.ones((16, 8)), None, "data")
+    f = xlab.jit(programs.matmul, out_shardings=NamedSharding(mesh, P("data", "model")))
+    found = observe.transfers(f, x, w)
+    assert found and all(t.origin == "partitioner" for t in found)
+    assert any("`w` is f32[16,8@data], dot_general" in t.reason and "needs f32[16,8@model]" in t.reason for t in found)
+    assert any(t.fix == "give `w` the sharding P(None, 'model') where it is made" for t in found)
+
+
+def test_the_suggested_fix_removes_the_collective():
+    mesh = programs.mesh()
+    x, w = programs.put(np.ones((8, 16)), "data", None), programs.put(np.ones((16, 8)), None, "model")
+    f = xlab.jit(programs.matmul, out_shardings=NamedSharding(mesh, P("data", "model")))
+    assert observe.transfers(f, x, w) == ()
+    observe.assert_collectives(f, (x, w), allow={})
+
+
+def test_assertion_names_what_is_unexpected():
+    with pytest.raises(AssertionError) as caught:
+        observe.assert_collectives(programs.dense, programs.sharded_operands(), allow={"all_reduce": 1})
+    message = str(caught.value)
+    assert "1 unexpected" in message and "16 B" in message and "programs.py:" in message and "To remove it" in message
+    observe.assert_collectives(programs.dense, programs.sharded_operands(), allow={"all_reduce": 2})
+    with pytest.raises(ValueError, match="unknown kinds"):
+        observe.assert_collectives(programs.dense, programs.sharded_operands(), allow={"psum": 1})
+
+
+def test_loops_and_branches():
+    mesh = programs.mesh()
+
+    def body(x):
+        def turn(v):
+            return lax.mul(lax.psum(v, "model"), np.float32(0.5))
+        y = lax.while_loop(lambda v: lax.lt(lax.pmax(lax.reduce_max(v, (0,)), ("data", "model")), np.float32(9)), turn, x)
+        return y
+
+    f = xlab.shard_map(body, mesh=mesh, in_specs=P("data"), out_specs=P("data"), check_vma=False)
+    found = observe.transfers(f, np.ones(8, np.float32))
+    assert {t.call for t in found} == {"psum", "pmax"} and all(t.times is None for t in found)
+
+
+def test_links_and_algorithms():
+    slow = observe.transfers(programs.dense, *programs.sharded_operands(), link=traffic.Link("slow", 100.0, 1.0))
+    assert slow[0].predicted_us == pytest.approx(2 * (100 + 16))
+    direct = observe.transfers(programs.dense, *programs.sharded_operands(), algorithm="direct")
+    assert len(direct[1].rounds) == 2
+    with pytest.raises(ValueError, match="unknown link"):
+        observe.transfers(programs.dense, *programs.sharded_operands(), link="carrier pigeon")
+
+
+def test_totals_per_axis():
+    found = observe.transfers(programs.ring(), *RING)
+    assert observe.totals(found) == {"model": 32, "data": 3 * 32 + 32}
