@@ -39,7 +39,7 @@ class Lowered:
     devices: tuple
     committed: bool
     kept: tuple[int, ...]
-    in_shardings: tuple            # per kept argument
+    in_shardings: tuple            # per kept argument, None where the compiler decides
     out_shardings: tuple           # per result, None where the compiler decides
     donated: tuple[int, ...]
     mesh: Any
@@ -119,6 +119,9 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     for i in kept:
         s = in_shardings[i] if in_shardings[i] is not None else arg_shardings[i]
         aval = jaxpr.invars[i].aval
+        if s is None and several and isinstance(aval, ShapedArray) and aval.ndim and i not in donate:
+            final_in.append(None)  # the compiler decides
+            continue
         if s is None:
             s = _everywhere(mesh, devices) if several else SingleDeviceSharding(devices[0])
         if isinstance(aval, ShapedArray):
@@ -135,12 +138,12 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
         out = []
         for i, s in zip(kept, final_in):
             parts = []
-            if several:
+            if several and s is not None:
                 parts.append(f"sdy.sharding = {_sdy(s, physical_aval(jaxpr.invars[i].aval).ndim, meshes)}")
             if i in donate:
                 parts.append("jax.buffer_donor = true" if several or donate[i] is None
                              else f"tf.aliasing_output = {donate[i]} : i32")
-            if s.memory_kind not in (None, "device"):
+            if s is not None and s.memory_kind not in (None, "device"):
                 parts.append(f'mhlo.memory_kind = "{s.memory_kind}"')
             out.append(f" {{{', '.join(parts)}}}" if parts else "")
         return out
@@ -225,9 +228,15 @@ class Executable:
             self.native = _compiling.compile_text(
                 lowered.module.text, self.devices, partitions=len(self.devices),
                 allow_propagation_to_outputs=[s is None for s in lowered.out_shardings],
+                allow_propagation_to_inputs=[*(s is None for s in lowered.in_shardings), *(True for _ in lowered.module.hoisted)],
                 options=lowered.compiler_options or None, host_callbacks=lowered.module.callbacks)
         ledger.add(self.name, closed, start, events.clock(), reason, differences)
         self.in_shardings = lowered.in_shardings
+        chosen = _compiling.parameter_shardings(self.native) if several else None
+        if chosen is not None:
+            self.in_shardings = tuple(
+                s if s is not None else self._result_sharding(g, self.physical_in[i])
+                for i, s, g in zip(self.kept, self.in_shardings, chosen))
         if several:
             given = _compiling.output_shardings(self.native)
             self.out_shardings = tuple(
@@ -239,9 +248,17 @@ class Executable:
         self.committed = lowered.committed or several
         self.handlers = [_arrays.result_handler(a, s, self.committed)
                          for a, s in zip(self.physical_out, self.out_shardings)]
-        self.consts = [place(c, aval_of(c), _everywhere(lowered.mesh, self.devices) if several
-                             else SingleDeviceSharding(self.devices[0]))
-                       for c in lowered.module.hoisted]
+        self.consts = self._placed_constants(chosen)
+
+    def _placed_constants(self, chosen) -> list:
+        """Large constants as device arrays, laid out as the compiled program expects its last parameters."""
+        out = []
+        for n, c in enumerate(self.lowered.module.hoisted):
+            aval = physical_aval(aval_of(c))
+            where = (SingleDeviceSharding(self.devices[0]) if chosen is None
+                     else self._result_sharding(chosen[len(self.kept) + n], aval))
+            out.append(place(c.base if isinstance(c, KeyArray) else c, aval, where))
+        return out
 
     def _result_sharding(self, hlo_sharding, aval):
         mesh = self.lowered.mesh
@@ -266,6 +283,8 @@ class Executable:
         args = self.place_args(flat)
         with events.span("execute", name=self.name, devices=len(self.devices), executable=self):
             outs = _arrays.execute(self.native, [*args, *self.consts], self.handlers)
+            if events.listeners:        # what is recorded is the run, not its start
+                _arrays.block_until_ready(outs)
         return [self._logical(o, a) for o, a in zip(outs, self.out_avals)]
 
     def _logical(self, out, aval):
