@@ -140,7 +140,7 @@ def test_an_interrupt_during_the_compile(lab, monkeypatch):
 
     monkeypatch.setattr(executable.Executable, "__init__", interrupted)
     before = names(lab)
-    error, text, _ = fails(lab, "%%xjit\nx = x * 17.5")
+    error, _text, _ = fails(lab, "%%xjit\nx = x * 17.5")
     assert type(error) is KeyboardInterrupt
     assert names(lab) == before
 

@@ -70,7 +70,7 @@ def test_help_explains_the_options(lab):
 
 
 def test_a_cell_leaves_its_names_and_one_bundle(lab, run):
-    outputs, printed = run("%%xjit\ny = f(x, w)\nn = 3\ny.sum()")
+    outputs, _printed = run("%%xjit\ny = f(x, w)\nn = 3\ny.sum()")
     assert lab.user_ns["y"].shape == (8, 2) and lab.user_ns["n"] == 3
     report, = [o for o in outputs if "text/html" in o and "iframe" in o["text/html"]]
     assert set(report) >= {"text/plain", "text/html"}
@@ -138,7 +138,7 @@ def test_donated_inputs_are_gone(lab, run):
 
 
 def test_save_writes_a_page(lab, run, tmp_path):
-    _, printed = run(f"%%xjit --quiet --save {tmp_path}/out.html\ny = f(x, w)")
+    _, _printed = run(f"%%xjit --quiet --save {tmp_path}/out.html\ny = f(x, w)")
     assert "tanh" in (tmp_path / "out.html").read_text()
     run(f"%xreport {tmp_path}/again.html")
     assert (tmp_path / "again.html").stat().st_size > 1000
@@ -158,7 +158,7 @@ def test_shard_mesh_flow(lab, run):
     run("X = xlab.device_put(x, NamedSharding(xlab.sharding.get_mesh(), P('data', None)))")
     outputs, _ = run("%xshard X")
     assert "8@data" in shown(outputs)
-    outputs, printed = run("%xflow xlab.jit(lambda a: jnp.sum(a))(X)")
+    outputs, _printed = run("%xflow xlab.jit(lambda a: jnp.sum(a))(X)")
     assert "all_reduce" in shown(outputs)
 
 
@@ -173,7 +173,7 @@ def test_time_hlo_ladder_ledger_mem(lab, run):
     outputs, _ = run("%xledger")
     assert "compile" in shown(outputs)
     _, printed = run("%xmem")
-    assert re.search(r"^x +1 +128 B +1 device", printed, re.MULTILINE)
+    assert re.search(r"^ *x +1 +128 B +1 device", printed, re.MULTILINE)
     outputs, _ = run("%xmem f(x, w)")
     assert "peak" in shown(outputs)
 

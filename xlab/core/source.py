@@ -16,6 +16,8 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _internal_files: dict[str, bool] = {}
 shown_names: dict[str, str] = {}
 """What to call a file in messages: notebook cells are `In[3]`, not a path."""
+namers: list = []
+"""Functions from a file to such a name, or None; a notebook adds one."""
 
 
 class Position(NamedTuple):
@@ -34,7 +36,7 @@ class Position(NamedTuple):
 
     def __str__(self):
         function = f" ({self.function})" if self.function and self.function != "<module>" else ""
-        cell = shown_names.get(self.file)
+        cell = shown_name(self.file)
         return (f"line {self.line} of {cell}" if cell else f"{self.file}:{self.line}") + function
 
 
@@ -54,6 +56,17 @@ class Source(NamedTuple):
 
 
 UNKNOWN = Source(None, 0, "")
+
+
+def shown_name(file: str) -> str | None:
+    """What to call a file in messages, where it has a name besides its path."""
+    known = shown_names.get(file)
+    if known is None:
+        for namer in namers:
+            known = namer(file)
+            if known is not None:
+                break
+    return known
 
 
 def position(code, lasti) -> Position:

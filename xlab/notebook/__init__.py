@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from xlab.core import source
+
 __all__ = ["load_ipython_extension", "show", "unload_ipython_extension", "visualize_array_sharding",
            "visualize_sharding", "write_html"]
 
@@ -33,6 +35,7 @@ def load_ipython_extension(shell: Any) -> None:
 
     magics.register(shell)
     displays.register(shell)
+    source.namers[:] = [_CellNames(shell)]
 
 
 def unload_ipython_extension(shell: Any) -> None:
@@ -41,3 +44,15 @@ def unload_ipython_extension(shell: Any) -> None:
 
     magics.unregister(shell)
     displays.unregister(shell)
+    source.namers.clear()
+
+
+class _CellNames:
+    """What files of cells are called: by the number of their prompt."""
+
+    def __init__(self, shell: Any):
+        self.shell = shell
+
+    def __call__(self, file: str) -> str | None:
+        number = getattr(self.shell.compile, "_filename_map", {}).get(file)
+        return None if number is None else f"In[{number}]"

@@ -20,11 +20,12 @@ _registered: weakref.WeakSet = weakref.WeakSet()
 _live: dict[str, list[Any]] = {}
 
 
-def show(value: Any, shape: tuple[int, ...] | None = None) -> None:
+def show(value: Any, shape: tuple[int, ...] | None = None, *, plain: str | None = None) -> None:
     """Displays a record, a sharding, a mesh, an array, a program or a stage of one.
 
     Args:
         value: what to show; a sharding needs `shape`.
+        plain: the text to show where there are no pictures, instead of the record's own.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -38,7 +39,7 @@ def show(value: Any, shape: tuple[int, ...] | None = None) -> None:
     if shell is None:
         from xlab.observe.text import text
 
-        print(text(record, times=True) if _is_report(record) else text(record))
+        print(plain or (text(record, times=True) if _is_report(record) else text(record)))
         return
     from IPython.display import display
 
@@ -46,6 +47,8 @@ def show(value: Any, shape: tuple[int, ...] | None = None) -> None:
     data, metadata = view.bundle(record), {}
     if view.scripted and has_widgets():
         data, metadata = _live_bundle(view, record, data, shell)
+    if plain is not None:
+        data = {**data, "text/plain": plain}
     display(data, metadata=metadata, raw=True)
 
 

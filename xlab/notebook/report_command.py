@@ -80,8 +80,9 @@ def main(argv: list[str] | None = None) -> int:
     error = None
     with set_mesh(mesh), observe.record() as session:
         try:
-            for _ in range(given.repeat + 1):
-                xlab.block_until_ready(jitted(*args))
+            xlab.block_until_ready(jitted(*args))
+            if given.repeat > 0:
+                observe.time(jitted, *args, repeat=given.repeat)
         except Exception as caught:
             error = shorten(caught)
     report = observe.report(session).replace(title=getattr(fun, "__name__", given.function))

@@ -10,7 +10,7 @@ from types import CodeType, TracebackType
 from typing import Any
 
 import xlab
-from xlab.core.source import is_internal, shown_names
+from xlab.core.source import is_internal, shown_name
 from xlab.observe.records import Failure, Source
 
 _OWN = os.path.join(os.path.dirname(os.path.abspath(xlab.__file__)), "notebook") + os.sep
@@ -102,7 +102,7 @@ def failure(error: BaseException) -> Failure:
     source = None
     if last is not None:
         code, line = last
-        file = shown_names.get(code.co_filename, code.co_filename)
+        file = shown_name(code.co_filename) or code.co_filename
         function = "" if code.co_name == "<module>" else code.co_name
         source = Source(file, line, function=function, text=linecache.getline(code.co_filename, line).rstrip("\n"))
     return Failure(type(error).__name__, str(error), source,

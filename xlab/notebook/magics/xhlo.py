@@ -31,4 +31,5 @@ class Xhlo(Magics):
         if stages[0] not in _STAGES:
             raise ValueError(f"--stage is one of {', '.join(_STAGES)}; given {stages[0]!r}")
         fun, args, kwargs, _ = call_of(self.shell, _OPTION.sub(" ", line), "xhlo")
-        displays.show(observe.program(fun, *args, levels=stages, **kwargs))
+        program = observe.program(fun, *args, levels=stages, **kwargs)
+        displays.show(program, plain="\n\n".join(observe.text(level) for level in program.levels) or None)

@@ -9,6 +9,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
 import xlab
+from xlab import observe
 from xlab.notebook import options
 from xlab.notebook.cell import Cell
 from xlab.notebook.magics.base import CellFile, call_of, cell_file, told
@@ -132,14 +133,11 @@ def _repeat(jitted: Any, arguments: list[Any], given: Any) -> None:
     if given.repeat > 0:
         if given.donate:
             raise ValueError("--repeat runs the cell again on the same inputs, which --donate has given away: use one of them")
-        for _ in range(given.repeat):
-            xlab.block_until_ready(jitted(*arguments))
+        observe.time(jitted, *arguments, repeat=given.repeat)
 
 
 def _extras(run: Recording, given: Any, jitted: Any, arguments: list[Any]) -> None:
     """What costs a second compile or a slower run, only when asked for."""
-    from xlab import observe
-
     if given.profile:
         run.session.profile = observe.profile(jitted, *arguments)
     if given.passes:

@@ -6,6 +6,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 import xlab
+from xlab import observe
 from xlab.notebook.magics.base import call_of, told
 from xlab.notebook.running import recording, show_report
 
@@ -30,6 +31,6 @@ class Xtime(Magics):
         fun, args, kwargs, text = call_of(self.shell, text, "xtime")
         jitted = fun if hasattr(fun, "lower") else xlab.jit(fun)
         with recording(text, self.shell) as run:
-            for _ in range(repeat + 1):
-                xlab.block_until_ready(jitted(*args, **kwargs))
+            xlab.block_until_ready(jitted(*args, **kwargs))
+            observe.time(jitted, *args, repeat=repeat, **kwargs)
         show_report(run, _PARTS)
