@@ -9,5 +9,7 @@ from xlab.random.bits import (random_bits_p, random_fold_in_p, random_seed_p, ra
                               random_wrap_p)
 from xlab.random.continuous import *  # noqa: F403
 from xlab.random.discrete import *  # noqa: F403
+from xlab.random.gamma import *  # noqa: F403
+from xlab.random.gamma import random_gamma_grad as random_gamma_grad, random_gamma_p
 from xlab.random.keys import *  # noqa: F403
 from xlab.random.threefry import threefry2x32_p

@@ -1,0 +1,359 @@
+"""The gamma distribution, and those that are made of it.
+
+Gamma numbers come from rejection (Marsaglia and Tsang, "A simple method for generating gamma variables", 2000), every element
+from its own key. They are differentiable in the shape parameter: keeping the probability F(a, x) fixed, dx/da = -F_a / F_x.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from xlab import lax
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.jaxpr import number_equations
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import partial_eval as pe
+from xlab.lax.shape import canonical_shape
+from xlab.random.bits import random_split_p
+from xlab.random.continuous import random_signs, standard_exponential, standard_normal, unit_uniform
+from xlab.random.drawing import as_dtype, drawn, float_dtype, joint_shape, keys_from, to_rank, to_shape
+from xlab.random.keys import one_key
+from xlab.transforms.jvp import jvp
+from xlab.transforms.vmap import vmap
+
+__all__ = ["ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "t"]
+
+
+def gamma(key, a, shape=None, dtype=None, *, out_sharding=None):
+    """Gamma numbers with shape parameter `a` and scale 1; differentiable in `a`.
+
+    Example:
+        >>> import xlab
+        >>> x = xlab.random.gamma(xlab.random.key(0), 3.0, (1000,))
+        >>> bool(abs(x.mean() - 3) < 0.3)
+        True
+    """
+    return _gammas("gamma", key, a, shape, dtype, False, out_sharding)
+
+
+def loggamma(key, a, shape=None, dtype=None, *, out_sharding=None):
+    """Logarithms of gamma numbers, accurate for small `a` where the numbers themselves are 0."""
+    return _gammas("loggamma", key, a, shape, dtype, True, out_sharding)
+
+
+def _gammas(name, key, a, shape, dtype, log_space, out_sharding):
+    key, _ = one_key(name, key)
+    dtype = float_dtype(name, dtype)
+    return _gamma(key, joint_shape(name, shape, a), dtype, log_space, a, out_sharding=out_sharding)
+
+
+@drawn(3)
+def _gamma(key, shape, dtype, log_space, a):
+    return gammas(key, shape, dtype, log_space, a)
+
+
+def gammas(key, shape, dtype, log_space, a):
+    return random_gamma_p.bind(key, to_shape(as_dtype(a, dtype), shape), log_space=log_space)
+
+
+def _one_gamma(key, alpha, log_space):
+    dtype = aval_of(alpha).dtype
+    zero, one, third = (as_dtype(v, dtype) for v in (0, 1, 1 / 3))
+    large = lax.ge(alpha, one)
+    boosted = lax.select(large, alpha, lax.add(alpha, one))
+    d = lax.sub(boosted, third)
+    c = lax.div(third, lax.sqrt(d))
+
+    def rejected(carry):
+        _, x2, v, u = carry
+        squeeze = lax.ge(u, lax.sub(one, lax.mul(as_dtype(0.0331, dtype), lax.mul(x2, x2))))
+        exact = lax.add(lax.mul(x2, as_dtype(0.5, dtype)), lax.mul(d, lax.add(lax.sub(one, v), lax.log(v))))
+        return lax.bitwise_and(squeeze, lax.ge(lax.log(u), exact))
+
+    def try_normal(carry):
+        again, sub = keys_from(carry[0])
+        x = standard_normal(sub, (), dtype)
+        return again, x, lax.add(one, lax.mul(x, c))
+
+    def attempt(carry):
+        again, normal_key, uniform_key = keys_from(carry[0], 3)
+        _, x, v = lax.while_loop(lambda s: lax.le(s[2], zero), try_normal, (normal_key, zero, lax.neg(one)))
+        return again, lax.mul(x, x), lax.mul(lax.mul(v, v), v), unit_uniform(uniform_key, (), dtype)
+
+    loop_key, boost_key = keys_from(key)
+    _, _, v, _ = lax.while_loop(rejected, attempt, (loop_key, zero, one, as_dtype(2, dtype)))
+    # A number for a + 1, times u^(1/a), is one for a.
+    if log_space:
+        logs = lax.neg(standard_exponential(boost_key, (), dtype))
+        boost = lax.select(lax.bitwise_or(large, lax.eq(logs, zero)), zero, lax.mul(logs, lax.div(one, alpha)))
+        return lax.add(lax.add(lax.log(d), lax.log(v)), boost)
+    u = lax.sub(one, unit_uniform(boost_key, (), dtype))
+    boost = lax.select(large, one, lax.pow(u, lax.div(one, alpha)))
+    return lax.mul(lax.mul(d, v), boost)
+
+
+def _all_gammas(keys, alpha, log_space):
+    shape = aval_of(alpha).shape
+    n = aval_of(keys).ndim
+    each = random_split_p.bind(keys, shape=(math.prod(shape[n:]),))
+    each = lax.reshape(each, (math.prod(shape),))
+    out = vmap(lambda k, a: _one_gamma(k, a, log_space))(each, lax.reshape(alpha, (math.prod(shape),)))
+    return lax.reshape(out, shape)
+
+
+def _gamma_aval(keys, alpha, *, log_space):
+    if keys.shape != alpha.shape[:keys.ndim]:
+        raise TypeError(f"random_gamma takes one key per leading element of alpha, got {keys} and {alpha}")
+    return ShapedArray(alpha.shape, alpha.dtype)
+
+
+def _gamma_jvp(primals, tangents, *, log_space):
+    keys, alpha = primals
+    out = random_gamma_p.bind(keys, alpha, log_space=log_space)
+    t = tangents[1]
+    if type(t) is ad.Zero:
+        return out, ad.Zero.of(out)
+    sample = lax.exp(out) if log_space else out
+    slope = random_gamma_grad(alpha, sample)
+    return out, lax.mul(t, lax.div(slope, sample) if log_space else slope)
+
+
+def _gamma_batch(xs, dims, *, log_space):
+    size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
+    keys, alpha = (batching.bring(x, d, size, 0) for x, d in zip(xs, dims))
+    return random_gamma_p.bind(keys, alpha, log_space=log_space), 0
+
+
+@functools.lru_cache(maxsize=256)
+def _program(keys, alpha, log_space):
+    closed = pe.trace_to_closed_jaxpr(lambda k, a: [_all_gammas(k, a, log_space)], [keys, alpha])
+    return closed, tuple(number_equations(closed.jaxpr))
+
+
+def _gamma_lowering(ctx, keys, alpha, *, log_space):
+    if not ctx.avals_out[0].size:
+        return alpha
+    closed, equations = _program(*ctx.avals_in, log_space)
+    number = ctx.module.numbers[id(ctx.eqn)]
+    ctx.module.keepalive.append(closed)
+    ctx.module.numbers.update(dict.fromkeys(equations, number))  # all that happens in there is this equation
+    return ctx.jaxpr(closed, [keys, alpha])[0]
+
+
+random_gamma_p = Primitive("random_gamma")
+random_gamma_p.def_abstract_eval(_gamma_aval)
+ad.primitive_jvps[random_gamma_p] = _gamma_jvp
+batching.primitive_batchers[random_gamma_p] = _gamma_batch
+mlir.register_lowering(random_gamma_p, _gamma_lowering)
+
+
+# -- the derivative in the shape parameter -----------------------------------------------------------------------
+
+
+def random_gamma_grad(a, sample):
+    """Derivative of gamma numbers in their shape parameter, at constant probability.
+
+    With F = x^a e^-x S / Gamma(a + 1) below the mean and 1 - F = x^a e^-x h / Gamma(a) above it, where S is a power
+    series and h a continued fraction, dx/da is -x/a (S (log x - psi(a + 1)) + S_a) or x (h (log x - psi(a)) + h_a): in
+    each, the terms have one sign, so nothing cancels.
+    """
+    dtype = aval_of(a).dtype
+    one = as_dtype(1, dtype)
+    below = lax.le(sample, lax.add(a, one))
+    # Each half is computed everywhere; where it does not apply it gets an argument that it likes.
+    low = lax.select(below, lax.max(sample, as_dtype(dtypes.finfo(dtype).tiny, dtype)), a)
+    high = lax.select(below, lax.add(a, lax.full_like(a, 2)), sample)
+    s, s_a = jvp(lambda v: _series(v, low), (a,), (lax.full_like(a, 1),))
+    h, h_a = jvp(lambda v: _fraction(v, high), (a,), (lax.full_like(a, 1),))
+    rise = lax.sub(lax.log(low), lax.digamma(lax.add(a, one)))
+    from_below = lax.neg(lax.mul(lax.div(low, a), lax.add(lax.mul(s, rise), s_a)))
+    from_above = lax.mul(high, lax.add(lax.mul(h, lax.sub(lax.log(high), lax.digamma(a))), h_a))
+    return lax.select(below, from_below, from_above)
+
+
+_MOST_TERMS = 20000
+
+
+def _any(x):
+    return lax.reduce_or(x, tuple(range(aval_of(x).ndim)))
+
+
+def _series(a, x):
+    """1 + x/(a+1) + x^2/((a+1)(a+2)) + ..."""
+    small = as_dtype(dtypes.finfo(aval_of(x).dtype).eps * 1e-3, aval_of(x).dtype)
+
+    def more(carry):
+        n, term, total = carry
+        return lax.bitwise_and(_any(lax.gt(term, lax.mul(total, small))), lax.lt(n, np.int32(_MOST_TERMS)))
+
+    def step(carry):
+        n, term, total = carry
+        term = lax.div(lax.mul(term, x), lax.add(a, lax.convert_element_type(n, aval_of(x).dtype)))
+        return lax.add(n, np.int32(1)), term, lax.add(total, term)
+    ones = lax.full_like(x, 1)
+    return lax.while_loop(more, step, (np.int32(1), ones, ones))[2]
+
+
+def _fraction(a, x):
+    """1/(x+1-a- 1(1-a)/(x+3-a- 2(2-a)/(x+5-a- ...))), by Lentz's method: the value as a product of ratios."""
+    dtype = aval_of(x).dtype
+    one, two = as_dtype(1, dtype), as_dtype(2, dtype)
+    eps = as_dtype(dtypes.finfo(dtype).eps, dtype)
+    tiny = as_dtype(dtypes.finfo(dtype).tiny * 1e5, dtype)
+
+    def away(v):
+        return lax.select(lax.lt(lax.abs(v), tiny), lax.full_like(v, tiny), v)
+
+    def more(carry):
+        n, *_, ratio, _ = carry
+        return lax.bitwise_and(_any(lax.gt(lax.abs(lax.sub(ratio, one)), eps)), lax.lt(n, np.int32(_MOST_TERMS)))
+
+    def step(carry):
+        n, b, c, d, _, h = carry
+        i = lax.convert_element_type(n, dtype)
+        an = lax.mul(lax.neg(i), lax.sub(i, a))
+        b = lax.add(b, two)
+        d = lax.div(one, away(lax.add(lax.mul(an, d), b)))
+        c = away(lax.add(b, lax.div(an, c)))
+        ratio = lax.mul(d, c)
+        return lax.add(n, np.int32(1)), b, c, d, ratio, lax.mul(h, ratio)
+    b = lax.sub(lax.add(x, one), a)
+    d = lax.div(one, away(b))
+    return lax.while_loop(more, step, (np.int32(1), b, lax.full_like(x, one / tiny), d, lax.full_like(x, 2), d))[-1]
+
+
+# -- distributions made of gamma numbers -------------------------------------------------------------------------
+
+
+def beta(key, a, b, shape=None, dtype=None, *, out_sharding=None):
+    """Beta numbers with parameters `a` and `b`: x/(x+y) of two gamma numbers."""
+    key, _ = one_key("beta", key)
+    dtype = float_dtype("beta", dtype)
+    return _beta(key, joint_shape("beta", shape, a, b), dtype, a, b, out_sharding=out_sharding)
+
+
+@drawn(2)
+def _beta(key, shape, dtype, a, b):
+    first, second = keys_from(key)
+    x, y = gammas(first, shape, dtype, True, a), gammas(second, shape, dtype, True, b)
+    top = lax.max(x, y)
+    x, y = lax.exp(lax.sub(x, top)), lax.exp(lax.sub(y, top))
+    return lax.div(x, lax.add(x, y))
+
+
+def chisquare(key, df, shape=None, dtype=None, *, out_sharding=None):
+    """Chi-square numbers with `df` degrees of freedom."""
+    key, _ = one_key("chisquare", key)
+    dtype = float_dtype("chisquare", dtype)
+    return _chisquare(key, joint_shape("chisquare", shape, df), dtype, df, out_sharding=out_sharding)
+
+
+@drawn(2)
+def _chisquare(key, shape, dtype, df):
+    return _chisquares(key, shape, dtype, df)
+
+
+def _chisquares(key, shape, dtype, df):
+    half = lax.div(to_shape(as_dtype(df, dtype), shape), as_dtype(2, dtype))
+    return lax.mul(lax.exp(gammas(key, shape, dtype, True, half)), as_dtype(2, dtype))
+
+
+def f(key, dfnum, dfden, shape=None, dtype=None, *, out_sharding=None):
+    """F numbers with `dfnum` and `dfden` degrees of freedom."""
+    key, _ = one_key("f", key)
+    dtype = float_dtype("f", dtype)
+    return _f(key, joint_shape("f", shape, dfnum, dfden), dtype, dfnum, dfden, out_sharding=out_sharding)
+
+
+@drawn(2)
+def _f(key, shape, dtype, dfnum, dfden):
+    below, above = keys_from(key)
+    dfnum, dfden = (to_shape(as_dtype(x, dtype), shape) for x in (dfnum, dfden))
+    return lax.div(lax.div(_chisquares(above, shape, dtype, dfnum), dfnum),
+                   lax.div(_chisquares(below, shape, dtype, dfden), dfden))
+
+
+def t(key, df, shape=None, dtype=None, *, out_sharding=None):
+    """Student's t numbers with `df` degrees of freedom."""
+    key, _ = one_key("t", key)
+    dtype = float_dtype("t", dtype)
+    return _t(key, joint_shape("t", shape, df), dtype, df, out_sharding=out_sharding)
+
+
+@drawn(2)
+def _t(key, shape, dtype, df):
+    first, second = keys_from(key)
+    half = lax.div(to_shape(as_dtype(df, dtype), shape), as_dtype(2, dtype))
+    normals = standard_normal(first, shape, dtype)
+    return lax.mul(normals, lax.sqrt(lax.div(half, gammas(second, shape, dtype, False, half))))
+
+
+def dirichlet(key, alpha, shape=None, dtype=None, *, out_sharding=None):
+    """Points of the simplex with concentrations `alpha`, whose last dimension is that of the points.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> xlab.random.dirichlet(xlab.random.key(0), np.ones(3, np.float32), (5,)).shape
+        (5, 3)
+    """
+    key, _ = one_key("dirichlet", key)
+    dtype = float_dtype("dirichlet", dtype)
+    dims = aval_of(alpha).shape
+    if not dims:
+        raise ValueError("dirichlet requires alpha.ndim >= 1, got a scalar: its last dimension lists the concentrations")
+    shape = dims[:-1] if shape is None else canonical_shape(shape)
+    if lax.broadcast_shapes(shape, dims[:-1]) != shape:
+        raise ValueError(f"dirichlet got shape {shape}, which the batch shape {dims[:-1]} of alpha does not broadcast to")
+    return _dirichlet(key, shape, dtype, alpha, out_sharding=out_sharding)
+
+
+@drawn(2)
+def _dirichlet(key, shape, dtype, alpha):
+    whole = (*shape, aval_of(alpha).shape[-1])
+    logs = gammas(key, whole, dtype, True, alpha)
+    last, lead = (len(shape),), range(len(shape))
+    top = lax.broadcast_in_dim(lax.reduce_max(logs, last), (*shape, 1), lead)
+    parts = lax.exp(lax.sub(logs, lax.stop_gradient(top)))
+    return lax.div(parts, lax.broadcast_in_dim(lax.reduce_sum(parts, last), (*shape, 1), lead))
+
+
+def generalized_normal(key, p, shape=(), dtype=None, *, out_sharding=None):
+    """Numbers with density proportional to exp(-|x|^p)."""
+    key, _ = one_key("generalized_normal", key)
+    dtype = float_dtype("generalized_normal", dtype)
+    return _generalized_normal(key, canonical_shape(shape), dtype, p, out_sharding=out_sharding)
+
+
+@drawn(2)
+def _generalized_normal(key, shape, dtype, p):
+    return _generalized_normals(key, shape, dtype, p)
+
+
+def _generalized_normals(key, shape, dtype, p):
+    first, second = keys_from(key)
+    power = lax.div(as_dtype(1, dtype), as_dtype(p, dtype))
+    sizes = lax.pow(gammas(first, shape, dtype, False, power), to_rank(power, len(shape)))
+    return lax.mul(random_signs(second, shape, dtype), sizes)
+
+
+def ball(key, d, p=2, shape=(), dtype=None, *, out_sharding=None):
+    """Points uniform in the unit ball of the p-norm in `d` dimensions; the last dimension is that of the points."""
+    key, _ = one_key("ball", key)
+    dtype = float_dtype("ball", dtype)
+    return _ball(key, canonical_shape(shape), dtype, int(d), p, out_sharding=out_sharding)
+
+
+@drawn(3)
+def _ball(key, shape, dtype, d, p):
+    first, second = keys_from(key)
+    points = _generalized_normals(first, (*shape, d), dtype, p)
+    extra = standard_exponential(second, shape, dtype)
+    p = as_dtype(p, dtype)
+    total = lax.add(lax.reduce_sum(lax.pow(lax.abs(points), to_rank(p, len(shape) + 1)), (len(shape),)), extra)
+    norm = lax.pow(total, to_rank(lax.div(as_dtype(1, dtype), p), len(shape)))
+    return lax.div(points, lax.broadcast_in_dim(norm, (*shape, 1), range(len(shape))))
