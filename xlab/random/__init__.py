@@ -1,7 +1,7 @@
 """Random numbers from explicit keys: the same key gives the same numbers, on any number of devices.
 
 Reading order: `keys.py` (what a key is and how new ones are made), `threefry.py` (how bits come from a key and a counter),
-`bits.py` (the primitives), `drawing.py` (what distributions share), `continuous.py`, `discrete.py`.
+`bits.py` (the primitives), `drawing.py` (what distributions share), `continuous.py`, `discrete.py`, `gamma.py`, `poisson.py`.
 Imports what is below it.
 """
 
@@ -12,4 +12,5 @@ from xlab.random.discrete import *  # noqa: F403
 from xlab.random.gamma import *  # noqa: F403
 from xlab.random.gamma import random_gamma_grad as random_gamma_grad, random_gamma_p
 from xlab.random.keys import *  # noqa: F403
+from xlab.random.poisson import *  # noqa: F403
 from xlab.random.threefry import threefry2x32_p
