@@ -132,8 +132,7 @@ def _intermediates(about: Subject, record: Program, index: int) -> list[Layout]:
                 continue
             if any(axis not in mesh.axis_names for axes in spec for axis in axes):
                 continue
-            sharding = NamedSharding(mesh, PartitionSpec(*(axes if len(axes) != 1 else axes[0] for axes in
-                                                           ((a or None) if not a else a for a in spec))))
+            sharding = NamedSharding(mesh, PartitionSpec(*(axes or None for axes in spec)))
             why = (f"propagated through {equation.primitive}" + (f" at line {equation.source.line}" if equation.source else ""),)
             try:
                 out.append(of_sharding(sharding, v.aval, variable.note or variable.name, role="intermediate", why=why,
@@ -153,6 +152,22 @@ def _notices(layouts, moved, used) -> list[Notice]:
                               t.equation, t.program, t.source))
     out += [Notice("warning", f"donated argument {name} was not used: {why}", "memory", program=m.program)
             for m in used for name, why in m.refused]
+    return _condensed(out)
+
+
+_SPOKEN = 3
+_REST = {"shardings": "more arrays are copied like that", "collectives": "more collectives added by the partitioner",
+         "memory": "more donated arguments were not used"}
+
+
+def _condensed(notices: list[Notice]) -> list[Notice]:
+    """The first few of each kind, and how many more there are: all of them stand in their tab."""
+    out: list[Notice] = []
+    for tab, rest in _REST.items():
+        of = [n for n in notices if n.tab == tab]
+        out += of[:_SPOKEN] if len(of) > _SPOKEN + 1 else of
+        if len(of) > _SPOKEN + 1:
+            out.append(Notice("warning", f"{len(of) - _SPOKEN} {rest}: see {tab.capitalize()}", tab, program=of[_SPOKEN].program))
     return out
 
 
