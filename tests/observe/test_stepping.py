@@ -154,7 +154,7 @@ def test_sharded_values_are_summarised_per_device_and_never_gathered(monkeypatch
 def test_summaries_of_any_value(value):
     from xlab.observe.values import summarise
     made = summarise(value, "v")
-    assert Record.from_json(made.to_json()) == made
+    assert repr(Record.from_json(made.to_json())) == repr(made)
     if value.dtype.kind == "f" and value.size == 3:
         assert (made.nans, made.infs, made.max) == (1, 1, 1.0)
 

@@ -29,7 +29,7 @@ def _reason(name, seen, key, arg_names) -> tuple[str, tuple]:
     if not seen:
         return f"`{name}` was never seen before", ()
     in_tree, avals, static, context = key
-    best = max(seen, key=lambda old: _closeness(old, key))
+    best = max(reversed(seen), key=lambda old: _closeness(old, key))     # of equally near ones the latest
     old_tree, old_avals, old_static, old_context = best
     if old_tree != in_tree:
         return (f"the structure of the arguments of `{name}` changed from {old_tree} to {in_tree}",

@@ -83,8 +83,8 @@ class _Jit:
         if static:
             return trace_program(self.fun, in_tree, avals, static=static,
                                  rebuild=functools.partial(_put_back, static),
-                                 names=lambda: self.names(in_tree, len(flat), static))
-        return trace_program(self.fun, in_tree, avals)
+                                 names=lambda: self.names(in_tree, len(flat), static), label=self.name)
+        return trace_program(self.fun, in_tree, avals, label=self.name)
 
     def names(self, in_tree, n, static):
         from xlab.compile.tracing import argument_names

@@ -76,11 +76,11 @@ def argument_names(fun, in_tree, n: int) -> tuple[str, ...]:
 
 
 def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple = (), rebuild: Callable | None = None,
-                  names: Callable | None = None) -> Program:
+                  names: Callable | None = None, label: str | None = None) -> Program:
     """Traces `fun` for arguments of the given structure and types, or finds the earlier tracing.
 
     `in_tree` is the structure of `(args, kwargs)`; `rebuild(args, kwargs)` puts static arguments back, and `static`
-    stands for them in the key.
+    stands for them in the key. `label` is what events and explanations call it.
     """
     in_avals = tuple(in_avals)
     key = (in_tree, in_avals, static, context_key())
@@ -96,8 +96,9 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
         return found
     name = function_name(fun)
     arg_names = names() if names is not None else argument_names(fun, in_tree, len(in_avals))
-    reason, differences = explain.trace_miss(name, per_fun, key, arg_names, fun)
-    with events.span("trace", name=name, reason=reason) as attrs:
+    label = label or name
+    reason, differences = explain.trace_miss(label, per_fun, key, arg_names, fun)
+    with events.span("trace", name=label, reason=reason) as attrs:
         program = _trace(fun, in_tree, in_avals, rebuild, name, arg_names)
         attrs["equations"] = len(program.closed.jaxpr.eqns)
     program.closed.memo(explain.WHY, lambda: (reason, differences))

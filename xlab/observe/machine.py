@@ -157,7 +157,7 @@ class Executed(NamedTuple):
     outputs: list
     path: tuple[str, ...]
     dead: list[Var]
-    frame: Frame
+    jaxpr: Jaxpr       # the program it belongs to
     note: str
     local: bool        # each device has its own values
 
@@ -227,7 +227,7 @@ class Machine:
             frame.env.pop(v, None)
         frame.pc += 1
         self.count += 1
-        return Executed(eqn, values, outs, path, dead, frame, note, local)
+        return Executed(eqn, values, outs, path, dead, frame.jaxpr, note, local)
 
     def _continue(self, frame) -> bool:
         """Starts the next iteration of the loop this frame belongs to."""

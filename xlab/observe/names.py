@@ -71,7 +71,9 @@ def _assigned(code: Any) -> dict[int, str]:
     for instruction in dis.get_instructions(code):
         if previous is not None and instruction.opname.startswith(_STORES):
             value = instruction.argval
-            out[previous] = value[0] if isinstance(value, tuple) else str(value)
+            # While a call runs, its frame may point anywhere in the instruction and the cache behind it.
+            for offset in range(previous, instruction.offset, 2):
+                out[offset] = value[0] if isinstance(value, tuple) else str(value)
         previous = instruction.offset
     return out
 

@@ -14,7 +14,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
-from xlab.core.jaxpr import Literal, Var
+from xlab.core.jaxpr import Jaxpr, Literal, Var
 from xlab.core.printing import Names, literal_text
 from xlab.observe import names as _names
 from xlab.observe.machine import Executed, Machine, can_run
@@ -54,9 +54,9 @@ class Stepper:
         self._letters = Names(_names.letter_names(closed.jaxpr))
         self._notes: dict[int, dict[Var, str]] = {}
         self._summaries: dict[int, tuple[Any, Value]] = {}
-        self._snapshots = [self._machine.snapshot()]
-        self._every = 16
         self._last: Executed | None = None
+        self._snapshots: list[tuple] = [(self._machine.snapshot(), None)]
+        self._every = 16
         self._replaced: set[str] = set()
         self.breakpoints: list[Callable[[Stepper], bool]] = []
 
@@ -103,7 +103,7 @@ class Stepper:
         """The variables of the innermost program that are still needed, summarised."""
         frame = self._machine.stack[-1]
         local = self._machine.mode is not self._machine.plain
-        return tuple(self._value(x, self._letters(v), self._note(frame, v), local)
+        return tuple(self._value(x, self._letters(v), self._note(frame.jaxpr, v), local)
                      for v, x in frame.env.items() if isinstance(v, Var))
 
     def value(self, name: str) -> Any:
@@ -147,9 +147,8 @@ class Stepper:
         if index < 0:
             raise IndexError(f"step numbers count from 0, given {index}")
         if index < self.index or self._last is None:
-            start = max((s for s in self._snapshots if s[2] < max(index, 1)), key=lambda s: s[2])
+            start, self._last = max((s for s in self._snapshots if s[0][2] <= index), key=lambda s: s[0][2])
             self._machine.restore(start)
-            self._last = None
         while self.index < index and not self.finished:
             self._advance(self.into)
         return self._record_of(self._last)
@@ -190,7 +189,7 @@ class Stepper:
             moved = True
             if done is None:
                 break
-            if variable is not None and any(variable in (self._letters(v), self._note(done.frame, v)) for v in done.eqn.outvars):
+            if variable is not None and any(variable in (self._letters(v), self._note(done.jaxpr, v)) for v in done.eqn.outvars):
                 return self._record_of(done)
             if where is not None and where(self._record_of(done)):
                 return self._record_of(done)
@@ -216,7 +215,7 @@ class Stepper:
         for f in self._machine.stack[self._machine.stack.index(frame):]:
             f.dirty = True
         self._replaced.add(self._letters(v))
-        self._snapshots = [s for s in self._snapshots if s[2] < self.index] + [self._machine.snapshot()]
+        self._snapshots = [s for s in self._snapshots if s[0][2] < self.index] + [(self._machine.snapshot(), self._last)]
 
     def trace(self, limit: int = 200) -> Trace:
         """A recorded run from the start: summaries of up to `limit` steps, for scrubbing without a kernel."""
@@ -235,13 +234,13 @@ class Stepper:
         machine.settle(into)
         if machine.finished:
             return None
-        if machine.count and machine.count % self._every == 0 and machine.count > self._snapshots[-1][2]:
+        if machine.count and machine.count % self._every == 0 and machine.count > self._snapshots[-1][0][2]:
             self._save()
         self._last = machine.step(into)
         return self._last
 
     def _save(self) -> None:
-        self._snapshots.append(self._machine.snapshot())
+        self._snapshots.append((self._machine.snapshot(), self._last))
         while len(self._snapshots) > 2 and (len(self._snapshots) > SNAPSHOTS or self._kept() > self.budget):
             # Every other one goes; the first, with the arguments only, always stays.
             self._snapshots = self._snapshots[::2]
@@ -249,7 +248,7 @@ class Stepper:
 
     def _kept(self) -> int:
         seen: dict[int, int] = {}
-        for frames, _, _ in self._snapshots:
+        for (frames, _, _), _ in self._snapshots:
             for frame in frames:
                 for x in frame.env.values():
                     seen[id(x)] = int(getattr(x, "nbytes", 0) or 0)
@@ -258,19 +257,19 @@ class Stepper:
     def _find(self, name: str):
         for frame in reversed(self._machine.stack):
             for v in reversed([v for v in frame.env if isinstance(v, Var)]):
-                if name in (self._letters(v), self._note(frame, v)):
+                if name in (self._letters(v), self._note(frame.jaxpr, v)):
                     return frame, v
         live = ", ".join(self._letters(v) for f in self._machine.stack for v in f.env if isinstance(v, Var))
         raise KeyError(f"no live variable {name!r} here; there are {live or 'none'}")
 
-    def _note(self, frame, v: Var) -> str:
-        notes = self._notes.get(id(frame.jaxpr))
+    def _note(self, jaxpr: Jaxpr, v: Var) -> str:
+        notes = self._notes.get(id(jaxpr))
         if notes is None:
-            notes = _names.user_names(frame.jaxpr)
-            names = frame.jaxpr.debug_info.arg_names
-            if len(names) == len(frame.jaxpr.invars):
-                notes = {**dict(zip(frame.jaxpr.invars, names)), **notes}
-            self._notes[id(frame.jaxpr)] = notes
+            notes = _names.user_names(jaxpr)
+            names = jaxpr.debug_info.arg_names
+            if len(names) == len(jaxpr.invars):
+                notes = {**dict(zip(jaxpr.invars, names)), **notes}
+            self._notes[id(jaxpr)] = notes
         return notes.get(v, "")
 
     def _value(self, x: Any, name: str, note: str = "", local: bool = False) -> Value:
@@ -286,11 +285,11 @@ class Stepper:
     def _record_of(self, done: Executed | None) -> Step | None:
         if done is None:
             return None
-        eqn, frame = done.eqn, done.frame
+        eqn, jaxpr = done.eqn, done.jaxpr
         inputs = tuple(self._value(x, literal_text(a) if type(a) is Literal else self._letters(a),
-                                   "" if type(a) is Literal else self._note(frame, a), done.local and type(a) is not Literal)
+                                   "" if type(a) is Literal else self._note(jaxpr, a), done.local and type(a) is not Literal)
                        for a, x in zip(eqn.invars, done.inputs))
-        outputs = tuple(self._value(x, self._letters(v), self._note(frame, v) or done.note, done.local)
+        outputs = tuple(self._value(x, self._letters(v), self._note(jaxpr, v) or done.note, done.local)
                         for v, x in zip(eqn.outvars, done.outputs))
         return Step(self.index - 1, self.about.numbers.get(id(eqn), -1), inputs, outputs, done.path,
                     tuple(self._letters(v) for v in done.dead), _names.source_of(eqn),
