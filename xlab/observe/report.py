@@ -155,7 +155,7 @@ def _notices(layouts, moved, used) -> list[Notice]:
     return _condensed(out)
 
 
-_SPOKEN = 3
+_SPOKEN = 2
 _REST = {"shardings": "more arrays are copied like that", "collectives": "more collectives added by the partitioner",
          "memory": "more donated arguments were not used"}
 
