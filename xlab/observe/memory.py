@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from xlab.backend import client as _client
 from xlab.backend import compiling as _compiling
+from xlab.core.array import is_native_array
 from xlab.observe import hlo as _hlo
 from xlab.observe import names as _names
-from xlab.observe.records import Buffer, Memory
+from xlab.observe.layout import of_sharding
+from xlab.observe.records import Buffer, Layout, Memory
 from xlab.observe.subject import Subject, subject
 
 # Operations whose result is their operand's memory, or part of it.
@@ -108,3 +111,15 @@ def _donations(about: Subject) -> tuple[tuple[str, ...], tuple[tuple[str, str], 
         else:
             refused.append((names[position], f"no result of type {low.closed.in_avals[i]} was placed in it by the compiler"))
     return tuple(used), tuple(refused)
+
+
+def live_arrays(limit: int | None = None) -> tuple[Layout, ...]:
+    """Layouts of the arrays that are alive now, the largest first; nothing is read from them.
+
+    Example:
+        >>> isinstance(live_arrays(limit=3), tuple)
+        True
+    """
+    found = [x for x in _client.live_arrays() if is_native_array(x) and not x.is_deleted()]
+    found.sort(key=lambda x: -x.aval.nbytes)
+    return tuple(of_sharding(x.sharding, x.aval, committed=bool(x.committed)) for x in found[:limit])
