@@ -18,7 +18,9 @@ from xlab.backend.arrays import ArrayImpl
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, install_members
 from xlab.core.trace import EVAL, Tracer, state
+from xlab.lax.convert import bitcast_convert_type
 from xlab.lax.reductions import reduce_and
+from xlab.lax.shape import copy
 from xlab.numpy import indexing as _indexing
 from xlab.numpy.updates import At
 
@@ -164,7 +166,6 @@ def _delitem(self, index):
 
 def _copy(self):
     """The values in a buffer of their own."""
-    from xlab.lax.shape import copy
     return copy(self)
 
 
@@ -174,7 +175,6 @@ def _view(self, dtype=None, type=None):
         raise NotImplementedError("the 'type' argument of view is not supported: arrays have one class")
     if dtype is None:
         return self
-    from xlab.lax.convert import bitcast_convert_type
     dtype = dtypes.canonicalize_dtype(dtype)
     mine, other = dtypes.itemsize(self.dtype), dtypes.itemsize(dtype)
     if self.dtype == np.bool_ and dtype != np.bool_:

@@ -15,11 +15,14 @@ from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, state
 from xlab.lax.arithmetic import div, pow
+from xlab.lax.complexes import real
 from xlab.lax.convert import convert_element_type
 from xlab.lax.scatter import (ScatterDimensionNumbers, scatter, scatter_add, scatter_apply, scatter_max, scatter_min,
                               scatter_mul, scatter_sub)
 from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, expand_dims, full_like, squeeze
-from xlab.numpy.indexing import Parsed, eager_getitem, eager_parts, from_parts, getitem, parse, plan_positions
+from xlab.numpy.arithmetic import power
+from xlab.numpy.indexing import eager_getitem, eager_parts, from_parts, getitem
+from xlab.numpy.positions import Parsed, Span, parse, plan_positions
 
 _SCATTERS: dict[str, Callable] = {"set": scatter, "add": scatter_add, "subtract": scatter_sub, "multiply": scatter_mul,
                                   "min": scatter_min, "max": scatter_max}
@@ -64,8 +67,8 @@ class Updater:
     def get(self, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, fill_value=None,
             out_sharding=None, wrap_negative_indices: bool = True):
         """`x[index]` with options; `mode='fill'` reads `fill_value` outside the array."""
-        options = dict(mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
-                       unique_indices=unique_indices, wrap=wrap_negative_indices)
+        options = {"mode": mode, "fill_value": fill_value, "indices_are_sorted": indices_are_sorted,
+                   "unique_indices": unique_indices, "wrap": wrap_negative_indices}
         if isinstance(self.array, KeyArray):
             return self.array[self.index]
         if state.trace is EVAL and not hasattr(fill_value, "aval"):
@@ -169,7 +172,6 @@ def update(x, parsed: Parsed, op: str, values, indices_are_sorted, unique_indice
 def _power(x, exponent):
     if dtypes.issubdtype(aval_of(x).dtype, np.inexact):
         return pow(x, exponent)
-    from xlab.numpy.arithmetic import power
     return power(x, exponent)
 
 
@@ -196,7 +198,6 @@ def _converted(values, dtype):
             values = np.real(values)
         return np.asarray(values).astype(dtype)[()]
     if given.kind == "c" and not dtypes.issubdtype(dtype, np.complexfloating):
-        from xlab.lax.complexes import real
         values = real(values)
     return convert_element_type(values, dtype)
 
@@ -246,7 +247,6 @@ def _update_keys(x, index, op, values, promises):
     if not isinstance(values, KeyArray) or values.dtype != x.dtype:
         raise TypeError(f"values for an array of keys of type {dtypes.name(x.dtype)} must be keys of that type, got "
                         f"{type(values).__name__}")
-    from xlab.numpy.indexing import Span
     parsed = parse(index, x.shape)
     whole = tuple(Span(0, n, 1) for n in x.base.aval.shape[x.ndim:])
     parsed = parsed._replace(entries=parsed.entries + whole)
