@@ -6,6 +6,7 @@ stages and of the optimized HLO lead back to equations.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -116,8 +117,13 @@ def params_text(eqn: JaxprEqn, names: Names) -> str:
     return " ".join(out)
 
 
+@functools.lru_cache(maxsize=4096)
+def _short(aval: Any) -> str:
+    return aval.str_short()
+
+
 def equation_line(eqn: JaxprEqn, names: Names, params: str) -> str:
-    left = " ".join(f"{names(v)}:{v.aval.str_short()}" for v in eqn.outvars)
+    left = " ".join(f"{names(v)}:{_short(v.aval)}" for v in eqn.outvars)
     operands = " ".join(atom_text(a, names) for a in eqn.invars)
     head = eqn.primitive.name + (f"[{params}]" if params else "")
     return " ".join(part for part in (f"{left} =" if left else "", head, operands) if part)
@@ -126,6 +132,7 @@ def equation_line(eqn: JaxprEqn, names: Names, params: str) -> str:
 # ------------------------------------------------------------------------------------------------ types and meshes
 
 
+@functools.lru_cache(maxsize=4096)
 def type_of(aval: Any, spec: Any = None) -> Type:
     """A type as a record; `spec` is used where the type itself has no sharding."""
     if not isinstance(aval, ShapedArray):

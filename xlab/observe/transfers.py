@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from xlab.core.jaxpr import Jaxpr, JaxprEqn, open_jaxpr, subjaxprs_of_params
+from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.interpreters import traffic
 from xlab.observe import hlo as _hlo
 from xlab.observe import names as _names
@@ -87,6 +87,7 @@ def _joined(about: Subject, written: list[_Written], link, algorithm, program) -
     for w in written:
         by_equation.setdefault(w.equation, []).append(w)
     known = None
+    makers = {v: about.numbers[id(e)] for e in about.equations.values() for v in e.outvars}
     done: set[int] = set()
     compiled = module.collectives()
     for c in compiled:
@@ -95,15 +96,19 @@ def _joined(about: Subject, written: list[_Written], link, algorithm, program) -
         if mine is not None:
             done.add(mine)
             # One instruction may stand for several equations that the compiler combined.
-            pending = [i for i in _combined(module, c, by_equation) if i not in done]
-            done.update(pending)
-            yield _user(by_equation[mine][0], [c], about, link, algorithm, program)
+            together = [i for i in _combined(module, c, by_equation, makers) if i not in done]
+            done.update(together)
+            record = _user(by_equation[mine][0], [c], about, link, algorithm, program)
+            lines = sorted({t.line for i in together if (t := _names.source_of(by_equation[i][0].eqn)) is not None})
+            yield record if not together else record.replace(
+                reason=f"{len(together) + 1} collectives in one instruction"
+                       + (f", with line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}" if lines else ""))
             continue
         if all(len(g) < 2 for g in c.groups) and not any(s != d for s, d in c.pairs):
             continue
         if known is None:
             known = causes(about)
-        yield _added(about, c, ids[0] if ids else -1, _cause(known, ids, c), link, algorithm, program)
+        yield _added(about, c, ids[0] if ids else -1, _joint_cause(known, ids, c, module), link, algorithm, program)
     for number, occurrences in by_equation.items():
         if number not in done:
             w = occurrences[0]
@@ -113,18 +118,44 @@ def _joined(about: Subject, written: list[_Written], link, algorithm, program) -
                                  "not in the compiled module: the compiler removed it or merged it with another")
 
 
-def _combined(module, c: _hlo.Collective, by_equation) -> list[int]:
-    """Equations whose results are operands of one combined instruction."""
+def _combined(module, c: _hlo.Collective, by_equation, makers) -> list[int]:
+    """Collective equations that the compiler combined into one instruction: those whose operands it has."""
     if len(c.operand_shapes) < 2:
         return []
-    wanted = [n for n, ws in by_equation.items() if ws[0].move.kind == c.kind and ws[0].move.reduction == c.reduction]
-    own = module.equations_of(c.instruction)
-    return wanted if len(wanted) == len(c.operand_shapes) else [n for n in wanted if n in own]
+    made = set(_operand_equations(module, c.instruction))
+    return [n for n, ws in by_equation.items() if ws[0].move.kind == c.kind and ws[0].move.reduction == c.reduction
+            and any(makers.get(v) in made for v in ws[0].eqn.invars if type(v) is Var)]
+
+
+def _operand_equations(module: _hlo.Module, instruction: _hlo.Instruction) -> list[int]:
+    """Equations that made the operands of an instruction, operand by operand."""
+    home = _home(module, instruction)
+    return [i for name in instruction.operands if name in home for i in module.equations_of(home[name])]
+
+
+def _home(module: _hlo.Module, instruction: _hlo.Instruction) -> dict[str, _hlo.Instruction]:
+    return next(c for c in module.computations.values() if any(i is instruction for i in c.instructions)).by_name()
+
+
+def _joint_cause(known: list[Cause], ids, c: _hlo.Collective, module: _hlo.Module) -> Cause | None:
+    """The cause of a collective; of one that the compiler combined from several, all of their causes."""
+    first = _cause(known, ids, c)
+    if len(c.operand_shapes) < 2:
+        return first
+    others = [found for i in _operand_equations(module, c.instruction)
+              if i not in ids and (found := _cause(known, (i,), c)) is not None]
+    unique = {k.reason: k for k in ((first,) if first else ()) + tuple(others)}
+    if len(unique) < 2:
+        return first or next(iter(unique.values()), None)
+    found = list(unique.values())
+    return replace(found[0], reason=f"{len(c.operand_shapes)} values at once: " + "; ".join(k.reason for k in found),
+                   fix="; ".join(dict.fromkeys(k.fix for k in found)),
+                   operand=" ".join(s.split("{")[0] for s in c.operand_shapes))
 
 
 def _producer(module: _hlo.Module, instruction: _hlo.Instruction) -> tuple[int, ...]:
     """Equations of the nearest operand that has any: what an instruction without a location works on."""
-    home = next(c for c in module.computations.values() if any(i is instruction for i in c.instructions)).by_name()
+    home = _home(module, instruction)
     todo = list(instruction.operands)
     for name in itertools.islice(iter(lambda: todo.pop(0) if todo else None, None), 50):
         found = home.get(name)
@@ -164,7 +195,7 @@ def _user(w: _Written, compiled: list[_hlo.Collective], about: Subject, link, al
     if compiled:
         c = compiled[0]
         instruction, times = c.instruction.name, c.times if c.times is not None else w.times
-        if c.kind == kind and len(c.operand_shapes) < 2:
+        if c.kind == kind:
             bytes_in, bytes_out = c.bytes_in, c.bytes_out
         elif c.kind != kind:
             reason = f"carried out as {c.kind}"
