@@ -28,6 +28,12 @@ from xlab.numpy.joining import *  # noqa: F403
 from xlab.numpy.products import *  # noqa: F403
 from xlab.numpy.einsum import *  # noqa: F403
 from xlab.numpy.indexing import *  # noqa: F403
+from xlab.numpy.cumulative import *  # noqa: F403
+from xlab.numpy.sorting import *  # noqa: F403
+from xlab.numpy.searching import *  # noqa: F403
+from xlab.numpy.statistics import *  # noqa: F403
+from xlab.numpy.nans import *  # noqa: F403
+from xlab.numpy import linalg as linalg
 
 bool = bool_
 """The dtype of truth values; see `xlab.numpy.bool_`."""

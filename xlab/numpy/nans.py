@@ -1,0 +1,168 @@
+"""Reductions that leave NaN out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab import lax
+from xlab.core import dtypes
+from xlab.core.avals import aval_of
+from xlab.numpy import reductions as _r
+from xlab.numpy.arithmetic import choose, choose_like
+from xlab.numpy.elementary import elementary
+from xlab.numpy.operands import bring, check, concrete_width, dtype_of, ndim_of
+
+__all__ = ["nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
+
+
+def _without(name, a, fill):
+    """The operand with NaN replaced, and where it was (None for integers)."""
+    a = concrete_width(*check(name, a))
+    if not dtypes.issubdtype(dtype_of(a), np.inexact):
+        return a, None
+    missing = lax.ne(a, a)
+    return choose_like(missing, fill, a), missing
+
+
+def _extremum(name, reduce, fill, a, axis, out, keepdims, initial, where):
+    filled, missing = _without(name, a, fill)
+    found = reduce(filled, axis=axis, out=out, keepdims=keepdims, initial=fill if where is not None and initial is None else initial,
+                   where=where)
+    if missing is None or initial is not None:
+        return found
+    return choose(_r.all(missing, axis=axis, keepdims=keepdims, where=where), bring(np.nan, aval_of(found).dtype), found)
+
+
+@elementary(static=("axis", "out", "keepdims"))
+def nanmax(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None):
+    """Maximum of the elements that are not NaN.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.nanmax(jnp.array([1.0, jnp.nan]))
+        Array(1., dtype=float32)
+    """
+    return _extremum("nanmax", _r.max, -np.inf, a, axis, out, keepdims, initial, where)
+
+
+@elementary(static=("axis", "out", "keepdims"))
+def nanmin(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None):
+    """Minimum of the elements that are not NaN.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.nanmin(jnp.array([1.0, jnp.nan]))
+        Array(1., dtype=float32)
+    """
+    return _extremum("nanmin", _r.min, np.inf, a, axis, out, keepdims, initial, where)
+
+
+@elementary(static=("axis", "dtype", "out", "keepdims"))
+def nansum(a, axis=None, dtype=None, out=None, keepdims: bool = False, initial=None, where=None):
+    """Sum of the elements that are not NaN.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.nansum(jnp.array([1.0, jnp.nan]))
+        Array(1., dtype=float32)
+    """
+    return _r.sum(_without("nansum", a, 0)[0], axis=axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
+
+
+@elementary(static=("axis", "dtype", "out", "keepdims"))
+def nanprod(a, axis=None, dtype=None, out=None, keepdims: bool = False, initial=None, where=None):
+    """Product of the elements that are not NaN.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.nanprod(jnp.array([2.0, jnp.nan]))
+        Array(2., dtype=float32)
+    """
+    return _r.prod(_without("nanprod", a, 1)[0], axis=axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
+
+
+@elementary(static=("axis", "dtype", "out", "keepdims"))
+def nanmean(a, axis=None, dtype=None, out=None, keepdims: bool = False, where=None):
+    """Mean of the elements that are not NaN.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.nanmean(jnp.array([1.0, jnp.nan, 3.0]))
+        Array(2., dtype=float32)
+    """
+    _r.no_out("nanmean", out)
+    filled, missing = _without("nanmean", a, 0)
+    if missing is None:
+        return _r.mean(a, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
+    result = dtype_of(a) if dtype is None else dtypes.check_user_dtype(dtype, "nanmean")
+    count = _r.sum(lax.bitwise_not(missing), axis=axis, dtype=np.int32, keepdims=keepdims, where=where)
+    total = _r.sum(filled, axis=axis, dtype=result, keepdims=keepdims, where=where)
+    return lax.div(total, bring(count, aval_of(total).dtype))
+
+
+@elementary(static=("axis", "dtype", "out", "keepdims"))
+def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, where=None):
+    """Variance of the elements that are not NaN.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.nanvar(jnp.array([1.0, jnp.nan, 3.0]))
+        Array(1., dtype=float32)
+    """
+    _r.no_out("nanvar", out)
+    _, missing = _without("nanvar", a, 0)
+    if missing is None:
+        return _r.var(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, where=where)
+    centred = lax.sub(concrete_width(a), nanmean(a, axis=axis, keepdims=True, where=where))
+    squared = lax.square(choose_like(missing, 0, centred)) if dtype_of(a).kind != "c" else lax.square(
+        lax.abs(choose_like(missing, 0, centred)))
+    total = _r.sum(squared, axis=axis, keepdims=keepdims, where=where)
+    count = _r.sum(lax.bitwise_not(missing), axis=axis, dtype=total.dtype, keepdims=keepdims, where=where)
+    count = lax.sub(count, bring(ddof, total.dtype))
+    out_ = choose(lax.gt(count, bring(0, total.dtype)), lax.div(total, count), bring(np.nan, total.dtype))
+    return out_ if dtype is None else bring(out_, dtypes.check_user_dtype(dtype, "nanvar"))
+
+
+@elementary(static=("axis", "dtype", "out", "keepdims"))
+def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, where=None):
+    """Standard deviation of the elements that are not NaN.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.nanstd(jnp.array([1.0, jnp.nan, 3.0]))
+        Array(1., dtype=float32)
+    """
+    return lax.sqrt(nanvar(a, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims, where=where))
+
+
+def _position(name, arg, fill, a, axis, out, keepdims):
+    filled, missing = _without(name, a, fill)
+    found = arg(filled, axis=axis, out=out, keepdims=keepdims)
+    if missing is None:
+        return found
+    none = _r.all(missing, axis=axis, keepdims=bool(keepdims))
+    return choose(none if ndim_of(none) == ndim_of(found) else lax.reshape(none, found.shape), bring(-1, found.dtype), found)
+
+
+@elementary(static=("axis", "out", "keepdims"))
+def nanargmax(a, axis=None, out=None, keepdims=None):
+    """Position of the maximum of the elements that are not NaN; -1 where there is none.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.nanargmax(jnp.array([1.0, jnp.nan, 3.0]))
+        Array(2, dtype=int32)
+    """
+    return _position("nanargmax", _r.argmax, -np.inf, a, axis, out, keepdims)
+
+
+@elementary(static=("axis", "out", "keepdims"))
+def nanargmin(a, axis=None, out=None, keepdims=None):
+    """Position of the minimum of the elements that are not NaN; -1 where there is none.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.nanargmin(jnp.array([1.0, jnp.nan, 3.0]))
+        Array(0, dtype=int32)
+    """
+    return _position("nanargmin", _r.argmin, np.inf, a, axis, out, keepdims)

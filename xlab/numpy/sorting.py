@@ -1,0 +1,215 @@
+"""Sorting and positions in sorted order."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from xlab import lax
+from xlab.core import dtypes
+from xlab.core.avals import aval_of
+from xlab.lax.sort import sort as _sorted
+from xlab.lax.shape import canonical_axis
+from xlab.numpy.arithmetic import as_array, choose
+from xlab.numpy.elementary import elementary
+from xlab.numpy.operands import bring, check, ndim_of, promoted, shape_of
+from xlab.numpy.shape import ravel
+
+__all__ = ["argpartition", "argsort", "digitize", "lexsort", "partition", "searchsorted", "sort", "sort_complex"]
+
+
+def _check_kind(name, kind, order):
+    if kind is not None:
+        raise TypeError(f"{name}: 'kind' is not supported; use stable=True or stable=False")
+    if order is not None:
+        raise TypeError(f"{name}: 'order' is not supported: arrays have no fields")
+
+
+@elementary(static=("axis", "kind", "order", "stable", "descending"))
+def sort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True, descending: bool = False):
+    """The elements in increasing order along an axis; NaN comes last.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.sort(jnp.array([3, 1, 2]))
+        Array([1, 2, 3], dtype=int32)
+    """
+    _check_kind("sort", kind, order)
+    check("sort", a)
+    a, axis = (ravel(a), 0) if axis is None else (as_array(a), canonical_axis(axis, ndim_of(a)))
+    out = _sorted(a, axis, is_stable=stable)
+    return lax.rev(out, (axis,)) if descending else out
+
+
+@elementary(static=("axis", "kind", "order", "stable", "descending"))
+def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True, descending: bool = False):
+    """Positions that sort the elements along an axis.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.argsort(jnp.array([3, 1, 2]))
+        Array([1, 2, 0], dtype=int32)
+    """
+    _check_kind("argsort", kind, order)
+    check("argsort", a)
+    a, axis = (ravel(a), 0) if axis is None else (as_array(a), canonical_axis(axis, ndim_of(a)))
+    index = lax.broadcasted_iota(dtypes.canonicalize_dtype(np.int64), a.shape, axis)
+    if not descending:
+        return _sorted([a, index], axis, is_stable=stable, num_keys=1)[1]
+    # Sorted backwards, with the positions of equal elements in their own order.
+    n = a.shape[axis]
+    last = lax.sub(index.dtype.type(n - 1), index)
+    return lax.rev(lax.sub(index.dtype.type(n - 1), _sorted([lax.rev(a, (axis,)), index], axis, is_stable=stable, num_keys=1)[1])
+                   if n else last, (axis,))
+
+
+@elementary(static="axis")
+def lexsort(keys, axis: int = -1):
+    """Positions that sort by several keys, the last one first in rank.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.lexsort((jnp.array([2, 1, 1]), jnp.array([0, 0, 1])))
+        Array([1, 0, 2], dtype=int32)
+    """
+    keys = [keys[i] for i in range(shape_of(keys)[0])] if hasattr(keys, "aval") else list(keys)
+    if not keys:
+        raise TypeError("need sequence of keys with len > 0 in lexsort")
+    keys = [as_array(k) for k in check("lexsort", *keys)]
+    if len({k.shape for k in keys}) > 1:
+        raise ValueError("all keys need to be the same shape in lexsort")
+    if not keys[0].ndim:
+        return lax.full((), 0, np.dtype(np.int32))
+    axis = canonical_axis(axis, keys[0].ndim)
+    index = lax.broadcasted_iota(dtypes.canonicalize_dtype(np.int64), keys[0].shape, axis)
+    return _sorted([*keys[::-1], index], axis, num_keys=len(keys))[-1]
+
+
+def partition(a, kth: int, axis: int = -1):
+    """The elements with the `kth` smallest in its place, smaller ones before it and larger ones after.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> int(jnp.partition(jnp.array([3, 1, 2]), 1)[1])
+        2
+    """
+    _kth("partition", a, kth, axis)
+    return sort(a, axis)
+
+
+def argpartition(a, kth: int, axis: int = -1):
+    """Positions that partition the elements; see `partition`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> int(jnp.argpartition(jnp.array([3, 1, 2]), 1)[1])
+        2
+    """
+    _kth("argpartition", a, kth, axis)
+    return argsort(a, axis)
+
+
+def _kth(name, a, kth, axis):
+    check(name, a)
+    n = shape_of(a)[canonical_axis(axis, ndim_of(a))]
+    canonical_axis(operator.index(kth), n)
+
+
+def sort_complex(a):
+    """The elements as complex numbers, in order.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.sort_complex(jnp.array([2.0, 1.0])).dtype
+        dtype('complex64')
+    """
+    check("sort_complex", a)
+    return sort(bring(as_array(a), dtypes.promote_types(aval_of(a).dtype, np.complex64)), axis=0)
+
+
+def searchsorted(a, v, side: str = "left", sorter=None, *, method: str = "scan"):
+    """Positions in a sorted vector at which values would go in.
+
+    Args:
+        a: sorted vector.
+        v: values.
+        side: "left" for the first position that keeps the order, "right" for the last.
+        sorter: positions that sort `a`, if it is not sorted.
+        method: "scan", "scan_unrolled", "sort" or "compare_all": the results are equal.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.searchsorted(jnp.array([1, 3, 5]), jnp.array([0, 3, 9]))
+        Array([0, 1, 3], dtype=int32)
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f"{side!r} is an invalid value for keyword 'side': expected 'left' or 'right'")
+    if method not in ("scan", "scan_unrolled", "sort", "compare_all"):
+        raise ValueError(f"{method!r} is an invalid value for keyword 'method': expected one of 'scan', 'scan_unrolled', 'sort', "
+                         f"'compare_all'")
+    check("searchsorted", a, v)
+    if ndim_of(a) != 1:
+        raise ValueError(f"a should be 1-dimensional, got shape {shape_of(a)}")
+    if sorter is not None:
+        from xlab.numpy.indexing import take
+        a = take(a, sorter)
+    return _searchsorted(a, v, side=side)
+
+
+@elementary(static="side")
+def _searchsorted(a, v, side):
+    """Bisection: the interval of each value is halved until it is empty."""
+    from xlab.lax.control import fori_loop
+    from xlab.numpy.indexing import take
+    a, v = (as_array(x) for x in promoted("searchsorted", a, v))
+    n = a.shape[0]
+    index = np.dtype(np.int32)
+    low, high = lax.full(v.shape, 0, index), lax.full(v.shape, n, index)
+    if not n:
+        return low
+
+    def halve(_, bounds):
+        low, high = bounds
+        middle = lax.add(low, lax.shift_right_logical(lax.sub(high, low), index.type(1)))
+        here = take(a, middle, mode="clip")
+        ahead = _before(here, v) if side == "left" else lax.bitwise_not(_before(v, here))
+        open_ = lax.lt(low, high)
+        ahead = lax.bitwise_and(ahead, open_)
+        return choose(ahead, lax.add(middle, index.type(1)), low), choose(lax.bitwise_or(ahead, lax.bitwise_not(open_)), high, middle)
+    return fori_loop(0, int(n).bit_length(), halve, (low, high))[0]
+
+
+def _before(x, y):
+    """Strict order with NaN after everything."""
+    if not dtypes.issubdtype(x.dtype, np.floating):
+        return lax.lt(x, y)
+    return lax.bitwise_or(lax.lt(x, y), lax.bitwise_and(lax.eq(x, x), lax.ne(y, y)))
+
+
+def digitize(x, bins, right: bool = False, *, method: str | None = None):
+    """The bin of each value, given increasing (or decreasing) bounds of bins.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.digitize(jnp.array([0.5, 2.5]), jnp.array([0.0, 1.0, 2.0]))
+        Array([1, 3], dtype=int32)
+    """
+    check("digitize", x, bins)
+    if ndim_of(bins) != 1:
+        raise ValueError(f"digitize: bins must be a 1-dimensional array; got shape {shape_of(bins)}")
+    return _digitize(x, bins, right=bool(right))
+
+
+@elementary(static="right")
+def _digitize(x, bins, right):
+    bins = as_array(bins)
+    n = bins.shape[0]
+    side = "right" if not right else "left"
+    if not n:
+        return lax.full(shape_of(x), 0, np.dtype(np.int32))
+    ends = lax.index_in_dim(bins, 0, 0, keepdims=False), lax.index_in_dim(bins, -1, 0, keepdims=False)
+    up = _searchsorted(bins, x, side=side)
+    other = "left" if side == "right" else "right"
+    down = lax.sub(np.int32(n), _searchsorted(lax.rev(bins, (0,)), x, side=other))
+    return choose(lax.ge(ends[1], ends[0]), up, down)
