@@ -8,7 +8,15 @@ from xlab.compile.executable import physical_sharding
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
-from xlab.sharding import (UNCONSTRAINED, Format, NamedSharding, PartitionSpec, Sharding, get_abstract_mesh, get_mesh)
+from xlab.sharding import (
+    UNCONSTRAINED,
+    Format,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    get_abstract_mesh,
+    get_mesh,
+)
 
 __all__ = ["reshard", "with_sharding_constraint"]
 

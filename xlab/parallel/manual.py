@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from xlab import tree as _tree
 from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray
 from xlab.core.trace import Axis, state
-from xlab.sharding import AbstractMesh, AxisType, Mesh, PartitionSpec
+from xlab.sharding import AbstractMesh, AxisType, Mesh, PartitionSpec, get_abstract_mesh, get_mesh
 
 
 @contextmanager
@@ -65,7 +65,6 @@ def unmentioned(mesh, spec, newly_manual) -> tuple:
 
 def resolve_mesh(mesh, axis_names):
     """The mesh of a call and the axes it takes by hand; checks nesting."""
-    from xlab.sharding import get_abstract_mesh, get_mesh
     surrounding, taken = state.manual_mesh, manual_already()
     if mesh is None:
         mesh = surrounding if surrounding is not None else get_mesh()

@@ -26,7 +26,16 @@ from xlab.errors import InvalidInputException
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.constraint import concrete, constraint_text
-from xlab.sharding import (Format, Layout, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, get_mesh)
+from xlab.sharding import (
+    Format,
+    Layout,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    get_mesh,
+)
 
 __all__ = ["ArrayCopySemantics", "block_until_ready", "device_get", "device_put", "device_put_p", "device_put_replicated",
            "device_put_sharded"]
@@ -224,7 +233,6 @@ def device_put_replicated(x, devices):
 
 
 def _row_of(devices):
-    from xlab.sharding import Mesh
     return Mesh(np.array(list(devices), dtype=object), ("_device",))
 
 

@@ -26,8 +26,19 @@ from xlab.lax.arithmetic import div
 from xlab.lax.collectives import casts
 from xlab.lax.collectives.psum import bind_psum_invariant, psum_p
 from xlab.lax.shape import broadcast_in_dim, squeeze
-from xlab.parallel.manual import (body_context, check_inputs, check_mesh, check_output, check_spec_types, check_specs, global_aval,
-                                  is_spec, local_aval, resolve_mesh, unmentioned)
+from xlab.parallel.manual import (
+    body_context,
+    check_inputs,
+    check_mesh,
+    check_output,
+    check_spec_types,
+    check_specs,
+    global_aval,
+    is_spec,
+    local_aval,
+    resolve_mesh,
+    unmentioned,
+)
 from xlab.sharding import Mesh, NamedSharding, PartitionSpec
 
 _WHOLE = PartitionSpec()
@@ -127,8 +138,8 @@ class Mapped:
         local = [local_aval(a, mesh, s, self.check_vma) for a, s in zip(avals, in_specs)]
         with body_context(mesh, names, self.check_vma):
             jaxpr, consts = pe.trace_to_jaxpr(flat_body, local, DebugInfo(name, arg_names))
-        params = dict(jaxpr=pe.convert_constvars_jaxpr(jaxpr), mesh=mesh, in_specs=(_WHOLE,) * len(consts) + in_specs,
-                      out_specs=out["specs"], check_vma=self.check_vma, newly_manual_axes=names)
+        params = {"jaxpr": pe.convert_constvars_jaxpr(jaxpr), "mesh": mesh, "in_specs": (_WHOLE,) * len(consts) + in_specs,
+                      "out_specs": out["specs"], "check_vma": self.check_vma, "newly_manual_axes": names}
         return params, consts, out["tree"]
 
 

@@ -5,15 +5,41 @@ Reading order: `common.py` (names, groups, types), `casts.py` (how values behave
 batching (also over the axis it names) and StableHLO.
 """
 
-from xlab.lax.collectives.all_gather import all_gather, all_gather_invariant_p, all_gather_p, all_gather_reduced_p
+from xlab.lax.collectives import routes as _routes
+from xlab.lax.collectives.all_gather import (
+                                       all_gather,
+                                       all_gather_invariant_p,
+                                       all_gather_p,
+                                       all_gather_reduced_p,
+)
 from xlab.lax.collectives.all_to_all import all_to_all, all_to_all_p, pswapaxes
 from xlab.lax.collectives.axis_index import axis_index, axis_index_p, axis_size
-from xlab.lax.collectives.casts import pcast, preduced_p, pvary_p, reduced_vary_cast_p, vary_unreduced_cast_p
+from xlab.lax.collectives.casts import (
+                                       pcast,
+                                       preduced_p,
+                                       pvary_p,
+                                       reduced_vary_cast_p,
+                                       vary_unreduced_cast_p,
+)
 from xlab.lax.collectives.ppermute import pbroadcast, pbroadcast_p, ppermute, ppermute_p, pshuffle
-from xlab.lax.collectives.psum import (pargmax, pargmin, pmax, pmax_p, pmean, pmin, pmin_p, psum, psum_invariant_p, psum_p,
-                                       unreduced_psum_p)
-from xlab.lax.collectives.psum_scatter import psum_scatter, reduce_scatter_p, unreduced_reduce_scatter_p
-from xlab.lax.collectives import routes as _routes
+from xlab.lax.collectives.psum import (
+                                       pargmax,
+                                       pargmin,
+                                       pmax,
+                                       pmax_p,
+                                       pmean,
+                                       pmin,
+                                       pmin_p,
+                                       psum,
+                                       psum_invariant_p,
+                                       psum_p,
+                                       unreduced_psum_p,
+)
+from xlab.lax.collectives.psum_scatter import (
+                                       psum_scatter,
+                                       reduce_scatter_p,
+                                       unreduced_reduce_scatter_p,
+)
 
 __all__ = ["all_gather", "all_gather_invariant_p", "all_gather_p", "all_gather_reduced_p", "all_to_all", "all_to_all_p",
            "axis_index", "axis_index_p", "axis_size", "pargmax", "pargmin", "pbroadcast", "pbroadcast_p", "pcast", "pmax", "pmax_p",

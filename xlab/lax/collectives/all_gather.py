@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from xlab import tree as _tree
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir import tensor_type
 from xlab.interpreters.mlir.values import physical_aval
-from xlab.lax.collectives.common import (CHANNEL, axis_names, canonical_groups, effects_of, group_size, groups_of, groups_text,
-                                         inserted, mesh_names, no_groups, ready, refuse_unfinished, resized)
+from xlab.lax.arithmetic import mul
+from xlab.lax.collectives.axis_index import axis_index
+from xlab.lax.collectives.common import (
+    CHANNEL,
+    axis_names,
+    canonical_groups,
+    effects_of,
+    group_size,
+    groups_of,
+    groups_text,
+    inserted,
+    mesh_names,
+    no_groups,
+    ready,
+    refuse_unfinished,
+    resized,
+)
 from xlab.lax.shape import canonical_axis, reshape, squeeze
+from xlab.lax.slicing import dynamic_slice_in_dim
 
 __all__ = ["all_gather"]
 
@@ -46,7 +64,7 @@ def all_gather(x, axis_name, *, axis_index_groups=None, axis: int = 0, tiled: bo
 
     def leaf(v):
         dim = canonical_axis(axis, aval_of(v).ndim + (not tiled))
-        params = dict(all_gather_dimension=dim, axis_name=names, axis_size=size, tiled=tiled)
+        params = {"all_gather_dimension": dim, "axis_name": names, "axis_size": size, "tiled": tiled}
         if to == "varying" or not mesh_names(names):
             return all_gather_p.bind(ready("all_gather", v, names), axis_index_groups=groups, **params)
         if to == "invarying":
@@ -121,35 +139,20 @@ def _batch(prim):
     batching.axis_primitive_batchers[prim] = rule
 
 
-def _transpose(ct, x, *, all_gather_dimension, axis_name, axis_size, tiled, axis_index_groups):
-    from xlab.lax.collectives.psum_scatter import reduce_scatter_p
-    return [reduce_scatter_p.bind(ready("all_gather", ct, axis_name), axis_name=axis_name, scatter_dimension=all_gather_dimension,
-                                  axis_index_groups=axis_index_groups, axis_size=axis_size, tiled=tiled)]
-
-
 def _invariant_transpose(ct, x, *, all_gather_dimension, axis_name, axis_size, tiled):
     """Each device takes its own block of the common cotangent."""
-    from xlab.lax.arithmetic import mul
-    from xlab.lax.collectives.axis_index import axis_index
-    from xlab.lax.slicing import dynamic_slice_in_dim
-    import numpy as np
     dim = all_gather_dimension
     block = aval_of(ct).shape[dim] // axis_size
     out = dynamic_slice_in_dim(ct, mul(axis_index(axis_name), np.int32(block)), block, dim)
     return [out if tiled else squeeze(out, (dim,))]
 
 
-def _reduced_transpose(ct, x, *, all_gather_dimension, axis_name, axis_size, tiled):
-    from xlab.lax.collectives.psum_scatter import unreduced_reduce_scatter_p
-    return [unreduced_reduce_scatter_p.bind(ct, axis_name=axis_name, scatter_dimension=all_gather_dimension,
-                                            axis_size=axis_size, tiled=tiled)]
-
-
 all_gather_p = Primitive("all_gather", joins=False)
 all_gather_invariant_p = Primitive("all_gather_invariant", joins=False)
 all_gather_reduced_p = Primitive("all_gather_reduced", joins=False)
-for _p, _rule, _back in ((all_gather_p, _aval, _transpose), (all_gather_invariant_p, _invariant_aval, _invariant_transpose),
-                         (all_gather_reduced_p, _reduced_aval, _reduced_transpose)):
+# The transposes of the first and the last are sums that scatter and stand in psum_scatter.py.
+for _p, _rule, _back in ((all_gather_p, _aval, None), (all_gather_invariant_p, _invariant_aval, _invariant_transpose),
+                         (all_gather_reduced_p, _reduced_aval, None)):
     _p.def_effectful_abstract_eval(_rule)
     ad.deflinear2(_p, _back)
     mlir.register_lowering(_p, _lowering)

@@ -7,8 +7,19 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir import tensor_type
-from xlab.lax.collectives.common import (CHANNEL, axis_names, canonical_groups, effects_of, group_size, groups_of, groups_text,
-                                         no_groups, ready, refuse_unfinished, single_name)
+from xlab.lax.collectives.common import (
+    CHANNEL,
+    axis_names,
+    canonical_groups,
+    effects_of,
+    group_size,
+    groups_of,
+    groups_text,
+    no_groups,
+    ready,
+    refuse_unfinished,
+    single_name,
+)
 from xlab.lax.shape import canonical_axis, expand_dims, reshape, squeeze
 
 __all__ = ["all_to_all", "pswapaxes"]

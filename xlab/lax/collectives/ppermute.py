@@ -10,10 +10,25 @@ from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir import tensor_type
 from xlab.interpreters.mlir.values import physical_aval
-from xlab.lax.collectives.common import (CHANNEL, axis_names, groups_of, groups_text, inserted, mat_of, mesh_names, ready,
-                                         refuse_unfinished, reshaped, single_name, size_of)
+from xlab.lax.collectives.axis_index import axis_index
+from xlab.lax.collectives.common import (
+    CHANNEL,
+    axis_names,
+    groups_of,
+    groups_text,
+    inserted,
+    mat_of,
+    mesh_names,
+    ready,
+    refuse_unfinished,
+    reshaped,
+    single_name,
+    size_of,
+)
+from xlab.lax.collectives.psum import psum
 from xlab.lax.comparison import eq, select_n
 from xlab.lax.shape import broadcast_in_dim, concatenate, full_like
+from xlab.lax.slicing import index_in_dim, slice_in_dim
 
 __all__ = ["pbroadcast", "ppermute", "pshuffle"]
 
@@ -114,13 +129,12 @@ def _batch(axis, operands, dims, *, axis_name, perm):
         if len(perm) == axis.size:
             return x, None
         x, d = batching.broadcast(x, axis.size, 0), 0
-    source_of = dict((dst, src) for src, dst in perm)
+    source_of = {dst: src for src, dst in perm}
     return _rearranged(x, d, [source_of.get(i) for i in range(axis.size)]), d
 
 
 def _rearranged(x, dim, sources):
     """Slices of `x` along `dim` in another order, zeros for None; neighbours stay together."""
-    from xlab.lax.slicing import slice_in_dim
     parts, i = [], 0
     while i < len(sources):
         j = i + 1
@@ -162,8 +176,6 @@ def _broadcast_lowering(ctx, x, *, axis_name, source):
 
 def _broadcast_transpose(ct, x, *, axis_name, source):
     """The source receives the sum of all cotangents, everybody else nothing."""
-    from xlab.lax.collectives.axis_index import axis_index
-    from xlab.lax.collectives.psum import psum
     total = psum(ready("pbroadcast", ct, axis_name), axis_name)
     here = eq(axis_index(axis_name if len(axis_name) > 1 else axis_name[0]), np.int32(source))
     here = broadcast_in_dim(here, aval_of(total).shape, ())
@@ -171,7 +183,6 @@ def _broadcast_transpose(ct, x, *, axis_name, source):
 
 
 def _broadcast_batch(axis, operands, dims, *, axis_name, source):
-    from xlab.lax.slicing import slice_in_dim
     x, d = operands[0], dims[0]
     if axis.name not in axis_name:
         return pbroadcast_p.bind(x, axis_name=axis_name, source=source), d
@@ -182,7 +193,6 @@ def _broadcast_batch(axis, operands, dims, *, axis_name, source):
 
 
 def _repeated(x, d, source, size):
-    from xlab.lax.slicing import index_in_dim
     return batching.broadcast(index_in_dim(x, source, d, keepdims=False), size, d)
 
 

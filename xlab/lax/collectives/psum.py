@@ -16,13 +16,28 @@ from xlab.core.trace import Tracer, state
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax.arithmetic import div, mul
 from xlab.lax.collectives import casts
-from xlab.lax.collectives.common import (CHANNEL, axis_names, canonical_groups, combining_op, effects_of, from_state, group_size,
-                                         groups_of, groups_text, mesh_names, no_groups, ready, refuse_unfinished)
+from xlab.lax.collectives.axis_index import axis_index
+from xlab.lax.collectives.common import (
+    CHANNEL,
+    axis_names,
+    canonical_groups,
+    combining_op,
+    effects_of,
+    from_state,
+    group_size,
+    groups_of,
+    groups_text,
+    mesh_names,
+    no_groups,
+    ready,
+    refuse_unfinished,
+)
 from xlab.lax.comparison import eq, select_n
 from xlab.lax.convert import convert_element_type
-from xlab.lax.reduce_sum import reduced_shape
+from xlab.lax.reduce_sum import reduced_shape, reduction_text
 from xlab.lax.reductions import highest, lowest, reduce_sum
 from xlab.lax.shape import broadcast_in_dim, canonical_axes, full_like
+from xlab.lax.slicing import dynamic_index_in_dim
 
 __all__ = ["pargmax", "pargmin", "pmax", "pmean", "pmin", "psum"]
 
@@ -132,8 +147,6 @@ def _floating(x):
 
 def _own_group_size(axes, groups, dtype):
     """The size of the group this device belongs to."""
-    from xlab.lax.collectives.axis_index import axis_index
-    from xlab.lax.slicing import dynamic_index_in_dim
     sizes = np.zeros(sum(map(len, groups)), np.int32)
     for g in groups:
         sizes[list(g)] = len(g)
@@ -191,7 +204,6 @@ def pargmax(x, axis_name):
 
 
 def _pargextremum(api, extremum, x, axis_name):
-    from xlab.lax.collectives.axis_index import axis_index
     if isinstance(axis_name, (tuple, list)):
         raise TypeError(f"{api} takes one axis name, got {axis_name}")
     best = extremum(x, axis_name)
@@ -246,8 +258,6 @@ def _need_names(api, axes):
 
 
 def _lowering(combine, bool_combine, reduction, identity):
-    from xlab.lax.reduce_sum import reduction_text
-
     def rule(ctx, x, *, axes, axis_index_groups=None):
         ints, names = _split_axes(axes)
         aval, out = ctx.avals_in[0], ctx.avals_out[0]

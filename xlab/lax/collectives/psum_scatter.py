@@ -9,9 +9,25 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax.arithmetic import mul
-from xlab.lax.collectives.common import (CHANNEL, axis_names, canonical_groups, combining_op, effects_of, from_state, group_size,
-                                         groups_of, groups_text, no_groups, ready, refuse_unfinished, reshaped, resized,
-                                         single_name, without)
+from xlab.lax.collectives.all_gather import all_gather_p, all_gather_reduced_p
+from xlab.lax.collectives.common import (
+    CHANNEL,
+    axis_names,
+    canonical_groups,
+    combining_op,
+    effects_of,
+    from_state,
+    group_size,
+    groups_of,
+    groups_text,
+    no_groups,
+    ready,
+    refuse_unfinished,
+    reshaped,
+    resized,
+    single_name,
+    without,
+)
 from xlab.lax.reductions import reduce_sum
 from xlab.lax.shape import canonical_axis, reshape
 
@@ -44,7 +60,7 @@ def psum_scatter(x, axis_name, *, scatter_dimension: int = 0, axis_index_groups=
         aval = aval_of(v)
         if aval.dtype == np.bool_:
             raise TypeError("psum_scatter adds values and does not accept bool; convert to int32 first")
-        params = dict(axis_name=names, scatter_dimension=canonical_axis(scatter_dimension, aval.ndim), axis_size=size, tiled=tiled)
+        params = {"axis_name": names, "scatter_dimension": canonical_axis(scatter_dimension, aval.ndim), "axis_size": size, "tiled": tiled}
         if from_state("psum_scatter", v, names) == "unreduced":
             if groups is not None:
                 raise NotImplementedError("psum_scatter of an unreduced value with axis_index_groups")
@@ -114,13 +130,11 @@ def _batch(prim):
 
 
 def _transpose(ct, x, *, axis_name, scatter_dimension, axis_size, tiled, axis_index_groups):
-    from xlab.lax.collectives.all_gather import all_gather_p
     return [all_gather_p.bind(ready("psum_scatter", ct, axis_name), all_gather_dimension=scatter_dimension, axis_name=axis_name,
                               axis_index_groups=axis_index_groups, axis_size=axis_size, tiled=tiled)]
 
 
 def _unreduced_transpose(ct, x, *, axis_name, scatter_dimension, axis_size, tiled):
-    from xlab.lax.collectives.all_gather import all_gather_reduced_p
     return [all_gather_reduced_p.bind(ready("psum_scatter", ct, axis_name), all_gather_dimension=scatter_dimension,
                                       axis_name=axis_name, axis_size=axis_size, tiled=tiled)]
 
@@ -133,3 +147,17 @@ for _p, _back in ((reduce_scatter_p, _transpose), (unreduced_reduce_scatter_p, _
     ad.deflinear2(_p, _back)
     mlir.register_lowering(_p, _lowering)
     _batch(_p)
+
+
+def _gather_transpose(ct, x, *, all_gather_dimension, axis_name, axis_size, tiled, axis_index_groups):
+    return [reduce_scatter_p.bind(ready("all_gather", ct, axis_name), axis_name=axis_name, scatter_dimension=all_gather_dimension,
+                                  axis_index_groups=axis_index_groups, axis_size=axis_size, tiled=tiled)]
+
+
+def _gather_reduced_transpose(ct, x, *, all_gather_dimension, axis_name, axis_size, tiled):
+    return [unreduced_reduce_scatter_p.bind(ct, axis_name=axis_name, scatter_dimension=all_gather_dimension,
+                                            axis_size=axis_size, tiled=tiled)]
+
+
+ad.primitive_transposes[all_gather_p] = _gather_transpose
+ad.primitive_transposes[all_gather_reduced_p] = _gather_reduced_transpose

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from xlab.interpreters.traffic import moving, reducing, routes
-from xlab.lax.collectives.all_gather import all_gather_invariant_p, all_gather_p, all_gather_reduced_p
+from xlab.lax.collectives.all_gather import (
+    all_gather_invariant_p,
+    all_gather_p,
+    all_gather_reduced_p,
+)
 from xlab.lax.collectives.all_to_all import all_to_all_p
 from xlab.lax.collectives.ppermute import pbroadcast_p, ppermute_p
 from xlab.lax.collectives.psum import pmax_p, pmin_p, psum_invariant_p, psum_p, unreduced_psum_p
