@@ -115,3 +115,42 @@ def test_links_and_algorithms():
 def test_totals_per_axis():
     found = observe.transfers(programs.ring(), *RING)
     assert observe.totals(found) == {"model": 32, "data": 3 * 32 + 32}
+
+
+def test_collectives_that_the_compiler_combined():
+    def loss(w, v, x):
+        o = programs.matmul(lax.tanh(programs.matmul(x, w)), v)
+        return lax.psum(lax.reduce_sum(lax.mul(o, o), (0, 1)), "data")
+
+    f = xlab.shard_map(lambda w, v, x: xlab.grad(loss, argnums=(0, 1))(w, v, x), mesh=programs.mesh(),
+                       in_specs=(P(), P(), P("data")), out_specs=(P(), P()))
+    args = (np.ones((8, 8), np.float32), np.ones((8, 4), np.float32), np.ones((16, 8), np.float32))
+    found = [t for t in observe.transfers(f, *args) if t.instruction]
+    assert sum(t.bytes_in for t in found) == 4 * (64 + 32)
+    assert all("2 collectives in one instruction" in t.reason for t in found if t.bytes_in == 384)
+
+
+def test_a_training_step_read_by_hand():
+    """Every all-reduce of the compiled step is reported once, with the bytes of its operands and its loop's trips."""
+    def loss(params, x, y):
+        def block(h, p):
+            return lax.add(h, programs.matmul(lax.tanh(programs.matmul(h, p[0])), p[1])), None
+        h, _ = lax.scan(block, x, params)
+        d = lax.sub(h, y)
+        return lax.reduce_sum(lax.mul(d, d), (0, 1))
+
+    params = (programs.put(np.ones((6, 16, 32)), None, None, "model"), programs.put(np.ones((6, 32, 16)), None, "model", None))
+    x, y = programs.put(np.ones((8, 16)), "data", None), programs.put(np.ones((8, 16)), "data", None)
+    step = xlab.jit(xlab.value_and_grad(loss))
+    found = observe.transfers(step, params, x, y)
+    text = step.lower(params, x, y).compile().as_text()
+    lines = re.findall(r"%([\w.\-]+) = (\(?[^=]*?\)?) all-reduce\(", text)
+    assert {t.instruction for t in found} == {name for name, _ in lines}
+    sizes = {name: sum(4 * int(np.prod([int(d) for d in dims.split(",") if d])) for dims in re.findall(r"f32\[([\d,]*)\]", shape))
+             for name, shape in lines}
+    assert all(t.bytes_in == sizes[t.instruction] for t in found)
+    bodies = re.findall(r"body=%([\w.\-]+)", text)
+    for t in found:
+        inside = any(re.search(rf"%{re.escape(b)} [^\n]*\{{\n(?:(?!\n\}}).)*%{re.escape(t.instruction)} =", text, re.S) for b in bodies)
+        assert t.times == (6 if inside else 1)
+        assert t.origin == "partitioner" and "split over" in t.reason and t.source is not None

@@ -139,15 +139,13 @@ def _home(module: _hlo.Module, instruction: _hlo.Instruction) -> dict[str, _hlo.
 
 def _joint_cause(known: list[Cause], ids, c: _hlo.Collective, module: _hlo.Module) -> Cause | None:
     """The cause of a collective; of one that the compiler combined from several, all of their causes."""
-    first = _cause(known, ids, c)
     if len(c.operand_shapes) < 2:
-        return first
-    others = [found for i in _operand_equations(module, c.instruction)
-              if i not in ids and (found := _cause(known, (i,), c)) is not None]
-    unique = {k.reason: k for k in ((first,) if first else ()) + tuple(others)}
-    if len(unique) < 2:
-        return first or next(iter(unique.values()), None)
+        return _cause(known, ids, c)
+    together = dict.fromkeys([*ids, *_operand_equations(module, c.instruction)])
+    unique = {k.reason: k for i in together if (k := _cause(known, (i,), c)) is not None}
     found = list(unique.values())
+    if len(found) < 2:
+        return found[0] if found else None
     return replace(found[0], reason=f"{len(c.operand_shapes)} values at once: " + "; ".join(k.reason for k in found),
                    fix="; ".join(dict.fromkeys(k.fix for k in found)),
                    operand=" ".join(s.split("{")[0] for s in c.operand_shapes))
