@@ -90,6 +90,43 @@ FLOATS = [
            [SEED, floats(4)], (*WAYS, "grad", "jvp")),
 ]
 
+ALPHA = np.float32([0.1, 0.7, 1.0, 2.5, 30.0, 1000.0])
+RATES = np.float32([0.0, 0.1, 2.5, 9.9, 10.0, 50.0, 1e6])
+
+
+def shaped(name, *params, **options):
+    """A draw whose parameters are arguments: they are traced, mapped and differentiated."""
+    return Sample(name, lambda n, s, *xs: getattr(n.random, name)(n.random.key(s), *xs, **options), [SEED, *params],
+                  ("eager", "jit"), tol=ULP)
+
+
+MORE = [
+    *(Sample(name, draw(name, (20,)), [SEED], WAYS, tol=ULP)
+      for name in ("laplace", "logistic", "cauchy", "maxwell", "rademacher")),
+    Sample("gumbel_high", draw("gumbel", (6,), mode="high"), [SEED], WAYS, tol=ULP),
+    Sample("bernoulli_high", draw("bernoulli", 0.3, (9,), mode="high"), [SEED], WAYS),
+    Sample("weibull_min", draw("weibull_min", 1.0, 2.0, (9,)), [SEED], WAYS, tol=ULP),
+    Sample("double_sided_maxwell", draw("double_sided_maxwell", 1.0, 2.0, (9,)), [SEED], WAYS, tol=ULP),
+    Sample("generalized_normal", draw("generalized_normal", 3.0, (5,)), [SEED], WAYS, tol=ULP),
+    Sample("ball", draw("ball", 3, shape=(4,)), [SEED], WAYS, tol=ULP),
+    Sample("permutation_long", draw("permutation", 3000), [SEED], ("eager",)),
+    Sample("randint_whole", draw("randint", (9,), -2**31, np.uint32(2**31)), [SEED], ("eager", "jit")),
+    Sample("categorical_distinct", lambda n, s, x: n.random.categorical(
+        n.random.key(s), x, shape=(2, 4), replace=False), [SEED, floats(4, 5)], WAYS),
+    Sample("rbg_bits", lambda n, s: n.random.bits(n.random.key(s, impl="rbg"), (5,)), [SEED], WAYS,
+           lawful=False),    # a batch draws one block from its first key, as documented
+    Sample("rbg_split", lambda n, s: n.random.key_data(n.random.split(n.random.key(s, impl="rbg"))), [SEED], WAYS),
+    Sample("unsafe_rbg_fold_in", lambda n, s: n.random.key_data(n.random.fold_in(
+        n.random.key(s, impl="unsafe_rbg"), 5)), [SEED], WAYS),
+    *(shaped(name, ALPHA) for name in ("gamma", "loggamma", "chisquare", "t", "dirichlet", "pareto", "rayleigh", "wald")),
+    shaped("beta", ALPHA, ALPHA[::-1].copy()),
+    shaped("f", ALPHA, ALPHA),
+    shaped("poisson", RATES),
+    shaped("geometric", np.full(9, 0.2, np.float32)),
+    Sample("gamma_slope", lambda n, s, a: n.jax.jvp(lambda a: n.random.gamma(n.random.key(s), a), (a,), (a,)),
+           [SEED, ALPHA], ("eager", "jit"), tol=(2e-5, 1e-6), lawful=False),
+]
+
 ERRORS = [
     Sample("key_float", lambda n: n.random.key(1.5), [], error="TypeError"),
     Sample("key_as_seed", lambda n: n.random.key(n.random.key(1)), [], error="TypeError"),
@@ -100,4 +137,4 @@ ERRORS = [
     Sample("choice_too_many", draw("choice", 3, (4,), replace=False), [SEED], error="ValueError"),
 ]
 
-SAMPLES = [*KEYS, *BITS, *FLOATS, *ERRORS]
+SAMPLES = [*KEYS, *BITS, *FLOATS, *MORE, *ERRORS]

@@ -5,12 +5,19 @@ Reading order: `keys.py` (what a key is and how new ones are made), `threefry.py
 Imports what is below it.
 """
 
-from xlab.random.bits import (random_bits_p, random_fold_in_p, random_seed_p, random_split_p, random_unwrap_p,
-                              random_wrap_p)
-from xlab.random.continuous import *  # noqa: F403
-from xlab.random.discrete import *  # noqa: F403
-from xlab.random.gamma import *  # noqa: F403
-from xlab.random.gamma import random_gamma_grad as random_gamma_grad, random_gamma_p
-from xlab.random.keys import *  # noqa: F403
-from xlab.random.poisson import *  # noqa: F403
+from xlab.random.bits import (
+                              random_bits_p,
+                              random_fold_in_p,
+                              random_seed_p,
+                              random_split_p,
+                              random_unwrap_p,
+                              random_wrap_p,
+)
+from xlab.random.continuous import *
+from xlab.random.discrete import *
+from xlab.random.gamma import *
+from xlab.random.gamma import random_gamma_grad as random_gamma_grad
+from xlab.random.gamma import random_gamma_p
+from xlab.random.keys import *
+from xlab.random.poisson import *
 from xlab.random.threefry import threefry2x32_p

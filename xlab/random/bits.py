@@ -118,8 +118,7 @@ def _fold_in_lowering(ctx, keys, data):
     impl = out.dtype.impl
     keys = ctx.broadcast(keys, mlir.values.physical_aval(a), mlir.values.physical_aval(out),
                          (*range(out.ndim - a.ndim, out.ndim), *range(out.ndim, out.ndim + len(impl.key_shape))))
-    data = ctx.spread(data, b, b.update(shape=out.shape))
-    return impl.fold_in(ctx, keys, data, out.shape)
+    return impl.fold_in(ctx, keys, data, b, out.shape)
 
 
 def _bits_lowering(ctx, keys, *, bit_width, shape):

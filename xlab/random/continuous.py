@@ -9,8 +9,19 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.lax.shape import canonical_shape
 from xlab.random.bits import random_bits_p
-from xlab.random.drawing import (SQRT2, as_dtype, drawn, float_dtype, halves, joint_shape, keys_from, nextafter, to_rank,
-                                 to_shape, where)
+from xlab.random.drawing import (
+    SQRT2,
+    as_dtype,
+    drawn,
+    float_dtype,
+    halves,
+    joint_shape,
+    keys_from,
+    nextafter,
+    to_rank,
+    to_shape,
+    where,
+)
 from xlab.random.keys import one_key
 
 __all__ = ["cauchy", "double_sided_maxwell", "exponential", "gumbel", "laplace", "logistic", "lognormal", "maxwell",

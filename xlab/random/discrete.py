@@ -13,7 +13,17 @@ from xlab.core.avals import aval_of
 from xlab.lax.shape import canonical_axis, canonical_shape
 from xlab.random.bits import random_bits_p
 from xlab.random.continuous import random_signs, standard_gumbel, tail_mode, unit_uniform
-from xlab.random.drawing import as_dtype, drawn, halves, int_dtype, joint_shape, keys_from, to_rank, to_shape, where
+from xlab.random.drawing import (
+    as_dtype,
+    drawn,
+    halves,
+    int_dtype,
+    joint_shape,
+    keys_from,
+    to_rank,
+    to_shape,
+    where,
+)
 from xlab.random.keys import one_key
 
 __all__ = ["bernoulli", "bits", "categorical", "choice", "geometric", "permutation", "rademacher", "randint"]

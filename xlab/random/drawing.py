@@ -95,7 +95,7 @@ def as_dtype(x, dtype):
 def to_rank(x, ndim: int):
     """The array with leading dimensions of size 1, so that it goes elementwise with arrays of that rank."""
     shape = aval_of(x).shape
-    if len(shape) == ndim or not shape and ndim == 0:
+    if len(shape) == ndim or (not shape and ndim == 0):
         return x
     return lax.broadcast_in_dim(x, (*(1,) * (ndim - len(shape)), *shape), range(ndim - len(shape), ndim))
 

@@ -21,7 +21,15 @@ from xlab.interpreters import partial_eval as pe
 from xlab.lax.shape import canonical_shape
 from xlab.random.bits import random_split_p
 from xlab.random.continuous import random_signs, standard_exponential, standard_normal, unit_uniform
-from xlab.random.drawing import as_dtype, drawn, float_dtype, joint_shape, keys_from, to_rank, to_shape
+from xlab.random.drawing import (
+    as_dtype,
+    drawn,
+    float_dtype,
+    joint_shape,
+    keys_from,
+    to_rank,
+    to_shape,
+)
 from xlab.random.keys import one_key
 from xlab.transforms.jvp import jvp
 from xlab.transforms.vmap import vmap

@@ -14,10 +14,19 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
 from xlab.core.trace import Tracer
+from xlab.lax.arithmetic import add
 from xlab.lax.convert import convert_element_type
 from xlab.lax.shape import canonical_shape
-from xlab.random.bits import (Implementation, implementations, is_key_dtype, random_fold_in_p, random_seed_p,
-                              random_split_p, random_unwrap_p, random_wrap_p)
+from xlab.random.bits import (
+    Implementation,
+    implementations,
+    is_key_dtype,
+    random_fold_in_p,
+    random_seed_p,
+    random_split_p,
+    random_unwrap_p,
+    random_wrap_p,
+)
 
 __all__ = ["PRNGKey", "clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "split", "wrap_key_data"]
 
@@ -61,6 +70,8 @@ def _make(name: str, seed, impl):
                         f"use split(key, n), or vmap {name} over the seeds")
     if not dtypes.issubdtype(aval.dtype, np.integer):
         raise TypeError(f"a seed is an integer, got {seed!r} of type {aval}")
+    if config.random_seed_offset:
+        seed = add(seed, aval.dtype.type(config.random_seed_offset))
     return random_seed_p.bind(seed, impl=find_impl(impl))
 
 

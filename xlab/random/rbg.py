@@ -37,8 +37,8 @@ def split(ctx, keys, batch, shape):
     return _joined(ctx, halves, (*batch, *shape))
 
 
-def fold_in(ctx, keys, data, shape):
-    return _joined(ctx, [threefry.fold_in(ctx, k, data, shape) for k in _halves(ctx, keys, shape)], shape)
+def fold_in(ctx, keys, data, data_aval, shape):
+    return _joined(ctx, [threefry.fold_in(ctx, k, data, data_aval, shape) for k in _halves(ctx, keys, shape)], shape)
 
 
 def _generate(ctx, keys, batch, aval):
@@ -74,14 +74,16 @@ def _unsafe_split(ctx, keys, batch, shape):
     return ctx.op(f"stablehlo.reshape {rows} : ({mlir.tensor_type(kept)}) -> {mlir.tensor_type(out)}")
 
 
-def _unsafe_fold_in(ctx, keys, data, shape):
+def _unsafe_fold_in(ctx, keys, data, data_aval, shape):
     """The key, xor what the generator draws when started from the data."""
-    drawn, last, out = (ShapedArray(s, _U32) for s in ((*shape, _STRIDE, 4), (*shape, 1, 4), (*shape, 4)))
-    rows = _generate(ctx, seed(ctx, data, ShapedArray(shape, _U32)), shape, drawn)
-    lead = "".join(f"0:{d}, " for d in shape)
+    own = data_aval.shape
+    drawn, last, small, out = (ShapedArray(s, _U32) for s in ((*own, _STRIDE, 4), (*own, 1, 4), (*own, 4), (*shape, 4)))
+    rows = _generate(ctx, seed(ctx, data, data_aval), own, drawn)
+    lead = "".join(f"0:{d}, " for d in own)
     rows = ctx.op(f"stablehlo.slice {rows} [{lead}{_STRIDE - 1}:{_STRIDE}, 0:4] : "
                   f"({mlir.tensor_type(drawn)}) -> {mlir.tensor_type(last)}")
-    rows = ctx.op(f"stablehlo.reshape {rows} : ({mlir.tensor_type(last)}) -> {mlir.tensor_type(out)}")
+    rows = ctx.op(f"stablehlo.reshape {rows} : ({mlir.tensor_type(last)}) -> {mlir.tensor_type(small)}")
+    rows = ctx.broadcast(rows, small, out, range(len(shape) - len(own), len(shape) + 1))
     return ctx.op(f"stablehlo.xor {keys}, {rows} : {mlir.tensor_type(out)}")
 
 

@@ -144,10 +144,11 @@ def split(ctx, keys, batch, shape):
     return join_words(ctx, _draw(ctx, keys, batch, shape), (*batch, *shape))
 
 
-def fold_in(ctx, keys, data, shape):
+def fold_in(ctx, keys, data, data_aval, shape):
     """The key that counter (0, data) makes: the words drawn there are the new key."""
     aval = ShapedArray(shape, _U32)
     k0, k1 = key_words(ctx, keys, shape)
+    data = ctx.spread(data, data_aval, aval)
     return join_words(ctx, threefry_words(ctx, k0, k1, ctx.fill(0, aval), data, aval, aval), shape)
 
 
