@@ -4,7 +4,8 @@ import numpy as np
 
 import xlab
 from xlab import lax
-from xlab.sharding import NamedSharding, PartitionSpec as P, make_mesh
+from xlab.sharding import NamedSharding, make_mesh
+from xlab.sharding import PartitionSpec as P
 
 
 def mesh():

@@ -7,7 +7,8 @@ import pytest
 
 from tests.observe import programs
 from xlab import observe
-from xlab.sharding import NamedSharding, PartitionSpec as P, make_mesh
+from xlab.sharding import NamedSharding, make_mesh
+from xlab.sharding import PartitionSpec as P
 
 
 @pytest.mark.parametrize("spec", [P(), P("a"), P(None, "b"), P("a", "b", "c"), P(("a", "b"), None, "c"), P(("c", "a"))])

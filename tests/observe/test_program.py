@@ -95,4 +95,4 @@ def test_errors_teach():
     with pytest.raises(TypeError, match="already specialised"):
         observe.program(xlab.jit(programs.dense).trace(X, X), X)
     with pytest.raises(AttributeError, match="no 'nonsense'"):
-        observe.nonsense  # noqa: B018
+        observe.nonsense

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 
 import xlab
 from tests.observe import programs
@@ -42,6 +43,24 @@ def test_donations_used_and_refused():
     with observe.record() as session:
         f(xlab.device_put(np.ones(4, np.float32)))
     assert observe.report(session).memory[0].donated == ("x",)
+    with pytest.warns(UserWarning, match="not usable"), observe.record() as session:
+        xlab.jit(lambda x: lax.reduce_sum(x, (0,)), donate_argnums=0, name="keeps")(xlab.device_put(np.ones(4, np.float32)))
+    report = observe.report(session)
+    assert report.memory[0].refused == (("x", "no result has its type, f32[4]"),)
+    assert any("donated argument x was not used" in n.text for n in report.notices)
+
+
+def test_looking_does_not_change_the_program():
+    def f(x, w):
+        return programs.dense(x, w)
+
+    args = programs.sharded_operands()
+    plain = xlab.jit(f).lower(*args).compile().as_text()
+    with observe.record() as session:
+        xlab.jit(f)(*args)
+    observe.report(session)
+    (about,) = session.subjects
+    assert about.hlo.text == plain
 
 
 def test_measured_times_reach_equations_and_collectives():

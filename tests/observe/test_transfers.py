@@ -10,7 +10,8 @@ from tests.observe import programs
 from xlab import lax, observe
 from xlab.interpreters import traffic
 from xlab.lax import collectives  # noqa: F401
-from xlab.sharding import NamedSharding, PartitionSpec as P
+from xlab.sharding import NamedSharding
+from xlab.sharding import PartitionSpec as P
 
 RING = (np.arange(64, dtype=np.float32).reshape(8, 8), np.ones((8, 4), np.float32))
 

@@ -44,6 +44,7 @@ class Lowered:
     donated: tuple[int, ...]
     mesh: Any
     compiler_options: dict = field(default_factory=dict)
+    refused: tuple[int, ...] = ()  # donated arguments that no result can use
 
 
 def arg_sharding(x):
@@ -165,7 +166,8 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
                               arg_attributes=arg_attributes, result_attributes=result_attributes)
         attrs["bytes"] = len(module.text)
     return Lowered(closed, module, name, devices, committed, kept, tuple(final_in), tuple(out_shardings),
-                   tuple(sorted(donate)), mesh, dict(compiler_options or {}))
+                   tuple(sorted(donate)), mesh, dict(compiler_options or {}),
+                   tuple(i for i in donated if i not in donate))
 
 
 def _sdy(sharding, ndim, meshes) -> str:

@@ -32,7 +32,7 @@ _HOME = {
     "text": "text",
 }
 
-__all__ = sorted(_HOME)      # noqa: PLE0605
+__all__ = sorted(_HOME)
 
 
 class _Room(types.ModuleType):

@@ -16,6 +16,7 @@ else here are questions to it.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -365,7 +366,7 @@ def _mesh_groups(text: str) -> tuple[tuple[int, ...], ...]:
     for name, size in ((n, int(s)) for n, s in axes):
         cuts = sorted({1, size, *(int(b) for a, b, _ in chosen if a == name and b),
                        *(int(b) * int(p) for a, b, p in chosen if a == name and b)})
-        pieces += [(name, low, high // low) for low, high in zip(cuts, cuts[1:])] or [(name, 1, 1)]
+        pieces += [(name, low, high // low) for low, high in itertools.pairwise(cuts)] or [(name, 1, 1)]
     sizes = [p[2] for p in pieces]
     used = []
     for name, before, part in chosen:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from xlab.compile.stages import ShapeDtypeStruct
+from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core import dtypes
 from xlab.observe.program import mesh_info, spec_of, type_of
 from xlab.observe.records import Block, Layout, MeshInfo, Transfer
-from xlab.sharding import PartitionSpec, Sharding, NamedSharding, get_mesh
+from xlab.sharding import NamedSharding, PartitionSpec, Sharding, get_mesh
 
 Slices = tuple[tuple[int, int], ...]
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, last_uses, open_jaxpr, ClosedJaxpr
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses, open_jaxpr
 from xlab.core.trace import EVAL, source_of, state
 from xlab.lax.slicing import dynamic_index_in_dim
 

@@ -110,6 +110,10 @@ def _donations(about: Subject) -> tuple[tuple[str, ...], tuple[tuple[str, str], 
             used.append(names[position])
         else:
             refused.append((names[position], f"no result of type {low.closed.in_avals[i]} was placed in it by the compiler"))
+    for i in low.refused:
+        name = low.closed.jaxpr.debug_info.arg_names[i] if i < len(low.closed.jaxpr.debug_info.arg_names) else f"argument {i}"
+        why = "the program does not read it" if i not in low.kept else f"no result has its type, {low.closed.in_avals[i]}"
+        refused.append((name, why))
     return tuple(used), tuple(refused)
 
 

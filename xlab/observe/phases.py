@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from xlab import events
+from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
 from xlab.compile import ledger as _ledger
 from xlab.core.array import KeyArray, is_native_array
-from xlab import tree as _tree
 from xlab.observe.recorder import Session, active, is_eager, paused
 from xlab.observe.records import Compilation, Difference, Ledger, Phase, Source, Timing
 
@@ -26,7 +26,7 @@ def phases(session: Session) -> tuple[Phase, ...]:
     ran: set[int] = set()
     for event in order:
         stack = open_.setdefault(event.thread, [])
-        while stack and (stack[-1][1] < event.end_ns or stack[-1][1] <= event.start_ns and event.end_ns > event.start_ns):
+        while stack and (stack[-1][1] < event.end_ns or (stack[-1][1] <= event.start_ns and event.end_ns > event.start_ns)):
             stack.pop()
         steady = False
         if event.kind == "execute":

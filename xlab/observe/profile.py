@@ -10,8 +10,8 @@ from typing import Any
 
 from xlab.backend import profiling as _profiling
 from xlab.observe.phases import wait
-from xlab.observe.records import Program, Transfer
 from xlab.observe.recorder import Session
+from xlab.observe.records import Program, Transfer
 from xlab.observe.subject import Subject, subject
 
 

@@ -15,7 +15,15 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, open_jaxpr, subjaxprs_of_params
+from xlab.core.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    open_jaxpr,
+    subjaxprs_of_params,
+)
 from xlab.core.printing import Names, atom_text, shown_params, value_text
 from xlab.interpreters import traffic
 from xlab.observe import hlo as _hlo

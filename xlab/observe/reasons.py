@@ -57,7 +57,7 @@ def causes(about: Subject) -> list[Cause]:
             continue
         result, op = match.group(1), match.group(2).strip('"')
         equation = numbers.get(number, -1)
-        operands = [o for o in _SSA.findall(line[match.end():])]
+        operands = _SSA.findall(line[match.end():])
         if op == "sdy.reshard":
             source = values.get(operands[0])
             spec = parse_sharding(line[line.index("<@"):])

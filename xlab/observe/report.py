@@ -15,9 +15,22 @@ from xlab.observe.layout import of_sharding
 from xlab.observe.memory import memory as _memory
 from xlab.observe.phases import ledger, phases, timings
 from xlab.observe.profile import heat
-from xlab.observe.program import mesh_info, program as _program
+from xlab.observe.program import mesh_info
+from xlab.observe.program import program as _program
 from xlab.observe.recorder import Session
-from xlab.observe.records import Failure, Layout, Memory, Notice, Pass, Program, Report, Source, Timing, Trace, Transfer
+from xlab.observe.records import (
+    Failure,
+    Layout,
+    Memory,
+    Notice,
+    Pass,
+    Program,
+    Report,
+    Source,
+    Timing,
+    Trace,
+    Transfer,
+)
 from xlab.observe.subject import Subject
 from xlab.observe.transfers import transfers as _transfers
 

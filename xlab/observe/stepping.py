@@ -18,7 +18,8 @@ from xlab.core.jaxpr import Jaxpr, Literal, Var
 from xlab.core.printing import Names, literal_text
 from xlab.observe import names as _names
 from xlab.observe.machine import Executed, Machine, can_run
-from xlab.observe.program import equation_line, params_text, program as _program
+from xlab.observe.program import equation_line, params_text
+from xlab.observe.program import program as _program
 from xlab.observe.records import Program, Step, Trace, Value
 from xlab.observe.subject import Subject, subject
 from xlab.observe.values import summarise
@@ -181,9 +182,9 @@ class Stepper:
             eqn = self._machine.next_equation
             if moved and eqn is not None:
                 source = _names.source_of(eqn)
-                if (equation is not None and self.about.numbers.get(id(eqn)) == equation
-                        or primitive is not None and eqn.primitive.name == primitive
-                        or line is not None and source is not None and source.line == line):
+                if ((equation is not None and self.about.numbers.get(id(eqn)) == equation)
+                        or (primitive is not None and eqn.primitive.name == primitive)
+                        or (line is not None and source is not None and source.line == line)):
                     return self._record_of(self._last)
             done = self._advance(self.into)
             moved = True

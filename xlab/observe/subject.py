@@ -15,7 +15,15 @@ from xlab.compile import executable as _executable
 from xlab.compile.executable import Executable
 from xlab.compile.jit import jit
 from xlab.compile.stages import Compiled, Lowered, Traced
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, jaxpr_as_fun, number_equations, subjaxprs_of_params, open_jaxpr
+from xlab.core.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    jaxpr_as_fun,
+    number_equations,
+    open_jaxpr,
+    subjaxprs_of_params,
+)
 from xlab.observe import hlo
 
 

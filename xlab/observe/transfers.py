@@ -154,14 +154,17 @@ def _joint_cause(known: list[Cause], ids, c: _hlo.Collective, module: _hlo.Modul
 def _producer(module: _hlo.Module, instruction: _hlo.Instruction) -> tuple[int, ...]:
     """Equations of the nearest operand that has any: what an instruction without a location works on."""
     home = _home(module, instruction)
-    todo = list(instruction.operands)
-    for name in itertools.islice(iter(lambda: todo.pop(0) if todo else None, None), 50):
+    todo, seen = list(instruction.operands), set()
+    while todo:
+        name = todo.pop(0)
         found = home.get(name)
-        if found is not None:
-            ids = module.equations_of(found)
-            if ids:
-                return ids
-            todo += found.operands
+        if found is None or name in seen:
+            continue
+        seen.add(name)
+        ids = module.equations_of(found)
+        if ids:
+            return ids
+        todo += found.operands
     return ()
 
 

@@ -37,7 +37,7 @@ def summarise(value: Any, name: str = "", *, note: str = "", heat: bool = True, 
     if is_native_array(value) and value.is_deleted():
         return Value(name, aval.str_short(), note="deleted or donated")
     text = aval.update(shape=aval.shape[1:]).str_short() if local else aval.str_short()
-    if not is_native_array(value) or len(value.sharding.device_set) == 1 and not local:
+    if not is_native_array(value) or (len(value.sharding.device_set) == 1 and not local):
         data = _numbers(np.asarray(value._host_value() if is_native_array(value) else value))
         stats = _Statistics(data)
         return Value(name, aval.str_short(), *stats.range, stats.nans, stats.infs, _preview(data), stats.histogram(*stats.range[:2]),

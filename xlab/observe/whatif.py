@@ -12,7 +12,8 @@ from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core.avals import aval_of
 from xlab.interpreters import traffic
 from xlab.observe.memory import memory as _memory
-from xlab.observe.program import mesh_info, program as _program
+from xlab.observe.program import mesh_info
+from xlab.observe.program import program as _program
 from xlab.observe.reasons import spec_text
 from xlab.observe.records import Report
 from xlab.observe.report import program_layouts
