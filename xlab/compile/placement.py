@@ -78,7 +78,7 @@ def _move(x, aval, sharding, committed, copy):
     source = from_native(mine)
     with events.span("transfer", name="device to device", bytes=int(aval.nbytes)):
         if type(source) is SingleDeviceSharding and type(sharding) is SingleDeviceSharding:
-            return _arrays.copy_to_devices(x, aval, sharding, [sharding.device], committed)
+            return _arrays.copy_to_devices(x, aval, sharding, [sharding.device], committed, copy=copy)
         if not copy:
             matched = _match_buffers(x, aval, source, sharding)
             if matched is not None:
