@@ -10,6 +10,7 @@ from typing import Any
 
 from xlab.backend import compiling as _compiling
 from xlab.backend import profiling as _profiling
+from xlab.observe.recorder import paused
 from xlab.observe.records import Pass
 from xlab.observe.subject import Subject, subject
 
@@ -31,7 +32,9 @@ def passes(what: Any, *args: Any, all: bool = False, **kwargs: Any) -> tuple[Pas
         >>> all(p.changed for p in found), {p.stage for p in found} <= {"xla", "shardy"}
         (True, True)
     """
-    about = subject(what, args, kwargs)
+    with paused():
+        about = subject(what, args, kwargs)
+        about.lowered  # noqa: B018  (lowered before the profile begins)
     with tempfile.TemporaryDirectory(prefix="xlab_passes") as folder:
         with _profiling.profile(detail=3) as taken:
             _compile(about, folder)

@@ -10,7 +10,7 @@ from typing import Any
 
 from xlab.backend import profiling as _profiling
 from xlab.observe.phases import wait
-from xlab.observe.recorder import Session
+from xlab.observe.recorder import Session, paused
 from xlab.observe.records import Program, Transfer
 from xlab.observe.subject import Subject, subject
 
@@ -46,15 +46,19 @@ def profile(what: Any, *args: Any, repeat: int = 5, **kwargs: Any) -> Times:
     from xlab.compile.jit import jit
     if not callable(what):
         raise TypeError(f"profile takes a function and its arguments, given {what!r}")
-    compiled = what
-    if not hasattr(what, "_executable"):
-        compiled = (what if hasattr(what, "lower") else jit(what)).lower(*args, **kwargs).compile()
-    about = subject(compiled)
-    wait(compiled(*args, **kwargs))
-    with _profiling.profile() as taken:
-        for _ in range(repeat):
-            wait(compiled(*args, **kwargs))
-    return times_of(taken, about)
+    with paused():
+        if hasattr(what, "_executable"):
+            about = subject(what)
+        else:
+            what = what if hasattr(what, "trace") else jit(what)
+            about = subject(what, args, kwargs)
+        about.executable  # noqa: B018  (compiled before the profile begins)
+        for _ in range(2):
+            wait(what(*args, **kwargs))
+        with _profiling.profile() as taken:
+            for _ in range(repeat):
+                wait(what(*args, **kwargs))
+        return times_of(taken, about)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from xlab.backend import compiling, ir
 from xlab.compile import executable as _executable
 from xlab.compile.executable import Executable
 from xlab.compile.jit import jit
-from xlab.compile.stages import Compiled, Lowered, Traced
+from xlab.compile.stages import AHEAD, Compiled, Lowered, ShapeDtypeStruct, Traced
 from xlab.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -47,7 +47,13 @@ class Subject:
     @property
     def executable(self) -> Executable:
         if self._executable is None:
-            self._executable = Executable(self.lowered)
+            traced = self._traced
+            if self._lowered is None and traced is not None and not any(isinstance(x, ShapeDtypeStruct) for x in traced._flat):
+                # What a call with these arguments runs, compiled once for both.
+                self._executable = traced._owner.executable(traced._program, traced._flat, traced._in_tree)
+                self._lowered = self._executable.lowered
+            else:
+                self._executable = Executable(self.lowered, AHEAD)
         return self._executable
 
     @property
