@@ -39,12 +39,12 @@ _SCALARS = (bool, int, float, complex, np.generic)
 class JaxprTracer(Tracer):
     """A traced value: a variable of the jaxpr under construction."""
 
-    __slots__ = ("source", "var")
+    __slots__ = ("source", "variable")
 
     def __init__(self, trace, aval, var, source=None):
         self._trace = trace
         self.aval = aval
-        self.var = var
+        self.variable = var
         self.source = source
 
     def origin(self) -> str:
@@ -99,7 +99,7 @@ class JaxprTrace(Trace):
         invars, avals = [], []
         for x in args:
             if x.__class__ is JaxprTracer and x._trace is self:
-                invars.append(x.var)
+                invars.append(x.variable)
                 avals.append(x.aval)
             else:
                 atom = self.capture(x)
@@ -131,7 +131,7 @@ class JaxprTrace(Trace):
     def atom(self, x):
         """The atom for a value: this trace's variable, or a captured constant."""
         if x.__class__ is JaxprTracer and x._trace is self:
-            return x.var
+            return x.variable
         return self.capture(x)
 
     def finish(self, outs, debug_info=None) -> tuple[Jaxpr, list]:
