@@ -33,6 +33,8 @@ from xlab.numpy.sorting import *  # noqa: F403
 from xlab.numpy.searching import *  # noqa: F403
 from xlab.numpy.statistics import *  # noqa: F403
 from xlab.numpy.nans import *  # noqa: F403
+from xlab.numpy.functions import *  # noqa: F403
+from xlab.numpy.functional import *  # noqa: F403
 from xlab.numpy import linalg as linalg
 
 bool = bool_

@@ -1,0 +1,370 @@
+"""Elementwise functions of special uses: bits, signs, parts of floats, common divisors, degrees, sinc and the like."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab import lax
+from xlab.core import dtypes
+from xlab.core.avals import aval_of
+from xlab.numpy.arithmetic import as_array, choose, choose_like, is_complex, scalar
+from xlab.numpy.elementary import elementary
+from xlab.numpy.operands import aligned, bring, check, dtype_of, promoted, promoted_inexact, promoted_numeric, shape_of
+
+__all__ = ["bitwise_count", "bitwise_right_shift", "copysign", "deg2rad", "degrees", "fmax", "fmin", "frexp", "gcd", "heaviside",
+           "i0", "lcm", "ldexp", "modf", "nextafter", "rad2deg", "radians", "right_shift", "signbit", "sinc", "spacing"]
+
+
+@elementary
+def right_shift(x, y, /):
+    """Bits moved down by `y`; signed numbers keep their sign.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.right_shift(jnp.array([8, -8]), 2)
+        Array([ 2, -2], dtype=int32)
+    """
+    x, y = aligned("right_shift", *promoted_numeric("right_shift", x, y))
+    if dtypes.issubdtype(dtype_of(x), np.unsignedinteger):
+        return lax.shift_right_logical(x, y)
+    return lax.shift_right_arithmetic(x, y)
+
+
+bitwise_right_shift = right_shift
+
+
+@elementary
+def bitwise_count(x, /):
+    """Number of one bits in the absolute value of each element.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.bitwise_count(jnp.array([7, -1]))
+        Array([3, 1], dtype=uint8)
+    """
+    (x,) = promoted_numeric("bitwise_count", x)
+    size = x if dtypes.issubdtype(dtype_of(x), np.unsignedinteger) else lax.abs(x)
+    return lax.convert_element_type(lax.population_count(size), np.uint8)
+
+
+def _bits(dtype):
+    return np.dtype(f"int{8 * dtypes.itemsize(dtype)}")
+
+
+@elementary
+def signbit(x, /):
+    """Whether each element is negative; tells -0.0 from 0.0.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.signbit(jnp.array([-0.0, 1.0]))
+        Array([ True, False], dtype=bool)
+    """
+    (x,) = check("signbit", x)
+    dtype = dtype_of(x)
+    if dtypes.issubdtype(dtype, np.integer):
+        return lax.lt(x, scalar(0, x))
+    if dtype == np.bool_:
+        return lax.full(shape_of(x), False, dtype)
+    if not dtypes.issubdtype(dtype, np.floating):
+        raise ValueError(f"signbit is not well-defined for dtype {dtype}: it takes real numbers")
+    return lax.lt(lax.bitcast_convert_type(as_array(x), _bits(dtype)), np.zeros((), _bits(dtype))[()])
+
+
+@elementary
+def copysign(x1, x2, /):
+    """Size of the first with the sign of the second.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.copysign(2.0, -1.0)
+        Array(-2., dtype=float32, weak_type=True)
+    """
+    x1, x2 = promoted_inexact("copysign", x1, x2)
+    if is_complex(x1):
+        raise TypeError("copysign does not support complex-valued inputs")
+    size = lax.abs(x1)
+    return choose(signbit(x2), lax.neg(size), size)
+
+
+@elementary
+def fmax(x1, x2, /):
+    """Larger of two elements; a number rather than a NaN.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.fmax(jnp.nan, 1.0)
+        Array(1., dtype=float32, weak_type=True)
+    """
+    x1, x2 = aligned("fmax", *promoted("fmax", x1, x2))
+    return choose(lax.bitwise_or(lax.gt(x1, x2), lax.ne(x2, x2)), x1, x2)
+
+
+@elementary
+def fmin(x1, x2, /):
+    """Smaller of two elements; a number rather than a NaN.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.fmin(jnp.nan, 1.0)
+        Array(1., dtype=float32, weak_type=True)
+    """
+    x1, x2 = aligned("fmin", *promoted("fmin", x1, x2))
+    return choose(lax.bitwise_or(lax.lt(x1, x2), lax.ne(x2, x2)), x1, x2)
+
+
+@elementary
+def heaviside(x1, x2, /):
+    """0 for negative elements, 1 for positive ones, `x2` at 0.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.heaviside(jnp.array([-1.0, 0.0, 2.0]), 0.5)
+        Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    x1, x2 = aligned("heaviside", *promoted_inexact("heaviside", x1, x2))
+    zero = scalar(0, x1)
+    at_zero = choose(lax.ne(x1, x1), x1, x2)
+    return choose_like(lax.lt(x1, zero), 0, choose_like(lax.gt(x1, zero), 1, at_zero))
+
+
+@elementary
+def nextafter(x, y, /):
+    """The next number after `x` in the direction of `y`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> bool(jnp.nextafter(1.0, 2.0) > 1.0)
+        True
+    """
+    x, y = (as_array(v) for v in aligned("nextafter", *promoted_inexact("nextafter", x, y)))
+    dtype = dtypes.result_type(x)
+    shape = lax.broadcast_shapes(x.shape, y.shape)
+    x, y = (lax.broadcast_in_dim(v, shape, range(len(shape) - v.ndim, len(shape))) if v.shape != shape else v for v in (x, y))
+    bits = _bits(dtype)
+    zero, one = scalar(0, x), bits.type(1)
+    code = lax.bitcast_convert_type(x, bits)
+    up = lax.gt(y, x)
+    away = choose(up, lax.gt(x, zero), lax.lt(x, zero))
+    moved = lax.bitcast_convert_type(choose(away, lax.add(code, one), lax.sub(code, one)), dtype)
+    tiny = lax.bitcast_convert_type(lax.full(shape, 1, bits), dtype)
+    moved = choose(lax.eq(x, zero), choose(up, tiny, lax.neg(tiny)), moved)
+    out = choose(lax.eq(x, y), y, moved)
+    return choose(lax.bitwise_or(lax.ne(x, x), lax.ne(y, y)), lax.add(x, y), bring(out, dtype))
+
+
+@elementary
+def spacing(x, /):
+    """Distance to the next number further from zero.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> bool(jnp.spacing(1.0) == jnp.finfo(jnp.float32).eps)
+        True
+    """
+    (x,) = promoted_inexact("spacing", x)
+    x = as_array(x)
+    far = nextafter(x, copysign(lax.full_like(x, np.inf), x))
+    return lax.sub(far, x)
+
+
+# -- parts of floats --------------------------------------------------------------------------------------
+
+
+@elementary
+def modf(x, /):
+    """Fractional and whole part, both with the sign of the element.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> [float(v) for v in jnp.modf(2.5)]
+        [0.5, 2.0]
+    """
+    (x,) = promoted_inexact("modf", x)
+    whole = choose(lax.ge(x, scalar(0, x)), lax.floor(x), lax.ceil(x))
+    return lax.sub(x, whole), whole
+
+
+@elementary
+def frexp(x, /):
+    """Fraction in [0.5, 1) and power of two of each element.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> [float(v) for v in jnp.frexp(6.0)]
+        [0.75, 3.0]
+    """
+    (x,) = promoted_inexact("frexp", x)
+    x = as_array(x)
+    if is_complex(x):
+        raise TypeError("frexp does not support complex-valued inputs")
+    dtype, bits = x.dtype, _bits(x.dtype)
+    info = dtypes.finfo(dtype)
+    mantissa, bias = int(info.nmant), 1 - int(info.minexp)
+    # Numbers below the normal ones are scaled up first.
+    small = lax.lt(lax.abs(x), scalar(float(info.tiny), x))
+    scaled = choose(small, lax.mul(x, scalar(2.0 ** mantissa, x)), x)
+    code = lax.bitcast_convert_type(scaled, bits)
+    width = (1 << (8 * dtypes.itemsize(dtype) - 1 - mantissa)) - 1
+    field = lax.bitwise_and(lax.shift_right_arithmetic(code, bits.type(mantissa)), bits.type(width))
+    exponent = lax.sub(lax.convert_element_type(field, np.int32), np.int32(bias - 1))
+    exponent = choose(small, lax.sub(exponent, np.int32(mantissa)), exponent)
+    keep = bits.type(~(width << mantissa))
+    half = bits.type((bias - 1) << mantissa)
+    fraction = lax.bitcast_convert_type(lax.bitwise_or(lax.bitwise_and(code, keep), half), dtype)
+    special = lax.bitwise_or(lax.bitwise_not(lax.is_finite(x)), lax.eq(x, scalar(0, x)))
+    return choose(special, x, bring(fraction, dtype)), choose(special, np.int32(0), exponent)
+
+
+@elementary
+def ldexp(x1, x2, /):
+    """`x1 * 2**x2`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.ldexp(0.75, 3)
+        Array(6., dtype=float32, weak_type=True)
+    """
+    check("ldexp", x1, x2)
+    if is_complex(x1) or is_complex(x2):
+        raise ValueError(f"ldexp does not support complex-valued inputs, got {dtype_of(x1)} and {dtype_of(x2)}")
+    if not dtypes.issubdtype(dtype_of(x2), np.integer):
+        raise ValueError(f"ldexp: x2 must be integers, got {dtype_of(x2)}")
+    (x1,) = promoted_inexact("ldexp", x1)
+    x1, x2 = aligned("ldexp", x1, bring(x2, np.dtype(np.int32)))
+    # In two steps, so that neither power overflows before the product does.
+    half = lax.shift_right_arithmetic(x2, np.int32(1))
+    two = scalar(2, x1)
+    powers = (lax.pow(two, bring(p, aval_of(x1).dtype, aval_of(x1).weak_type)) for p in (half, lax.sub(x2, half)))
+    first, second = powers
+    out = lax.mul(lax.mul(x1, first), second)
+    special = lax.bitwise_or(lax.bitwise_not(lax.is_finite(x1)), lax.eq(x1, scalar(0, x1)))
+    return choose(special, x1, out)
+
+
+# -- integers ---------------------------------------------------------------------------------------------
+
+
+@elementary
+def gcd(x1, x2, /):
+    """Greatest common divisor.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.gcd(12, 18)
+        Array(6, dtype=int32, weak_type=True)
+    """
+    from xlab.lax.control import while_loop
+    x1, x2 = promoted("gcd", x1, x2)
+    if not dtypes.issubdtype(dtype_of(x1), np.integer):
+        raise ValueError(f"Arguments to gcd must be integers, got {dtype_of(x1)}.")
+    shape = lax.broadcast_shapes(shape_of(x1), shape_of(x2))
+    signed = not dtypes.issubdtype(dtype_of(x1), np.unsignedinteger)
+    x1, x2 = (as_array(lax.abs(x) if signed else x) for x in (x1, x2))
+    x1, x2 = (lax.broadcast_in_dim(x, shape, range(len(shape) - x.ndim, len(shape))) for x in (x1, x2))
+    zero = scalar(0, x1)
+
+    def step(pair):
+        a, b = pair
+        more = lax.ne(b, zero)
+        return choose(more, b, a), choose(more, lax.rem(a, choose(more, b, scalar(1, b))), zero if not shape else lax.full_like(b, 0))
+    return while_loop(lambda pair: lax.reduce_or(lax.ne(pair[1], zero), range(len(shape))), step, (x1, x2))[0]
+
+
+@elementary
+def lcm(x1, x2, /):
+    """Least common multiple.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.lcm(4, 6)
+        Array(12, dtype=int32, weak_type=True)
+    """
+    from xlab.numpy.arithmetic import abs, floor_divide, multiply
+    x1, x2 = promoted("lcm", x1, x2)
+    if not dtypes.issubdtype(dtype_of(x1), np.integer):
+        raise ValueError(f"Arguments to lcm must be integers, got {dtype_of(x1)}.")
+    x1, x2 = abs(x1), abs(x2)
+    divisor = gcd(x1, x2)
+    safe = choose_like(lax.eq(divisor, scalar(0, divisor)), 1, divisor)
+    return choose_like(lax.eq(divisor, scalar(0, divisor)), 0, multiply(x1, floor_divide(x2, safe)))
+
+
+# -- angles and special functions -------------------------------------------------------------------------
+
+
+@elementary
+def deg2rad(x, /):
+    """Degrees as radians.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.deg2rad(180.0)
+        Array(3.1415927, dtype=float32, weak_type=True)
+    """
+    (x,) = promoted_inexact("deg2rad", x)
+    return lax.mul(x, scalar(np.pi / 180, x))
+
+
+@elementary
+def rad2deg(x, /):
+    """Radians as degrees.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.rad2deg(jnp.pi)
+        Array(180., dtype=float32, weak_type=True)
+    """
+    (x,) = promoted_inexact("rad2deg", x)
+    return lax.mul(x, scalar(180 / np.pi, x))
+
+
+radians, degrees = deg2rad, rad2deg
+
+
+@elementary
+def sinc(x, /):
+    """`sin(πx) / (πx)`, and 1 at 0.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.sinc(0.0)
+        Array(1., dtype=float32, weak_type=True)
+    """
+    (x,) = promoted_inexact("sinc", x)
+    angle = lax.mul(scalar(np.pi, x), x)
+    near = lax.eq(x, scalar(0, x))
+    safe = choose_like(near, 1, angle)
+    # The parabola has the function's derivatives at 0, of which there is nothing else to take them from.
+    parabola = lax.sub(scalar(1, angle), lax.div(lax.square(angle), scalar(6, angle)))
+    return choose(near, parabola, lax.div(lax.sin(safe), safe))
+
+
+_I0_SMALL = (1.0, 3.5156229, 3.0899424, 1.2067492, 0.2659732, 0.0360768, 0.0045813)
+_I0_LARGE = (0.39894228, 0.01328592, 0.00225319, -0.00157565, 0.00916281, -0.02057706, 0.02635537, -0.01647633, 0.00392377)
+
+
+@elementary
+def i0(x):
+    """Modified Bessel function of the first kind, order 0 (to about 1e-7).
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.i0(0.0)
+        Array(1., dtype=float32, weak_type=True)
+    """
+    # Abramowitz and Stegun, 9.8.1 and 9.8.2.
+    (x,) = promoted_inexact("i0", x)
+    size = lax.abs(x)
+    edge = scalar(3.75, size)
+    small = _polynomial(_I0_SMALL, lax.square(lax.div(lax.min(size, edge), edge)))
+    far = lax.max(size, edge)
+    large = lax.mul(lax.div(lax.exp(far), lax.sqrt(far)), _polynomial(_I0_LARGE, lax.div(edge, far)))
+    return choose(lax.le(size, edge), small, large)
+
+
+def _polynomial(coefficients, x):
+    out = lax.full_like(x, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        out = lax.add(lax.mul(out, x), scalar(c, x))
+    return out
