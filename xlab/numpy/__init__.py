@@ -35,6 +35,8 @@ from xlab.numpy.statistics import *  # noqa: F403
 from xlab.numpy.nans import *  # noqa: F403
 from xlab.numpy.functions import *  # noqa: F403
 from xlab.numpy.functional import *  # noqa: F403
+from xlab.numpy.polynomials import *  # noqa: F403
+from xlab.numpy.extras import *  # noqa: F403
 from xlab.numpy import linalg as linalg
 
 bool = bool_
