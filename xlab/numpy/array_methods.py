@@ -44,15 +44,13 @@ def install(namespace: dict[str, Any]) -> None:
     """Installs operators and methods made of the functions in `namespace` (those of `xlab.numpy`)."""
     members: dict[str, Any] = {}
     for op, (name, reflected) in BINARY.items():
-        if name not in namespace:
-            continue
         fun = namespace[name]
         members[f"__{op}__"] = binary_operator(fun)
         if reflected:
             members[f"__r{op}__"] = reflected_operator(fun)
     for op, name in UNARY.items():
         members[f"__{op}__"] = unary_operator(namespace[name])
-    members.update({name: namespace[name] for name in METHODS if name in namespace})
+    members.update({name: namespace[name] for name in METHODS})
     members.update(_shaped(namespace))
     members.update({
         "T": property(namespace["transpose"], doc="The array with its dimensions reversed."),
