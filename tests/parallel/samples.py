@@ -107,4 +107,62 @@ ERRORS = [
            error="DuplicateSpecError"),
 ]
 
-SAMPLES = [*COLLECTIVES, *SHARDED, *(replace(s, name=f"error_{s.name}") for s in ERRORS)]
+
+def inside(fun, **options):
+    """The gradient taken on each device, of the sum of `fun`."""
+    return along(lambda n, x: n.jax.grad(lambda v: fun(n, v).sum())(x), **options)
+
+
+def named(fun):
+    """`fun(n, example)` over a mapped axis `v`."""
+    return lambda n, *args: n.jax.vmap(lambda *xs: fun(n, *xs), axis_name="v")(*args)
+
+
+def ring(n, x, axis, size):
+    return n.lax.ppermute(x, axis, [(i, (i + 1) % size) for i in range(size)])
+
+
+FREE = {"check_vma": False}
+GRADIENTS = [
+    Sample("free_psum", along(lambda n, x: n.lax.psum(n.jnp.sin(x), "d") * x, **FREE), [X], WAYS),
+    Sample("free_replicated", along(lambda n, x: n.lax.psum(n.jnp.sin(x), "d"), out=(), **FREE), [X], WAYS),
+    Sample("free_weight", along(lambda n, x: x * 2, ins=(), out=(), **FREE), [X], WAYS),
+    Sample("free_gather", along(lambda n, x: n.lax.all_gather(x, "d", tiled=True).sum(0, keepdims=True) * x, **FREE), [X], WAYS),
+    Sample("free_scatter", along(lambda n, x: n.lax.psum_scatter(x * x, "d", tiled=True), **FREE), [SQUARE], WAYS),
+    Sample("free_exchange", along(lambda n, x: n.lax.all_to_all(x * x, "d", 0, 0, tiled=True), **FREE), [SQUARE], WAYS),
+    Sample("free_groups", along(lambda n, x: n.lax.psum(x * x, "d", axis_index_groups=[[0, 1, 2, 3], [4, 5, 6, 7]]), **FREE),
+           [X], WAYS),
+    Sample("inside_psum", inside(lambda n, x: n.lax.psum(n.jnp.sin(x), "d")), [X], ("eager", "jit")),
+    Sample("inside_free_psum", inside(lambda n, x: n.lax.psum(n.jnp.sin(x), "d"), **FREE), [X], ("eager", "jit")),
+    Sample("inside_pmean", inside(lambda n, x: (x - n.lax.pmean(x, "d")) ** 2), [X], ("eager", "jit")),
+    Sample("inside_gather", inside(lambda n, x: n.lax.all_gather(x, "d") ** 2), [X], ("eager", "jit")),
+    Sample("inside_ring", inside(lambda n, x: ring(n, x, "d", 8) * x), [X], ("eager", "jit")),
+    Sample("copies", along(lambda n, x: n.lax.psum(n.jnp.sin(x), "d")), [X], WAYS),
+    Sample("scalar_residual", along(lambda n, x: n.jnp.sin(x.sum()) * x), [X], (*WAYS, "jit.grad")),
+    Sample("partial_manual", grid(lambda n, x: n.lax.psum(n.jnp.sin(x), "data"), [("data",)], (), axis_names={"data"}), [X],
+           ("jit", "jit.grad")),
+]
+
+NAMED = [
+    Sample("named_psum", named(lambda n, x: x - n.lax.psum(x, "v")), [X], WAYS),
+    Sample("named_pmax", named(lambda n, x: n.lax.pmax(x, "v")), [X], ("eager", "jit")),
+    Sample("named_pmean", named(lambda n, x: x * n.lax.pmean(x, "v")), [X], WAYS),
+    Sample("named_gather", named(lambda n, x: n.lax.all_gather(x, "v", axis=1)), [X], WAYS),
+    Sample("named_gather_tiled", named(lambda n, x: n.lax.all_gather(x, "v", tiled=True)), [X], WAYS),
+    Sample("named_scatter", named(lambda n, x: n.lax.psum_scatter(x, "v")), [floats(8, 8, 2)], WAYS),
+    Sample("named_exchange", named(lambda n, x: n.lax.all_to_all(x, "v", 0, 1)), [floats(8, 8, 2)], WAYS),
+    Sample("named_exchange_tiled", named(lambda n, x: n.lax.all_to_all(x, "v", 1, 0, tiled=True)), [floats(2, 3, 4)], WAYS),
+    Sample("named_ring", named(lambda n, x: ring(n, x, "v", 8)), [X], WAYS),
+    Sample("named_shuffle", named(lambda n, x: n.lax.pshuffle(x, "v", [1, 0, 3, 2, 5, 4, 7, 6])), [X], WAYS),
+    Sample("named_index", named(lambda n, x: x * n.lax.axis_index("v")), [X], WAYS),
+    Sample("named_swap", named(lambda n, x: n.lax.pswapaxes(x, "v", 0)), [floats(8, 8)], WAYS),
+]
+
+PMAPPED = [
+    Sample("pmap", lambda n, x: n.jax.pmap(lambda v: n.jnp.sin(v) - n.lax.pmean(v, "p"), axis_name="p")(x), [X],
+           ("eager", "grad")),
+    Sample("pmap_axes", lambda n, x, w: n.jax.pmap(lambda v, w: v * w, in_axes=(1, None), out_axes=1)(x, w),
+           [floats(3, 4), floats(3)], ("eager",)),
+]
+
+SAMPLES = [*COLLECTIVES, *SHARDED, *GRADIENTS, *NAMED, *PMAPPED, *(replace(s, name=f"error_{s.name}") for s in ERRORS)]

@@ -12,7 +12,16 @@ import xlab.numpy as jnp
 from xlab import lax
 from xlab.errors import IncompatibleDevices, IndivisibleError
 from xlab.parallel.mesh_utils import create_device_mesh
-from xlab.sharding import AxisType, Format, Mesh, NamedSharding, P, SingleDeviceSharding, make_mesh, set_mesh
+from xlab.sharding import (
+    AxisType,
+    Format,
+    Mesh,
+    NamedSharding,
+    P,
+    SingleDeviceSharding,
+    make_mesh,
+    set_mesh,
+)
 
 X = np.arange(8, dtype=np.float32)
 
@@ -98,7 +107,7 @@ def test_keys_move_like_arrays():
 
 
 def test_transforms_of_device_put():
-    put = lambda x: xlab.device_put(x, rows())  # noqa: E731
+    put = lambda x: xlab.device_put(x, rows())
     assert np.asarray(xlab.grad(lambda x: (put(x) ** 2).sum())(X)).tolist() == (2 * X).tolist()
     assert np.asarray(xlab.jvp(put, (X,), (X,))[1]).tolist() == X.tolist()
     assert xlab.jit(put)(X).sharding == rows()

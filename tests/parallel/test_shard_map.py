@@ -66,15 +66,15 @@ def test_gradient_of_a_sharded_layer_equals_the_unsharded_one(check):
 
 
 def test_scalar_residuals_are_kept_per_device():
-    f = lambda x, w: (along(lambda x, w: jnp.sin(x.sum() * w) * x, ins=(P("i"), P()))(x, w)).sum()  # noqa: E731
-    g = lambda x, w: (jnp.sin(x * w) * x).sum()  # noqa: E731
+    f = lambda x, w: (along(lambda x, w: jnp.sin(x.sum() * w) * x, ins=(P("i"), P()))(x, w)).sum()
+    g = lambda x, w: (jnp.sin(x * w) * x).sum()
     for a, b in zip(xlab.grad(f, (0, 1))(X, np.float32(2)), xlab.grad(g, (0, 1))(X, np.float32(2))):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5)
 
 
 def test_a_replicated_result_that_is_concatenated():
     """out_specs may name an axis over which the value is the same; cotangents of the copies add up."""
-    f = lambda x: (along(lambda v: lax.psum(v, "i"))(x) * X).sum()  # noqa: E731
+    f = lambda x: (along(lambda v: lax.psum(v, "i"))(x) * X).sum()
     assert np.asarray(xlab.grad(f)(X)).tolist() == [28.0] * 8
 
 
@@ -174,7 +174,7 @@ def test_lowered_form():
 
 def test_closed_over_values_become_operands():
     y = jnp.arange(4.0)
-    f = lambda x, y: along(lambda v: v + y)(x)  # noqa: E731
+    f = lambda x, y: along(lambda v: v + y)(x)
     eqn = xlab.make_jaxpr(f)(np.arange(32, dtype=np.float32), y).jaxpr.eqns[-1]
     assert eqn.params["in_specs"] == (P(), P("i")) and len(eqn.invars) == 2
     assert np.asarray(xlab.grad(lambda y: f(np.zeros(32, np.float32), y).sum())(y)).tolist() == [8.0] * 4
@@ -199,7 +199,7 @@ def test_decorator_trees_and_context_mesh():
 
 
 def test_nested_over_the_other_axis():
-    inner = lambda v: xlab.shard_map(lambda w: lax.psum(w, "y"), in_specs=P("y"), out_specs=P(), axis_names={"y"})(v)  # noqa: E731
+    inner = lambda v: xlab.shard_map(lambda w: lax.psum(w, "y"), in_specs=P("y"), out_specs=P(), axis_names={"y"})(v)
     f = along(inner, ins=P("x"), out=P("x"), mesh=grid(), axis_names={"x"})
     assert np.asarray(f(X)).tolist() == [1.0, 5.0, 9.0, 13.0]
     assert np.asarray(xlab.grad(lambda x: (f(x) ** 2).sum())(X)).tolist() == [2, 2, 10, 10, 18, 18, 26, 26]

@@ -513,8 +513,8 @@ def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, **_):
 
 
 def _constrain(ctx, x, sharding, aval):
-    if not isinstance(sharding, NamedSharding) or ctx.module.devices == 1:
-        return x
+    if not isinstance(sharding, NamedSharding) or ctx.module.devices == 1 or ctx.manual:
+        return x  # one device, or code that each device runs by hand
     sharding = _executable.physical_sharding(sharding, aval)
     physical = mlir.values.physical_aval(aval)
     text = sharding.sdy(physical.ndim, ctx.module.meshes.symbol(sharding.mesh)).removeprefix("#sdy.sharding")
