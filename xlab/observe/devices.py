@@ -62,13 +62,13 @@ class Devices:
     def stack(self, values):
         return np.stack([np.asarray(v) for v in values], axis=1)
 
-    def truth(self, x) -> bool:
+    def truth(self, x: Any) -> bool:
         found = np.asarray(x)
         if found.all() != found.any():
             raise ValueError("the devices disagree on the loop's condition, so they cannot be stepped together: use over() here")
         return bool(found.all())
 
-    def index(self, x) -> int | None:
+    def index(self, x: Any) -> int | None:
         found = np.asarray(x)
         return int(found.flat[0]) if (found == found.flat[0]).all() else None
 
@@ -94,7 +94,8 @@ class Devices:
                             outvars=[Var(v.aval) for v in eqn.outvars])
         return self._program(None, ins, [v.aval for v in eqn.outvars], [inner], fresh, inner.outvars, True, True)
 
-    def _program(self, key, ins, outs, eqns, variables=None, results=None, stack_in=False, stack_out=False) -> Jaxpr:
+    def _program(self, key: Any, ins: Any, outs: Any, eqns: Any, variables: Any = None, results: Any = None,
+                 stack_in: Any = False, stack_out: Any = False) -> Jaxpr:
         """`eqns` between taking the device dimension off the inputs and putting it on the results."""
         variables = variables or [Var(a) for a in ins]
         results = results or variables
@@ -115,13 +116,13 @@ class Devices:
                                 check_vma=False, newly_manual_axes=self.names)
 
 
-def _avals(jaxpr: Jaxpr):
+def _avals(jaxpr: Jaxpr) -> Any:
     yield from (v.aval for v in (*jaxpr.invars, *jaxpr.outvars))
     for eqn in jaxpr.eqns:
         yield from (v.aval for v in eqn.outvars)
 
 
-def _plain(aval) -> bool:
+def _plain(aval: Any) -> bool:
     return isinstance(aval, ShapedArray) and isinstance(aval.dtype, np.dtype) and aval.dtype.names is None
 
 
@@ -130,6 +131,8 @@ def _stacked(aval: ShapedArray) -> ShapedArray:
 
 
 def _reshaping(source: Var, target: Var) -> JaxprEqn:
-    plain = source.aval.update(mat=INVARYING)
-    made = pe.trace_to_closed_jaxpr(lambda x: [reshape(x, target.aval.shape)], [plain]).jaxpr.eqns[0]
+    before: Any = source.aval
+    after: Any = target.aval
+    plain = before.update(mat=INVARYING)
+    made = pe.trace_to_closed_jaxpr(lambda x: [reshape(x, after.shape)], [plain]).jaxpr.eqns[0]
     return made.replace(invars=[source], outvars=[target])

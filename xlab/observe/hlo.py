@@ -21,6 +21,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -337,7 +338,7 @@ def _iota(text: str) -> np.ndarray:
     found = re.match(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", text)
     if found is None:
         raise ValueError(f"replica groups {text!r} are in no known form: expected '[g,n]<=[dims]T(order)'")
-    shape, dims, order = ([int(d) for d in part.split(",")] if part else None for part in found.groups())
+    shape, dims, order = ([int(d) for d in part.split(",")] if part else [] for part in found.groups())
     ids = np.arange(math.prod(dims)).reshape(dims)
     return (ids.transpose(order) if order else ids).reshape(shape)
 
@@ -345,6 +346,8 @@ def _iota(text: str) -> np.ndarray:
 def _mesh_groups(text: str) -> tuple[tuple[int, ...], ...]:
     """Groups along named axes of a mesh; an axis may be cut, `'a':(1)2` is its part of size 2 after 1."""
     found = re.match(r"mesh\[([^\]]*)\](.*)$", text)
+    if found is None:
+        raise ValueError(f"replica groups {text!r} are in no known form: expected \"mesh['a'=2] {{'a'}}\"")
     axes = re.findall(r"'((?:[^'\\]|\\.)*)'=(\d+)", found.group(1))
     rest = found.group(2)
     total = math.prod(int(n) for _, n in axes)
@@ -383,7 +386,7 @@ def _mesh_groups(text: str) -> tuple[tuple[int, ...], ...]:
 _REDUCTIONS = {"add": "add", "maximum": "max", "minimum": "min", "multiply": "mul", "and": "and", "or": "or", "xor": "xor"}
 
 
-def _collective(module: Module, i: Instruction, local: dict[str, Instruction], times, conditional) -> Collective:
+def _collective(module: Module, i: Instruction, local: dict[str, Instruction], times: Any, conditional: Any) -> Collective:
     devices = max(module.partitions, module.replicas)
     shapes = tuple(local[o].shape for o in i.operands if o in local)
     pairs = tuple((int(a), int(b)) for a, b in re.findall(

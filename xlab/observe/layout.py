@@ -33,6 +33,7 @@ def layout(what: Any, shape: Any = None, *, dtype: Any = np.float32, name: str =
         (4, 2)
     """
     committed = True
+    aval: Any
     if isinstance(what, PartitionSpec):
         mesh = get_mesh()
         if mesh is None or mesh.empty:
@@ -56,7 +57,7 @@ def layout(what: Any, shape: Any = None, *, dtype: Any = np.float32, name: str =
     return of_sharding(sharding, aval, name, committed, **more)
 
 
-def of_sharding(sharding: Sharding, aval: ShapedArray, name: str = "", committed: bool = True, **more: Any) -> Layout:
+def of_sharding(sharding: Sharding, aval: Any, name: str = "", committed: bool = True, **more: Any) -> Layout:
     """The layout of a type under a sharding; `more` are further fields of the record."""
     devices = sharding.devices_in_order
     indices = sharding.devices_indices_map(aval.shape)
@@ -83,7 +84,7 @@ def of_sharding(sharding: Sharding, aval: ShapedArray, name: str = "", committed
                   committed, str(sharding.memory_kind or ""), warnings=_warnings(typed, mesh, copies, aval), **more)
 
 
-def _warnings(typed, mesh: MeshInfo, copies: int, aval) -> tuple[str, ...]:
+def _warnings(typed: Any, mesh: MeshInfo, copies: int, aval: Any) -> tuple[str, ...]:
     """Silent replication: a big array of which every device of an axis holds a copy although a dimension would divide."""
     size = aval.size * dtypes.itemsize(aval.dtype)
     if copies < 2 or size < 1 << 20 or typed.spec is None:

@@ -32,7 +32,7 @@ class Frame:
         self.env: dict[Var, Any] = dict(zip([*self.jaxpr.constvars, *self.jaxpr.invars], values, strict=True))
         self.pc = 0
 
-    def read(self, atom) -> Any:
+    def read(self, atom: Any) -> Any:
         return atom.val if type(atom) is Literal else self.env[atom]
 
     @property
@@ -57,6 +57,15 @@ class Loop:
     """The state of a loop between its iterations. `next(outs)` gives the next program with its values, or None at the end."""
 
     index = 0
+
+    def title(self, label: str) -> str:
+        return label
+
+    def next(self, outs: list | None) -> tuple[ClosedJaxpr, list] | None:
+        return None
+
+    def results(self, stack: Callable) -> list:
+        return []
 
     def copy(self):
         new = object.__new__(type(self))
@@ -135,10 +144,10 @@ class Plain:
     def stack(self, values):
         return np.stack([np.asarray(v) for v in values])
 
-    def truth(self, x) -> bool:
+    def truth(self, x: Any) -> bool:
         return bool(x)
 
-    def index(self, x) -> int | None:
+    def index(self, x: Any) -> int | None:
         return int(x)
 
     def constants(self, values):
@@ -178,7 +187,7 @@ class Machine:
     def snapshot(self):
         return [f.copy() for f in self.stack], list(self.modes), self.count
 
-    def restore(self, saved) -> None:
+    def restore(self, saved: Any) -> None:
         frames, modes, self.count = saved
         self.stack, self.modes = [f.copy() for f in frames], list(modes)
 
@@ -218,7 +227,7 @@ class Machine:
         values = [frame.read(a) for a in eqn.invars]
         return self._done(frame, eqn, values, self.mode.run(eqn, values), "")
 
-    def _done(self, frame, eqn, values, outs, note) -> Executed:
+    def _done(self, frame: Any, eqn: Any, values: Any, outs: Any, note: Any) -> Executed:
         local = self.mode is not self.plain
         path = tuple(f.title for f in self.stack[1:])
         frame.env.update(zip(eqn.outvars, outs))
@@ -229,7 +238,7 @@ class Machine:
         self.count += 1
         return Executed(eqn, values, outs, path, dead, frame.jaxpr, note, local)
 
-    def _continue(self, frame) -> bool:
+    def _continue(self, frame: Any) -> bool:
         """Starts the next iteration of the loop this frame belongs to."""
         found = frame.loop.next(frame.outputs)
         if found is None:
@@ -246,7 +255,7 @@ class Machine:
         frame.start([*self.mode.constants(closed.consts), *values])
         return True
 
-    def _leave(self, frame) -> Executed:
+    def _leave(self, frame: Any) -> Executed:
         """Ends a nested program: the outer equation gets its results."""
         outer = self.stack[-2]
         eqn = frame.eqn

@@ -8,7 +8,7 @@ import linecache
 import os
 from typing import Any
 
-from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, open_jaxpr, subjaxprs_of_params
+from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.core.printing import HOIST_FROM, Names
 from xlab.core.source import shown_name
 from xlab.observe.records import Listing, Source
@@ -52,15 +52,15 @@ def _name_body(jaxpr: Jaxpr, names: Names, done: set[int]) -> None:
             if eqn.primitive.name == "jit" and id(body) not in done:
                 # A short jit body shows the names of the values around it.
                 for v, atom in zip(body.invars, eqn.invars):
-                    if type(atom) is Var:
+                    if isinstance(atom, Var):
                         names.given.setdefault(v, names(atom))
-                for v, out in zip(body.outvars, eqn.outvars):
-                    if type(v) is Var and v not in body.invars:
-                        names.given.setdefault(v, names(out))
+                for inside, out in zip(body.outvars, eqn.outvars):
+                    if isinstance(inside, Var) and inside not in body.invars:
+                        names.given.setdefault(inside, names(out))
             _name_body(body, names, done)
-    for v in jaxpr.outvars:
-        if type(v) is not Literal:
-            names(v)
+    for atom in jaxpr.outvars:
+        if isinstance(atom, Var):
+            names(atom)
 
 
 @functools.lru_cache(maxsize=2048)

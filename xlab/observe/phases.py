@@ -100,7 +100,7 @@ def time(fun: Callable, *args: Any, repeat: int = 20, **kwargs: Any) -> Timing:
             wait(fun(*args, **kwargs))
             spent.append((events.clock() - start) / 1e3)
     low, high = (statistics.quantiles(spent, n=4)[::2] if repeat > 1 else (spent[0], spent[0]))
-    name = getattr(fun, "__name__", None) or getattr(getattr(fun, "_lowered", None), "name", "function")
+    name = str(getattr(fun, "__name__", None) or getattr(getattr(fun, "_lowered", None), "name", "function"))
     made = Timing(name, first if compiled else None, statistics.median(spent), high - low, repeat)
     for session in active():
         session.measured.append(made)

@@ -118,7 +118,7 @@ def heat(taken: Any, subjects: Sequence[Subject], programs: Sequence[Program],
     return made, moved
 
 
-def _optimized(about: Subject):
+def _optimized(about: Subject) -> Any:
     """The module as the level shows it, so that line numbers agree."""
     from xlab.observe import hlo
     return hlo.parse(hlo.readable(about.hlo.text))

@@ -70,7 +70,7 @@ class _Maker:
         self.names = Names(self.letters)
         self.made: dict[int, tuple[Equation, ...]] = {}
 
-    def variable(self, v: Var, note: str = "", spec=None) -> Variable:
+    def variable(self, v: Var, note: str = "", spec: Any = None) -> Variable:
         return Variable(self.names(v), type_of(v.aval, spec), note)
 
     def program(self, jaxpr: Jaxpr, name: str, top: bool = False) -> Program:
@@ -143,7 +143,7 @@ def equation_line(eqn: JaxprEqn, names: Names, params: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def type_of(aval: Any, spec: Any = None) -> Type:
     """A type as a record; `spec` is used where the type itself has no sharding."""
-    if not isinstance(aval, ShapedArray):
+    if not hasattr(aval, "shape"):
         return Type("", label=str(aval))
     own = spec_of(aval.sharding, aval.ndim)
     mat = aval.mat
@@ -177,7 +177,7 @@ def _argument_specs(about: Subject) -> dict[int, Any]:
     if not about.is_lowered:
         return {}
     low = about.lowered
-    return {i: spec_of(s, low.closed.in_avals[i].ndim) for i, s in zip(low.kept, low.in_shardings)
+    return {i: spec_of(s, len(low.closed.in_avals[i].shape)) for i, s in zip(low.kept, low.in_shardings)
             if isinstance(low.closed.in_avals[i], ShapedArray)}
 
 
@@ -209,7 +209,8 @@ def mlir_level(name: str, text: str) -> Level:
     """A level from MLIR text with locations: locations are cut out of the lines and become links."""
     lines = text.split("\n")
     defined = {m.group(1): int(m.group(2)) for m in map(_DEFINED.match, lines) if m}
-    shown, links = [], []
+    shown: list[str] = []
+    links = []
     for line in lines:
         if line.startswith("#"):
             continue

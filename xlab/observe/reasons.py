@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from xlab.core.jaxpr import Var
 from xlab.observe import names as _names
@@ -28,7 +29,6 @@ class Cause:
 
     equation: int
     kind: str                       # reshard or all_reduce
-    shape: tuple[int, ...]
     reason: str
     fix: str
     operand: str = ""
@@ -72,7 +72,8 @@ def causes(about: Subject) -> list[Cause]:
         spec, shape = typed[0] if typed else ((), ())
         if op == "sdy.all_reduce":
             source = values.get(operands[0])
-            axes = tuple(re.findall(r'"([^"]*)"', _AXES.search(line).group(1)))
+            listed = _AXES.search(line)
+            axes = tuple(re.findall(r'"([^"]*)"', listed.group(1))) if listed else ()
             found.append(_reduction(about, equation, axes, shape, values, lines, operands[0]))
             values[result] = (Type(_dtype(line), shape, spec), source[1] if source else "", equation)
         else:
@@ -89,7 +90,7 @@ def _function(lines, number):
     return -1
 
 
-def _users(lines) -> dict[tuple[int, str], tuple[str, int]]:
+def _users(lines: Any) -> dict[tuple[int, str], tuple[str, int]]:
     """The first operation that reads each value: `(operation, line number)`."""
     out: dict[tuple[int, str], tuple[str, int]] = {}
     function = -1
@@ -131,7 +132,7 @@ def _short(mlir: str) -> str:
     return {"complex<f32": "c64", "complex<f64": "c128"}.get(mlir, mlir)
 
 
-def _called(about: Subject, equation: int, letters) -> str:
+def _called(about: Subject, equation: int, letters: Any) -> str:
     eqn = about.equations.get(equation)
     if eqn is None:
         return ""
@@ -140,10 +141,7 @@ def _called(about: Subject, equation: int, letters) -> str:
 
 
 def _user_name(about: Subject, v: Var | None) -> str:
-    notes = getattr(about, "_user_names", None)
-    if notes is None:
-        notes = about._user_names = _names.user_names(about.closed.jaxpr)
-    return notes.get(v, "")
+    return about.user_names.get(v, "") if v is not None else ""
 
 
 def _primitive(about: Subject, equation: int) -> str:
@@ -157,13 +155,13 @@ def _place(about: Subject, equation: int) -> str:
     return f" (line {source.line})" if source else ""
 
 
-def spec_text(spec: tuple) -> str:
+def spec_text(spec: tuple | None) -> str:
     """A spec as people write it: `P('data', None)`."""
-    parts = ["None" if not axes else repr(axes[0]) if len(axes) == 1 else "(" + ", ".join(map(repr, axes)) + ")" for axes in spec]
+    parts = ["None" if not axes else repr(axes[0]) if len(axes) == 1 else "(" + ", ".join(map(repr, axes)) + ")" for axes in spec or ()]
     return f"P({', '.join(parts)})"
 
 
-def _reshard(about, equation, source, target: Type, reader: str, reader_equation: int) -> Cause:
+def _reshard(about: Any, equation: Any, source: Any, target: Type, reader: str, reader_equation: int) -> Cause:
     before = source[0].text if source else "another sharding"
     name = f"`{source[1]}`" if source and source[1] else "the operand"
     if reader in ("return", "func.return"):
@@ -173,10 +171,10 @@ def _reshard(about, equation, source, target: Type, reader: str, reader_equation
         what = _primitive(about, reader_equation) or _primitive(about, equation) or reader
         reason = f"{name} is {before}, {what}{_place(about, reader_equation)} needs {target.text}"
         fix = f"give {name} the sharding {spec_text(target.spec)} where it is made"
-    return Cause(equation, "reshard", target.shape, reason, fix, before, reader_equation)
+    return Cause(equation, "reshard", reason, fix, before, reader_equation)
 
 
-def _reduction(about, equation, axes, shape, values, lines, operand) -> Cause:
+def _reduction(about: Any, equation: Any, axes: Any, shape: Any, values: Any, lines: Any, operand: Any) -> Cause:
     what = _primitive(about, equation) or "the operation"
     split = []
     for name in values.get(operand + "#operands", ()):
@@ -191,7 +189,7 @@ def _reduction(about, equation, axes, shape, values, lines, operand) -> Cause:
     else:
         reason = f"{what}{_place(about, equation)} leaves a part of its result on each device along {', '.join(axes)}"
         fix = f"keep the reduced dimension whole along {', '.join(axes)}"
-    return Cause(equation, "all_reduce", shape, reason, fix, split[0][0].text if split else "")
+    return Cause(equation, "all_reduce", reason, fix, split[0][0].text if split else "")
 
 
 def _base(axis: str) -> str:

@@ -96,7 +96,7 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
         failure(session.error) if session.error is not None else None, versions())
 
 
-def _guard(make, notices: list[Notice], what: str, index: int) -> Any:
+def _guard(make: Any, notices: list[Notice], what: str, index: int) -> Any:
     """Runs one part; where it fails the rest of the report stands, and a notice says what is missing."""
     try:
         return make()
@@ -141,7 +141,7 @@ def _intermediates(about: Subject, record: Program, index: int) -> list[Layout]:
         eqn = eqns[equation.id]
         for variable, v in zip(equation.outputs, eqn.outvars):
             spec = variable.type.spec
-            if variable.name in finals or spec is None or not isinstance(v.aval, ShapedArray) or not v.aval.ndim:
+            if variable.name in finals or spec is None or not isinstance(v.aval, ShapedArray) or not v.aval.shape:
                 continue
             if any(axis not in mesh.axis_names for axes in spec for axis in axes):
                 continue
@@ -155,7 +155,7 @@ def _intermediates(about: Subject, record: Program, index: int) -> list[Layout]:
     return out
 
 
-def _notices(layouts, moved, used) -> list[Notice]:
+def _notices(layouts: Any, moved: Any, used: Any) -> list[Notice]:
     out = [Notice("warning", f"{x.name or 'an array'}: {w}", "shardings", equation=x.equation, program=x.program)
            for x in layouts for w in x.warnings]
     for t in moved:

@@ -192,8 +192,9 @@ class Stepper:
                 break
             if variable is not None and any(variable in (self._letters(v), self._note(done.jaxpr, v)) for v in done.eqn.outvars):
                 return self._record_of(done)
-            if where is not None and where(self._record_of(done)):
-                return self._record_of(done)
+            step = self._record_of(done)
+            if where is not None and step is not None and where(step):
+                return step
         return None
 
     def run_to_nonfinite(self) -> Step | None:
@@ -207,7 +208,8 @@ class Stepper:
     def replace(self, name: str, value: Any) -> None:
         """What if: gives a live variable another value of the same type, and goes on from here."""
         frame, v = self._find(name)
-        old, new = aval_of(frame.env[v]), aval_of(value)
+        old: Any = aval_of(frame.env[v])
+        new: Any = aval_of(value)
         if old.shape != new.shape or old.dtype != new.dtype:
             value = np.asarray(value).astype(old.dtype)
             if value.shape != old.shape:
@@ -221,16 +223,16 @@ class Stepper:
     def trace(self, limit: int = 200) -> Trace:
         """A recorded run from the start: summaries of up to `limit` steps, for scrubbing without a kernel."""
         self.goto(0)
-        steps = []
+        steps: list[Step] = []
         while not self.finished:
             done = self._advance(self.into)
-            if done is not None and len(steps) < limit:
-                steps.append(self._record_of(done))
+            if len(steps) < limit and (step := self._record_of(done)) is not None:
+                steps.append(step)
         return Trace(self.program, self.inputs(), tuple(steps), self.index)
 
     # -- within ----------------------------------------------------------------------------------------
 
-    def _advance(self, into) -> Executed | None:
+    def _advance(self, into: Any) -> Executed | None:
         machine = self._machine
         machine.settle(into)
         if machine.finished:
@@ -255,7 +257,7 @@ class Stepper:
                     seen[id(x)] = int(getattr(x, "nbytes", 0) or 0)
         return sum(seen.values())
 
-    def _find(self, name: str):
+    def _find(self, name: str) -> Any:
         for frame in reversed(self._machine.stack):
             for v in reversed([v for v in frame.env if isinstance(v, Var)]):
                 if name in (self._letters(v), self._note(frame.jaxpr, v)):
@@ -287,8 +289,8 @@ class Stepper:
         if done is None:
             return None
         eqn, jaxpr = done.eqn, done.jaxpr
-        inputs = tuple(self._value(x, literal_text(a) if type(a) is Literal else self._letters(a),
-                                   "" if type(a) is Literal else self._note(jaxpr, a), done.local and type(a) is not Literal)
+        inputs = tuple(self._value(x, literal_text(a)) if isinstance(a, Literal) else
+                       self._value(x, self._letters(a), self._note(jaxpr, a), done.local)
                        for a, x in zip(eqn.invars, done.inputs))
         outputs = tuple(self._value(x, self._letters(v), self._note(jaxpr, v) or done.note, done.local)
                         for v, x in zip(eqn.outvars, done.outputs))
@@ -364,7 +366,8 @@ def first_difference(a: Stepper, b: Stepper, *, rtol: float = 1e-3, atol: float 
         for p, q in zip(x.outputs, y.outputs):
             p, q = (np.asarray(_plain(v)).astype(np.float64) for v in (p, q))
             if p.shape != q.shape or not np.allclose(p, q, rtol=rtol, atol=atol, equal_nan=True):
-                return a._record_of(x), b._record_of(y)
+                mine, other = a._record_of(x), b._record_of(y)
+                return (mine, other) if mine is not None and other is not None else None
     return None
 
 

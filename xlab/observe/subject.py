@@ -19,12 +19,13 @@ from xlab.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
     JaxprEqn,
+    Var,
     jaxpr_as_fun,
     number_equations,
     open_jaxpr,
     subjaxprs_of_params,
 )
-from xlab.observe import hlo
+from xlab.observe import hlo, names
 
 
 class Subject:
@@ -75,7 +76,7 @@ class Subject:
         found: dict[int, JaxprEqn] = {}
         numbers = self.numbers
 
-        def visit(jaxpr: Jaxpr):
+        def visit(jaxpr: Jaxpr) -> Any:
             for eqn in jaxpr.eqns:
                 number = numbers[id(eqn)]
                 if number not in found:
@@ -84,6 +85,11 @@ class Subject:
                         visit(open_jaxpr(inner))
         visit(self.closed.jaxpr)
         return found
+
+    @functools.cached_property
+    def user_names(self) -> dict[Var, str]:
+        """The user's names of variables of the outermost program."""
+        return names.user_names(self.closed.jaxpr)
 
     @functools.cached_property
     def hlo(self) -> hlo.Module:
@@ -121,7 +127,8 @@ def subject(what: Any, args: tuple = (), kwargs: dict | None = None) -> Subject:
     if callable(what):
         if not hasattr(what, "trace"):
             what = jit(what)
-        return _stage(what.trace(*args, **kwargs))
+        traced = what.trace(*args, **kwargs)
+        return Subject(traced.jaxpr, traced.fun_name, traced=traced)
     raise TypeError(f"expected a function and its arguments, a Traced, Lowered or Compiled, or a jaxpr; "
                     f"given {what!r} of type {type(what).__name__}")
 

@@ -60,7 +60,7 @@ class _Written:
     mesh: Any
 
 
-def _written(jaxpr: Jaxpr, about: Subject, times: int | None = 1, conditional=False, mesh=None) -> Iterator[_Written]:
+def _written(jaxpr: Jaxpr, about: Subject, times: int | None = 1, conditional: Any = False, mesh: Any = None) -> Iterator[_Written]:
     for eqn in jaxpr.eqns:
         rule = traffic.routes.get(eqn.primitive)
         if rule is not None:
@@ -80,7 +80,7 @@ def _written(jaxpr: Jaxpr, about: Subject, times: int | None = 1, conditional=Fa
             yield from _written(open_jaxpr(inner), about, inner_times, inner_conditional, inner_mesh)
 
 
-def _joined(about: Subject, written: list[_Written], link, algorithm, program) -> Iterator[Transfer]:
+def _joined(about: Subject, written: list[_Written], link: Any, algorithm: Any, program: Any) -> Iterator[Transfer]:
     """Compiled collectives in schedule order, each matched with the equation that asked for it."""
     module = about.hlo
     by_equation: dict[int, list[_Written]] = {}
@@ -118,7 +118,7 @@ def _joined(about: Subject, written: list[_Written], link, algorithm, program) -
                                  "not in the compiled module: the compiler removed it or merged it with another")
 
 
-def _combined(module, c: _hlo.Collective, by_equation, makers) -> list[int]:
+def _combined(module: Any, c: _hlo.Collective, by_equation: Any, makers: Any) -> list[int]:
     """Collective equations that the compiler combined into one instruction: those whose operands it has."""
     if len(c.operand_shapes) < 2:
         return []
@@ -137,7 +137,7 @@ def _home(module: _hlo.Module, instruction: _hlo.Instruction) -> dict[str, _hlo.
     return next(c for c in module.computations.values() if any(i is instruction for i in c.instructions)).by_name()
 
 
-def _joint_cause(known: list[Cause], ids, c: _hlo.Collective, module: _hlo.Module) -> Cause | None:
+def _joint_cause(known: list[Cause], ids: Any, c: _hlo.Collective, module: _hlo.Module) -> Cause | None:
     """The cause of a collective; of one that the compiler combined from several, all of their causes."""
     if len(c.operand_shapes) < 2:
         return _cause(known, ids, c)
@@ -168,7 +168,7 @@ def _producer(module: _hlo.Module, instruction: _hlo.Instruction) -> tuple[int, 
     return ()
 
 
-def _cause(known: list[Cause], ids, c: _hlo.Collective) -> Cause | None:
+def _cause(known: list[Cause], ids: Any, c: _hlo.Collective) -> Cause | None:
     """The decision of the partitioner that a compiled collective carries out."""
     here = [k for k in known if k.equation in ids or k.reader in ids]
     summing = c.kind in ("all_reduce", "reduce_scatter")
@@ -183,7 +183,7 @@ def _device_ids(about: Subject) -> list[int]:
     return [int(d.id) for d in about.lowered.devices] if about.is_lowered else []
 
 
-def _user(w: _Written, compiled: list[_hlo.Collective], about: Subject, link, algorithm, program) -> Transfer:
+def _user(w: _Written, compiled: list[_hlo.Collective], about: Subject, link: Any, algorithm: Any, program: Any) -> Transfer:
     move, mesh = w.move, w.mesh
     names, sizes = (tuple(mesh.axis_names), tuple(mesh.axis_sizes)) if mesh is not None else ((), ())
     info = mesh_info(about.mesh) or mesh_info(mesh)
@@ -217,7 +217,7 @@ def _user(w: _Written, compiled: list[_hlo.Collective], about: Subject, link, al
     return predicted(record, link, algorithm, groups)
 
 
-def _count(sizes) -> int:
+def _count(sizes: Any) -> int:
     n = 1
     for s in sizes:
         n *= int(s)
@@ -230,7 +230,8 @@ def call_name(primitive: str) -> str:
     return "psum_scatter" if name == "reduce_scatter" else name
 
 
-def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | None, link, algorithm, program) -> Transfer:
+def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | None, link: Any, algorithm: Any,
+           program: Any) -> Transfer:
     ids = _device_ids(about)
 
     def device(i):

@@ -40,7 +40,8 @@ def summarise(value: Any, name: str = "", *, note: str = "", heat: bool = True, 
     if not is_native_array(value) or (len(value.sharding.device_set) == 1 and not local):
         data = _numbers(np.asarray(value._host_value() if is_native_array(value) else value))
         stats = _Statistics(data)
-        return Value(name, aval.str_short(), *stats.range, stats.nans, stats.infs, _preview(data), stats.histogram(*stats.range[:2]),
+        low, high, mean = stats.range
+        return Value(name, aval.str_short(), low, high, mean, stats.nans, stats.infs, _preview(data), stats.histogram(low, high),
                      _heat(data) if heat else (), note=note)
     # Copies count once; every device is shown.
     shards, own = [], []
@@ -50,7 +51,8 @@ def summarise(value: Any, name: str = "", *, note: str = "", heat: bool = True, 
         stats = _Statistics(data)
         if shard.replica_id == 0:
             own.append((shard.index, data, stats))
-        shards.append(Shard(int(shard.device.id), *stats.range, stats.nans, stats.infs, _heat(data) if heat else ()))
+        low, high, mean = stats.range
+        shards.append(Shard(int(shard.device.id), low, high, mean, stats.nans, stats.infs, _heat(data) if heat else ()))
     finite = [s for _, _, s in own if s.count]
     low = min((s.range[0] for s in finite), default=None)
     high = max((s.range[1] for s in finite), default=None)
@@ -94,7 +96,7 @@ class _Statistics:
                 mean = float(flat.mean(dtype=np.float64))
             self.range = (_plain(flat.min()), _plain(flat.max()), mean)
 
-    def histogram(self, low, high) -> tuple[int, ...]:
+    def histogram(self, low: Any, high: Any) -> tuple[int, ...]:
         if not self.count or low is None or self.flat.dtype.kind == "b":
             return ()
         flat = self.flat[:: -(-self.count // SAMPLE)].astype(np.float64)

@@ -51,8 +51,8 @@ def what_if(fun: Any, args: Sequence[Any], *, in_shardings: Any = None, out_shar
         in_shardings,) * len(args)
     specs = _tree.broadcast_prefix(given, args, is_leaf=_is_leaf)
     leaves, treedef = _tree.flatten(args)
-    typed = [ShapeDtypeStruct(a.shape, a.dtype, sharding=_sharding(s, mesh), weak_type=a.weak_type)
-             for a, s in zip(map(aval_of, leaves), specs)]
+    avals: list[Any] = [aval_of(x) for x in leaves]
+    typed = [ShapeDtypeStruct(a.shape, a.dtype, sharding=_sharding(s, mesh), weak_type=a.weak_type) for a, s in zip(avals, specs)]
     outs = out_shardings if out_shardings is None else _tree.map(lambda s: _sharding(s, mesh), out_shardings, is_leaf=_is_leaf)
     inner = getattr(getattr(fun, "_xlab_jit", None), "fun", fun)
     about = subject(jit(inner, out_shardings=outs).lower(*_tree.unflatten(treedef, typed)).compile())
@@ -105,7 +105,7 @@ def search_shardings(fun: Any, args: Sequence[Any], mesh: Mesh | None = None, *,
     combinations = itertools.product(*options)
     found = []
     for specs in itertools.islice(combinations, limit):
-        title = ", ".join("as placed" if s is None else spec_text(tuple(_axes(s, d) for d in range(aval_of(x).ndim)))
+        title = ", ".join("as placed" if s is None else spec_text(tuple(_axes(s, d) for d in range(len(getattr(aval_of(x), "shape", ())))))
                           for s, x in zip(specs, leaves))
         own = [s if s is not None else getattr(x, "sharding", None) for s, x in zip(specs, leaves)]
         try:
