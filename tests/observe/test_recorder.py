@@ -114,3 +114,33 @@ def test_results_are_the_same_under_a_recorder():
         seen = f(x)
     for a, b in zip(xlab.tree.leaves(plain), xlab.tree.leaves(seen)):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+def test_after_a_recording_warm_calls_run_without_python():
+    import sys
+
+    f = xlab.jit(lambda x: lax.sin(x), name="native")
+    x = xlab.device_put(X)
+    f(x)
+    f(x)
+    with observe.record():
+        f(x)
+    f(x)
+    called = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_filename) if event == "call" else None)
+    try:
+        f(x)
+    finally:
+        sys.setprofile(None)
+    assert not [name for name in called if "xlab" in name]
+
+
+def test_many_events_are_counted_not_kept(monkeypatch):
+    from xlab.observe import recorder
+    monkeypatch.setattr(recorder, "LIMIT", 4)
+    with recorder.record() as session:
+        session.events = type(session.events)(session.events, maxlen=4)
+        for size in range(1, 4):
+            xlab.jit(lambda x: lax.sin(x), name=f"sized_{size}")(np.ones(size, np.float32))
+    assert len(session.events) == 4 and session.dropped == 11
+    assert any("11 early events were dropped" in n.text for n in observe.report(session).notices)

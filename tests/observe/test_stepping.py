@@ -214,3 +214,55 @@ def test_speed_of_long_programs():
     start = time.perf_counter()
     stepper.next()
     assert time.perf_counter() - start < 0.05
+
+
+def test_random_keys_and_custom_vjp():
+    def draw(key):
+        def body(k, _):
+            k, sub = xlab.random.split(k)
+            return k, xlab.random.normal(sub, (2,))
+        return lax.scan(body, key, None, length=2)[1]
+
+    key = xlab.random.key(0)
+    same(observe.step(draw)(key).result(), draw(key))
+    assert any(v.type.startswith("key") for s in observe.steps(draw, key) for v in s.outputs)
+
+    @xlab.custom_vjp
+    def f(x):
+        return lax.sin(x)
+
+    f.defvjp(lambda x: (f(x), x), lambda r, g: (lax.mul(g, lax.cos(r)),))
+    x = np.float32(1)
+    same(observe.step(xlab.grad(f))(x).result(), xlab.grad(f)(x))
+    assert ("custom_vjp_call",) in [s.path for s in observe.steps(lambda x: f(x), x)]
+
+
+def test_what_if_on_every_device():
+    f = xlab.shard_map(lambda x: lax.psum(lax.neg(x), "model"), mesh=programs.mesh(), in_specs=programs.P("data", "model"),
+                       out_specs=programs.P("data", None))
+    x = np.ones((8, 4), np.float32)
+    stepper = observe.step(f)(x)
+    step = stepper.run_to(where=lambda s: " = neg " in s.text)
+    name = step.outputs[0].name
+    values = np.asarray(stepper.value(name)).copy()
+    assert values.shape == (8, 2, 2)
+    values[0] = 5
+    stepper.replace(name, values)
+    result = np.asarray(stepper.result())
+    assert result.shape == (8, 2) and (result[:2] == 4).all() and (result[2:] == -2).all()
+
+
+def test_partly_manual_shard_map_and_branches_that_differ():
+    mesh = programs.mesh()
+    f = xlab.shard_map(lambda x, w: lax.psum(programs.matmul(x, w), "model"), mesh=mesh, axis_names={"model"},
+                       in_specs=(programs.P(None, "model"), programs.P("model")), out_specs=programs.P())
+    args = np.ones((8, 8), np.float32), np.ones((8, 4), np.float32)
+    same(observe.step(f)(*args).result(), f(*args))
+
+    def body(x):
+        return lax.cond(lax.gt(lax.axis_index("data"), np.int32(1)), lax.neg, lax.exp, x)
+
+    g = xlab.shard_map(body, mesh=mesh, in_specs=programs.P("data"), out_specs=programs.P("data"))
+    x = np.arange(8, dtype=np.float32)
+    same(observe.step(g)(x).result(), g(x))
+    assert not any("branch" in p for s in observe.steps(g, x) for p in s.path)

@@ -11,15 +11,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
     JaxprEqn,
-    Literal,
     Var,
     open_jaxpr,
     subjaxprs_of_params,
@@ -274,7 +271,3 @@ def _propagated_specs(about: Subject) -> dict[int, list[tuple]]:
             out.setdefault(ids[0], [])[:0] = result_shardings(line)
     return out
 
-
-def literal_value(atom: Any) -> Any:
-    """A literal's value as NumPy."""
-    return np.asarray(atom.val) if isinstance(atom, Literal) else None

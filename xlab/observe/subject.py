@@ -7,7 +7,6 @@ lowers and compiles on demand and keeps what it made.
 from __future__ import annotations
 
 import functools
-import inspect
 from typing import Any
 
 from xlab.backend import compiling, ir
@@ -20,7 +19,6 @@ from xlab.core.jaxpr import (
     Jaxpr,
     JaxprEqn,
     Var,
-    jaxpr_as_fun,
     number_equations,
     open_jaxpr,
     subjaxprs_of_params,
@@ -151,14 +149,3 @@ def _stage(what: Any) -> Subject | None:
         return Subject(what, what.jaxpr.debug_info.name)
     return None
 
-
-def function_of(what: Any) -> Any:
-    """A flat function of a closed jaxpr, or `what` itself if it is callable."""
-    return jaxpr_as_fun(what) if isinstance(what, ClosedJaxpr) else what
-
-
-def name_of(what: Any) -> str:
-    """The name a function or stage goes by."""
-    if isinstance(what, (Traced, Lowered)):
-        return what.fun_name if isinstance(what, Traced) else what.name
-    return getattr(inspect.unwrap(what), "__name__", type(what).__name__) if callable(what) else str(what)
