@@ -100,13 +100,13 @@ def elementwise(name: str, accepts: Callable = numeric, result: Callable | None 
                 check_dtypes(name, (x,), accepts)
             if result is None:
                 return x
-            return ShapedArray(x.shape, result(x.dtype))
+            return ShapedArray(x.shape, result(x.dtype), x.weak_type)
         batching.defvectorized(prim)
     else:
         def aval(*xs, **_):
             check_dtypes(name, xs, accepts)
             dtype = xs[0].dtype if result is None else result(xs[0].dtype)
-            weak = all(a.weak_type for a in xs) and result is None
+            weak = all(a.weak_type for a in xs)
             return ShapedArray(joint_shape(name, xs), dtype, weak)
         batching.defbroadcasting(prim)
     prim.def_abstract_eval(aval)
@@ -129,12 +129,12 @@ def _adapted(name, xs):
     arrays = [x for x in xs if type(x) not in _PYTHON_NUMBERS]
     if not arrays:
         return xs
-    dtype = aval_of(arrays[0]).dtype
-    return tuple(scalar_like(name, x, dtype) if type(x) in _PYTHON_NUMBERS else x for x in xs)
+    dtype, weak = aval_of(arrays[0]).dtype, all(aval_of(x).weak_type for x in arrays)
+    return tuple(scalar_like(name, x, dtype, weak) if type(x) in _PYTHON_NUMBERS else x for x in xs)
 
 
-def scalar_like(name, x, dtype):
-    """A Python number as a NumPy scalar of the given dtype, if that keeps its kind."""
+def scalar_like(name, x, dtype, weak=False):
+    """A Python number as a NumPy scalar of the given dtype (a Python one where that is weak), if that keeps its kind."""
     kind = dtypes.python_scalar_dtype(type(x))
     ok = (dtypes.issubdtype(dtype, np.complexfloating)
           or (not dtypes.issubdtype(kind, np.complexfloating)
@@ -144,6 +144,10 @@ def scalar_like(name, x, dtype):
     if not ok or dtypes.is_extended(dtype):
         raise TypeError(f"lax.{name} requires arguments to have equal dtypes, got {dtypes.name(dtype)} and the Python "
                         f"{type(x).__name__} {x}")
+    if weak:
+        scalar = dtypes.scalar_type_of(dtype)
+        if dtypes.canonicalize_dtype(dtypes.python_scalar_dtype(scalar)) == dtype:
+            return scalar(x)
     return np.asarray(x).astype(dtype)[()]
 
 

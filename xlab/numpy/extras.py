@@ -337,7 +337,8 @@ def fill_diagonal(a, val, wrap: bool = False, *, inplace: bool = True):
         Array([[1., 0.],
                [0., 1.]], dtype=float32)
     """
-    _changed("fill_diagonal", inplace)
+    if inplace:
+        raise NotImplementedError("fill_diagonal: arrays are immutable; pass inplace=False and use the result")
     if wrap:
         raise NotImplementedError("fill_diagonal: wrap=True is not supported")
     a, val = check("fill_diagonal", a, val)

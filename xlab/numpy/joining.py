@@ -372,7 +372,7 @@ def pad(array, pad_width, mode="constant", **kwargs):
 
     Args:
         array: array.
-        pad_width: an amount, a pair `(before, after)`, or one such per axis; or a dict from axis to amount.
+        pad_width: an amount, a pair `(before, after)`, or one such per axis.
         mode: "constant" (with `constant_values=`), "edge", "reflect", "symmetric", "wrap", "empty", "mean", "maximum",
             "minimum", "linear_ramp" (with `end_values=`), or a function `f(vector, widths, axis, kwargs)`.
 

@@ -93,7 +93,7 @@ def _test(name, doc, of_floats, otherwise):
     return test
 
 
-isinf = _test("isinf", "Whether each element is infinite.", lambda x: lax.eq(lax.abs(x), scalar(np.inf, x)), False)
+isinf = _test("isinf", "Whether each element is infinite.", lambda x: lax.eq(lax.abs(x), bring(np.inf, dtype_of(x))), False)
 isfinite = _test("isfinite", "Whether each element is neither infinite nor NaN.", lax.is_finite, True)
 isposinf = _test("isposinf", "Whether each element is positive infinity.", lambda x: lax.eq(x, scalar(np.inf, x)), False)
 isneginf = _test("isneginf", "Whether each element is negative infinity.", lambda x: lax.eq(x, scalar(-np.inf, x)), False)

@@ -48,11 +48,6 @@ def pad(array, pad_width, mode="constant", **kwargs):
 
 def _pairs(given, n: int, name: str):
     """One (before, after) per axis."""
-    if isinstance(given, dict):
-        out = [(0, 0)] * n
-        for axis, w in given.items():
-            out[axis] = (w, w) if np.ndim(w) == 0 else tuple(w)
-        given = out
     try:
         value = np.asarray(given)
         if value.dtype.kind not in "iu":

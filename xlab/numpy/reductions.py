@@ -212,7 +212,7 @@ def _logical(name, reduce, identity, a, axis, out, keepdims, where):
         a = choose(truth(where), a, identity)
     axes = axes_of(name, axis, ndim_of(a))
     found = reduce(a, axes)
-    return kept(a, found, axes) if keepdims else found
+    return _strong(kept(a, found, axes) if keepdims else found)
 
 
 @elementary(static=("axis", "out", "keepdims"))

@@ -379,13 +379,14 @@ def histogramdd(sample, bins=10, range=None, weights=None, density=None):
     for c, e in zip(columns, edges):
         place = searchsorted(e, c, side="right")
         places.append(choose(lax.eq(c, lax.index_in_dim(e, -1, 0, keepdims=False)), bring(e.shape[0] - 1, place.dtype), place))
-    w = lax.full((n,), 1, edges[0].dtype) if weights is None else ravel(weights)
+    w = lax.full((n,), 1, np.dtype(np.int32)) if weights is None else ravel(weights)
     counts = zeros([e.shape[0] + 1 for e in edges], aval_of(w).dtype).at[tuple(places)].add(w, mode="drop")
     counts = lax.slice(counts, (1,) * d, [e.shape[0] for e in edges])
     if density:
         volume = lax.sub(edges[0][1:], edges[0][:-1])
         for e in edges[1:]:
             volume = lax.reshape(outer(volume, lax.sub(e[1:], e[:-1])), (*volume.shape, e.shape[0] - 1))
+        counts = bring(counts, volume.dtype)
         counts = lax.div(lax.div(counts, _sum(counts)), volume)
     return counts, edges
 
