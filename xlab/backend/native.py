@@ -63,6 +63,11 @@ if _state_is_ours:
     _jax.jax_jit.set_post_hook_state(POST_HOOK)
 
 
+# Whether this thread is tracing. Part of the native signature, so that a call on concrete values made while something
+# is traced comes to Python and becomes part of the program instead of running at once.
+_tracing = _jax.config.Config("xlab_tracing", False, include_in_jit_key=True)
+set_tracing = _tracing.set_local
+
 _mirrored = config.global_version()
 
 

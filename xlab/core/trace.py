@@ -12,6 +12,7 @@ import threading
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from xlab.backend.native import set_tracing as _set_tracing
 from xlab.core import avals as _avals
 from xlab.core import source
 from xlab.core.avals import ShapedArray, aval_of
@@ -125,15 +126,26 @@ def join_manual(prim, args):
     return tuple(out)
 
 
+def switch_trace(trace: Trace) -> Trace:
+    """Makes `trace` the current one; returns the one before, to be switched back to."""
+    previous = state.trace
+    state.trace = trace
+    if trace is EVAL:
+        if previous is not EVAL:
+            _set_tracing(False)
+    elif previous is EVAL:
+        _set_tracing(True)
+    return previous
+
+
 @contextmanager
 def set_trace(trace: Trace):
     """Makes `trace` the current one for a block."""
-    previous = state.trace
-    state.trace = trace
+    previous = switch_trace(trace)
     try:
         yield trace
     finally:
-        state.trace = previous
+        switch_trace(previous)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.effects import NamedAxisEffect
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.rules import RuleTable
-from xlab.core.trace import Axis, Trace, Tracer, bound_axes, set_trace, state
+from xlab.core.trace import Axis, Trace, Tracer, bound_axes, set_trace, state, switch_trace
 from xlab.interpreters import partial_eval as pe
 
 primitive_batchers = RuleTable(
@@ -76,8 +76,7 @@ class BatchTrace(Trace):
             else:
                 values.append(x)
                 dims.append(None)
-        previous = state.trace
-        state.trace = self.parent
+        previous = switch_trace(self.parent)
         try:
             rule = axis_primitive_batchers.get(prim)
             if rule is not None and (involved or _mentions(params, self.axis.name)):
@@ -90,7 +89,7 @@ class BatchTrace(Trace):
                     raise primitive_batchers.missing(prim)
                 out, out_dim = rule(values, dims, **params)
         finally:
-            state.trace = previous
+            switch_trace(previous)
         if prim.multiple_results:
             if not isinstance(out_dim, (tuple, list)):
                 out_dim = [out_dim] * len(out)

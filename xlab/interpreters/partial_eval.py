@@ -19,7 +19,7 @@ from xlab.core import source as _source
 from xlab.core.avals import ShapedArray, aval_of, escaped_tracer
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xlab.core.rules import RuleTable
-from xlab.core.trace import Trace, Tracer, current_source, set_trace, state
+from xlab.core.trace import Trace, Tracer, current_source, set_trace, state, switch_trace
 
 partial_eval_rules = RuleTable(
     "partial_eval.partial_eval_rules", "split into known and unknown parts",
@@ -173,12 +173,11 @@ class PartialTrace(JaxprTrace):
                 if rule is not None:
                     return rule(self, args, **params)
                 return JaxprTrace.process(self, prim, args, params)
-        previous = state.trace
-        state.trace = self.parent
+        previous = switch_trace(self.parent)
         try:
             return self.parent.process(prim, args, params)
         finally:
-            state.trace = previous
+            switch_trace(previous)
 
     def run_known(self, fun: Callable, *args, **kwargs):
         """Calls `fun` with the parent as current trace."""
@@ -217,7 +216,8 @@ def trace_to_jaxpr(fun: Callable, in_avals: Sequence, debug_info: DebugInfo | No
         return result
     finally:
         trace.alive = False
-        state.trace, state.source, state.scope = previous, previous_source, previous_scope
+        switch_trace(previous)
+        state.source, state.scope = previous_source, previous_scope
 
 
 def trace_to_closed_jaxpr(fun, in_avals, debug_info=None) -> ClosedJaxpr:

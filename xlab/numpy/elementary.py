@@ -31,7 +31,7 @@ def elementary(fun: Callable | None = None, *, static: Sequence[str] = ()):
     if fun is None:
         return functools.partial(elementary, static=static)
     static = (static,) if isinstance(static, str) else tuple(static)
-    compiled = jit(fun, static_argnames=static or None)
+    compiled = jit(fun, static_argnames=static or None, inline=True)
     if not static:
         @functools.wraps(fun)
         def call(*args, **kwargs):

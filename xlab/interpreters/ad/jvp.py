@@ -14,7 +14,7 @@ from xlab.core import dtypes
 from xlab.core.avals import AbstractValue, ShapedArray, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.rules import RuleTable
-from xlab.core.trace import Trace, Tracer, set_trace, state
+from xlab.core.trace import Trace, Tracer, set_trace, state, switch_trace
 from xlab.errors import UnexpectedTracerError
 from xlab.interpreters import partial_eval as pe
 
@@ -86,8 +86,7 @@ class JVPTrace(Trace):
             else:
                 primals.append(x)
                 tangents.append(None)
-        previous = state.trace
-        state.trace = self.parent
+        previous = switch_trace(self.parent)
         try:
             if not involved:
                 return self.parent.process(prim, args, params)
@@ -97,7 +96,7 @@ class JVPTrace(Trace):
                 raise primitive_jvps.missing(prim)
             out, out_tangent = rule(primals, tangents, **params)
         finally:
-            state.trace = previous
+            switch_trace(previous)
         if prim.multiple_results:
             return [self.pair(p, t) for p, t in zip(out, out_tangent)]
         return self.pair(out, out_tangent)
