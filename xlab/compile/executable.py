@@ -245,7 +245,8 @@ class Executable:
                 physical_sharding(s, a) if s is not None else self._result_sharding(g, p)
                 for s, a, g, p in zip(lowered.out_shardings, self.out_avals, given, self.physical_out))
         else:
-            one = SingleDeviceSharding(self.devices[0])
+            named = lowered.mesh is not None and hasattr(lowered.mesh, "devices")
+            one = NamedSharding(lowered.mesh, PartitionSpec()) if named else SingleDeviceSharding(self.devices[0])
             self.out_shardings = tuple(s if s is not None else one for s in lowered.out_shardings)
         self.committed = lowered.committed or several
         self.handlers = [_arrays.result_handler(a, s, self.committed)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from xlab import tree as _tree
 from xlab.compile.devices import sharding_sources
+from xlab.compile.dispatch import apply_primitive
 from xlab.compile.executable import physical_sharding
+from xlab.compile.placement import place
+from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
@@ -91,6 +94,18 @@ def _check(aval, sharding):
 
 sharding_constraint_p = Primitive("sharding_constraint")
 sharding_constraint_p.linear_in_unreduced = True
+
+
+@sharding_constraint_p.def_impl
+def _impl(x, *, sharding, unconstrained_dims, **params):
+    """Eagerly the value is laid out as asked; one that is bound to other devices is refused by the compiled form."""
+    aval = aval_of(x)
+    elsewhere = getattr(x, "committed", False) and x.sharding.devices_in_order != sharding.devices_in_order
+    if unconstrained_dims or elsewhere or dtypes.is_extended(aval.dtype):
+        return apply_primitive(sharding_constraint_p, x, sharding=sharding, unconstrained_dims=unconstrained_dims, **params)
+    return place(x, aval, sharding)
+
+
 sharding_constraint_p.def_abstract_eval(lambda x, **_: x)
 ad.deflinear2(sharding_constraint_p, lambda ct, x, **params: [sharding_constraint_p.bind(ct, **params)])
 
