@@ -155,3 +155,13 @@ def test_a_training_step_read_by_hand():
         inside = any(re.search(rf"%{re.escape(b)} [^\n]*\{{\n(?:(?!\n\}}).)*%{re.escape(t.instruction)} =", text, re.S) for b in bodies)
         assert t.times == (6 if inside else 1)
         assert t.origin == "partitioner" and "split over" in t.reason and t.source is not None
+
+
+def test_operations_with_regions_and_values_inside_a_lowering():
+    import xlab.numpy as jnp
+    x = programs.put(np.ones((8, 4)), "data", "model")
+    found = observe.transfers(lambda v: jnp.sort(v, 0), x)
+    assert found and all("sort" in t.reason and "?" not in t.reason for t in found)
+    assert observe.program(xlab.jit(lambda v: jnp.sort(v, 0)).lower(x).compile()).equations[0].outputs[0].type.spec is not None
+    with pytest.raises(TypeError, match="link is a name"):
+        observe.transfers(programs.dense, *programs.sharded_operands(), link=3)

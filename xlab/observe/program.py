@@ -267,7 +267,7 @@ def _propagated_specs(about: Subject) -> dict[int, list[tuple]]:
     out: dict[int, list[tuple]] = {}
     for number, ids in made.links:
         line = lines[number - 1]
-        if " = " in line or "sdy.sharding_constraint" in line:
+        if " = " in line or line.lstrip().startswith("})"):      # the end of an operation with a region has its types
             out.setdefault(ids[0], [])[:0] = result_shardings(line)
     return out
 

@@ -11,14 +11,13 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from xlab.core.jaxpr import Var
 from xlab.observe import names as _names
-from xlab.observe.program import mlir_level, parse_sharding, result_shardings, tensor_shape
+from xlab.observe.program import mlir_level, parse_sharding, result_shardings, tensor_shape, type_of
 from xlab.observe.records import Type
 from xlab.observe.subject import Subject
 
 _RESULT = re.compile(r"^\s*(%[\w]+)(?::\d+)? = (\"?[\w.]+\"?)")
-_SSA = re.compile(r"%\w+")
+_SSA = re.compile(r"%\w+(?:#\d+)?")
 _ARGUMENT = re.compile(r"(%arg\d+): tensor<([^>]*)>(?: \{[^%]*?sdy\.sharding = #sdy\.sharding<(@\w+, \[[^\]]*\])[^%]*?\})?")
 _AXES = re.compile(r'sdy\.all_reduce \{([^}]*)\}')
 
@@ -56,7 +55,9 @@ def causes(about: Subject) -> list[Cause]:
         if not match:
             continue
         result, op = match.group(1), match.group(2).strip('"')
-        equation = numbers.get(number, -1)
+        closing = _closing(lines, number) if line.rstrip().endswith("({") else number
+        equation = numbers.get(closing, -1)
+        result_line = lines[closing - 1]
         operands = _SSA.findall(line[match.end():])
         if op == "sdy.reshard":
             source = values.get(operands[0])
@@ -68,7 +69,7 @@ def causes(about: Subject) -> list[Cause]:
             found.append(_reshard(about, equation, source, target, reader, numbers.get(reader_line, -1)))
             values[result] = (target, source[1] if source else "", source[2] if source else -1)
             continue
-        typed = result_shardings(line)
+        typed = result_shardings(result_line)
         spec, shape = typed[0] if typed else ((), ())
         if op == "sdy.all_reduce":
             source = values.get(operands[0])
@@ -77,9 +78,25 @@ def causes(about: Subject) -> list[Cause]:
             found.append(_reduction(about, equation, axes, shape, values, lines, operands[0]))
             values[result] = (Type(_dtype(line), shape, spec), source[1] if source else "", equation)
         else:
-            values[result] = (Type(_dtype(line), shape, spec), _called(about, equation, letters), equation)
+            dtypes = re.findall(r"tensor<([^>]*)>", result_line.rsplit("->", 1)[-1]) or [""]
+            for k, (spec, shape) in enumerate(typed):
+                dtype = _short(dtypes[min(k, len(dtypes) - 1)].rsplit("x", 1)[-1])
+                made_type = Type(dtype, shape, spec)
+                found_value = made_type, _called(about, equation, letters, k, made_type), equation
+                values[f"{result}#{k}"] = found_value
+                if k == 0:
+                    values[result] = found_value
             values[result + "#operands"] = tuple(operands)
     return found
+
+
+def _closing(lines: list[str], number: int) -> int:
+    """Number of the line that ends an operation with a region, where its types and location stand."""
+    indent = len(lines[number - 1]) - len(lines[number - 1].lstrip())
+    for n in range(number, len(lines)):
+        if lines[n].startswith(" " * indent + "})"):
+            return n + 1
+    return number
 
 
 def _function(lines, number):
@@ -132,16 +149,16 @@ def _short(mlir: str) -> str:
     return {"complex<f32": "c64", "complex<f64": "c128"}.get(mlir, mlir)
 
 
-def _called(about: Subject, equation: int, letters: Any) -> str:
+def _called(about: Subject, equation: int, letters: Any, index: int, found: Type) -> str:
+    """What people call a result of an equation: the user's name, or its letter; nothing for values inside its lowering."""
     eqn = about.equations.get(equation)
-    if eqn is None:
+    if eqn is None or index >= len(eqn.outvars):
         return ""
-    v = eqn.outvars[0] if eqn.outvars else None
-    return _user_name(about, v) or (letters.get(v, "") if v is not None else "")
-
-
-def _user_name(about: Subject, v: Var | None) -> str:
-    return about.user_names.get(v, "") if v is not None else ""
+    v = eqn.outvars[index]
+    known = type_of(v.aval)
+    if (known.dtype, known.shape) != (found.dtype, found.shape):
+        return ""
+    return about.user_names.get(v, "") or letters.get(v, "")
 
 
 def _primitive(about: Subject, equation: int) -> str:

@@ -42,6 +42,8 @@ def transfers(what: Any, *args: Any, link: str | traffic.Link = "cpu", algorithm
         if link not in traffic.LINKS:
             raise ValueError(f"unknown link {link!r}: choose from {', '.join(traffic.LINKS)}, or pass traffic.Link(name, α, β)")
         link = traffic.LINKS[link]
+    elif not isinstance(link, traffic.Link):
+        raise TypeError(f"link is a name ({', '.join(traffic.LINKS)}) or traffic.Link(name, α, β); given {link!r}")
     written = list(_written(about.closed.jaxpr, about))
     if not compile:
         return tuple(_user(w, [], about, link, algorithm, program) for w in written)
