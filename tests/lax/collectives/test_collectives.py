@@ -10,6 +10,7 @@ import pytest
 import xlab
 from tests.lax.collectives import models
 from xlab import lax
+from xlab.lax import parallel
 from xlab.lax.collectives.common import replica_groups
 from xlab.sharding import AbstractMesh, AxisType, P, make_mesh
 
@@ -206,3 +207,29 @@ def test_negative_zero_and_nan_survive_pbroadcast():
     x = np.array([[0.0], [-0.0], [np.nan], [1.0]] * 2, np.float32)
     assert np.signbit(np.asarray(on_mesh(lambda v: lax.pbroadcast(v, "a", 1), mesh_of("8"))(x))).all()
     assert np.isnan(np.asarray(on_mesh(lambda v: lax.pbroadcast(v, "a", 2), mesh_of("8"))(x))).all()
+
+
+def test_casts_and_variants_by_their_internal_names():
+    def body(v):
+        u = parallel.vary_unreduced_cast(v, "a")
+        whole = parallel.unreduced_psum(u, "a")
+        gathered = parallel.all_gather_invariant(v, "a", tiled=True)
+        again = parallel.reduced_vary_cast(parallel.all_gather_reduced(v, "a", tiled=True), "a")
+        own = parallel.unreduced_psum_scatter(parallel.vary_unreduced_cast(again, "a"), "a", tiled=True)
+        assert [str(xlab.typeof(t)) for t in (u, whole, gathered, again, own)] == [
+            "f32[1]{U:a}", "f32[1]", "f32[8]", "f32[8]{V:a}", "f32[1]{V:a}"]
+        return whole + gathered[:1] + own + parallel.insert_collective_pvary("a", whole)
+    x = np.arange(8, dtype=np.float32)
+    mesh = mesh_of("8")
+    out = xlab.shard_map(body, mesh=mesh, in_specs=P("a"), out_specs=P("a"))(x)
+    assert np.asarray(out).tolist() == (28 + 0 + 8 * x + 28).tolist()
+
+
+def test_axes_of_size_one_may_be_dropped_from_types():
+    xlab.config.set_local("remove_size_one_mesh_axis_from_type", True)
+    try:
+        closed = xlab.make_jaxpr(on_mesh(lambda v: lax.psum(v, "a"), mesh_of("1")))(np.zeros((1, 2), np.float32))
+    finally:
+        xlab.config.unset_local("remove_size_one_mesh_axis_from_type")
+    body = closed.jaxpr.eqns[0].params["jaxpr"]
+    assert "psum" not in str(body)

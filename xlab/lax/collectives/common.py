@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xlab.config import config
 from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray, aval_of
 from xlab.core.effects import NamedAxisEffect
 from xlab.core.trace import find_axis, state
@@ -36,6 +37,13 @@ def axis_names(axis_name: Any, api: str, *, lists: bool = True) -> tuple:
         if type(name) is not int:
             find_axis(name, api)
     return names
+
+
+def without_single(names) -> tuple:
+    """The axes without mesh axes of size one, where the configuration drops those from types."""
+    if not config.remove_size_one_mesh_axis_from_type:
+        return names
+    return tuple(n for n in names if type(n) is int or find_axis(n).kind != "mesh" or find_axis(n).size > 1)
 
 
 def size_of(names) -> int:

@@ -31,6 +31,7 @@ from xlab.lax.collectives.common import (
     no_groups,
     ready,
     refuse_unfinished,
+    without_single,
 )
 from xlab.lax.comparison import eq, select_n
 from xlab.lax.convert import convert_element_type
@@ -55,7 +56,7 @@ def psum(x, axis_name, *, axis_index_groups=None):
         >>> print(xlab.vmap(lambda x: xlab.lax.psum(x, "i"), axis_name="i")(xlab.lax.iota("float32", 3)))
         [3. 3. 3.]
     """
-    axes = axis_names(axis_name, "psum")
+    axes = without_single(axis_names(axis_name, "psum"))
     groups = canonical_groups(axis_index_groups, axes, "psum")
     if not axes:
         return x

@@ -27,6 +27,7 @@ from xlab.lax.collectives.common import (
     resized,
     single_name,
     without,
+    without_single,
 )
 from xlab.lax.reductions import reduce_sum
 from xlab.lax.shape import canonical_axis, reshape
@@ -50,7 +51,7 @@ def psum_scatter(x, axis_name, *, scatter_dimension: int = 0, axis_index_groups=
         >>> print(f(xlab.lax.full((2, 2), 1.0)))
         [2. 2.]
     """
-    names = axis_names(axis_name, "psum_scatter", lists=False)
+    names = without_single(axis_names(axis_name, "psum_scatter", lists=False))
     groups = canonical_groups(axis_index_groups, names, "psum_scatter", equal=True)
     if not names:
         return x

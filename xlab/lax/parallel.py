@@ -1,0 +1,57 @@
+"""`xlab.lax.parallel`: all collectives under one name, with the casts and variants that are not part of `xlab.lax` itself."""
+
+from __future__ import annotations
+
+from xlab import tree as _tree
+from xlab.core.avals import aval_of
+from xlab.lax.collectives import *  # noqa: F403
+from xlab.lax.collectives.all_gather import all_gather
+from xlab.lax.collectives.all_gather import all_gather_reduced_p as _gather_reduced_p
+from xlab.lax.collectives.casts import _in_mesh_order
+from xlab.lax.collectives.casts import preduced as preduced
+from xlab.lax.collectives.casts import pvary as pvary
+from xlab.lax.collectives.casts import reduced_vary_cast_p as _reduced_vary_cast_p
+from xlab.lax.collectives.casts import vary_unreduced_cast as vary_unreduced_cast
+from xlab.lax.collectives.common import axis_names, ready, size_of
+from xlab.lax.collectives.psum import bind_psum_invariant as bind_psum_invariant
+from xlab.lax.collectives.psum import unreduced_psum_p as _unreduced_psum_p
+from xlab.lax.collectives.psum_scatter import unreduced_reduce_scatter_p as _unreduced_scatter_p
+from xlab.lax.shape import canonical_axis
+
+
+def all_gather_invariant(x, axis_name, *, axis: int = 0, tiled: bool = False):
+    """`all_gather` whose result is known to be the same everywhere."""
+    return all_gather(x, axis_name, axis=axis, tiled=tiled, to="invarying")
+
+
+def all_gather_reduced(x, axis_name, *, axis: int = 0, tiled: bool = False):
+    """`all_gather` whose result is reduced: its transpose sums and scatters."""
+    names = axis_names(axis_name, "all_gather_reduced", lists=False)
+    return _tree.map(lambda v: _gather_reduced_p.bind(
+        v, all_gather_dimension=canonical_axis(axis, aval_of(v).ndim + (not tiled)), axis_name=names, axis_size=size_of(names),
+        tiled=tiled), x)
+
+
+def unreduced_psum(x, axis_name):
+    """Carries out the sum of an unreduced value."""
+    names = axis_names(axis_name, "unreduced_psum")
+    return _tree.map(lambda v: _unreduced_psum_p.bind(v, axes=names), x)
+
+
+def unreduced_psum_scatter(x, axis_name, *, scatter_dimension: int = 0, tiled: bool = False):
+    """Carries out the sum of an unreduced value; each member keeps its block."""
+    names = axis_names(axis_name, "unreduced_psum_scatter", lists=False)
+    return _tree.map(lambda v: _unreduced_scatter_p.bind(
+        v, axis_name=names, scatter_dimension=canonical_axis(scatter_dimension, aval_of(v).ndim), axis_size=size_of(names),
+        tiled=tiled), x)
+
+
+def reduced_vary_cast(x, axis_name):
+    """A reduced value as a varying one."""
+    names = _in_mesh_order(axis_names(axis_name, "reduced_vary_cast"))
+    return _tree.map(lambda v: _reduced_vary_cast_p.bind(v, axes=names), x)
+
+
+def insert_collective_pvary(axis_name, x):
+    """The value as one that varies over the named mesh axes; as it is where types do not vary."""
+    return ready("pvary", x, axis_names(axis_name, "pvary"))
