@@ -135,6 +135,8 @@ def test_the_walk(lab, browser, tmp_path):
 
     choose(page, "Settings", "Theme", "JupyterLab Dark")
     page.locator(".xl-report[data-theme=dark]").first.wait_for(timeout=20_000)
+    page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=20_000)
+    page.wait_for_timeout(1000)
     report.scroll_into_view_if_needed()
     page.screenshot(path=tmp_path / "report-dark.png")
     context.close()

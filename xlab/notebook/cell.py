@@ -11,7 +11,7 @@ Example:
     >>> cell.reads
     ('x',)
     >>> outcome = cell.function()(*cell.arguments())
-    >>> cell.commit(outcome), space["y"].shape
+    >>> float(cell.commit(outcome)), space["y"].shape
     (6.0, (3,))
 """
 

@@ -7,7 +7,7 @@ the live view on top where a kernel and the widget packages are there.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import escape
 from importlib.util import find_spec
 from typing import Any
@@ -20,17 +20,19 @@ _registered: weakref.WeakSet = weakref.WeakSet()
 _live: dict[str, list[Any]] = {}
 
 
-def show(value: Any, shape: tuple[int, ...] | None = None, *, plain: str | None = None) -> None:
+def show(value: Any, shape: tuple[int, ...] | None = None, *, plain: str | None = None,
+         handlers: Mapping[str, Callable[..., Any]] | None = None) -> None:
     """Displays a record, a sharding, a mesh, an array, a program or a stage of one.
 
     Args:
         value: what to show; a sharding needs `shape`.
         plain: the text to show where there are no pictures, instead of the record's own.
+        handlers: what answers the requests of the live view, by name.
 
     Example:
         >>> import xlab.numpy as jnp
         >>> show(jnp.ones((2, 3)))
-        f32[2,3]: on device 0
+        f32[2,3] on one device, 24 B
     """
     from xlab.notebook.views import view_for
 
@@ -45,8 +47,8 @@ def show(value: Any, shape: tuple[int, ...] | None = None, *, plain: str | None 
 
     view = view_for(record)
     data, metadata = view.bundle(record), {}
-    if view.scripted and has_widgets():
-        data, metadata = _live_bundle(view, record, data, shell)
+    if has_widgets():
+        data, metadata = _live_bundle(view, record, data, shell, handlers)
     if plain is not None:
         data = {**data, "text/plain": plain}
     display(data, metadata=metadata, raw=True)
@@ -100,14 +102,14 @@ def _kernel_shell() -> Any:
     return shell if rich else None
 
 
-def _live_bundle(view: Any, record: Any, data: dict, shell: Any) -> tuple[dict, dict]:
+def _live_bundle(view: Any, record: Any, data: dict, shell: Any, handlers: Any) -> tuple[dict, dict]:
     """The bundle with the widget on top, where this shell belongs to a kernel. Running a cell again closes its old widgets."""
     if getattr(shell, "kernel", None) is None:
         return data, {}
     try:
         from xlab.notebook.views.widget import ReportWidget
 
-        widget = ReportWidget(view, record)
+        widget = ReportWidget(view, record, handlers)
         live = widget._repr_mimebundle_()
     except Exception as error:      # the saved page says the same; only its liveliness is missing
         return {**data, "text/plain": f"{data['text/plain']}\n(no live view: {type(error).__name__}: {error})"}, {}

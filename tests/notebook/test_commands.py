@@ -1,0 +1,120 @@
+"""The command line's subcommands, and the drawing of shardings."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import xlab
+from xlab.notebook import doctor, lab, options, report_command, tour
+from xlab.notebook.visualize import visualize_array_sharding, visualize_sharding
+from xlab.sharding import NamedSharding, PartitionSpec as P
+
+SCRIPT = """
+from xlab import numpy as jnp
+
+SCALE = 2.0
+
+def step(w, x):
+    return SCALE * jnp.tanh(x @ w).sum()
+
+def broken(x):
+    if x.sum() > 0:
+        return x
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def test_report_of_a_function(script, tmp_path, capsys):
+    out, records = tmp_path / "out.html", tmp_path / "out.json"
+    status = report_command.main([f"{script}:step", "--args", "f32[4,2]", "f32[8,4]", "-o", str(out), "--json", str(records),
+                                  "--repeat", "3"])
+    text = capsys.readouterr().out
+    assert status == 0 and "step" in text and "warm" in text
+    assert "tanh" in out.read_text()
+    assert json.loads(records.read_text())["record"] == "Report"
+
+
+def test_report_of_a_function_that_fails(script, tmp_path, capsys):
+    out = tmp_path / "out.html"
+    assert report_command.main([f"{script}:broken", "--args", "f32[4]", "-o", str(out)]) == 1
+    assert "lax.cond" in capsys.readouterr().out
+    assert "TracerBoolConversionError" in out.read_text()
+
+
+@pytest.mark.parametrize(("target", "word"), [
+    ("nowhere.py:f", "no file"), ("step", "FILE.py:FUNCTION"), ("{script}:stepp", "it has step, broken")])
+def test_report_says_what_is_wrong(script, target, word, capsys):
+    assert report_command.main([target.format(script=script)]) == 2
+    assert word in capsys.readouterr().err
+
+
+def test_doctor(capsys):
+    assert doctor.main([]) == 0
+    text = capsys.readouterr().out
+    assert "jaxlib" in text and "compile and run" in text and "works" in text
+
+
+def test_doctor_names_the_fix(monkeypatch, capsys):
+    monkeypatch.setitem(doctor._PACKAGES, "a-package-nobody-has", ("nothing", "pip install it", True))
+    assert doctor.main([]) == 1
+    assert "fix: pip install it" in capsys.readouterr().out
+
+
+def test_notebooks_are_copied_and_kept(tmp_path):
+    made = lab.copy_notebooks(tmp_path / "here")
+    assert lab.TOUR in [path.name for path in made] and tour.NOTEBOOK in [path.name for path in made]
+    made[0].write_text("mine")
+    lab.copy_notebooks(tmp_path / "here")
+    assert made[0].read_text() == "mine"
+
+
+@pytest.mark.slow
+def test_the_tour(tmp_path, capsys):
+    from IPython.core.interactiveshell import InteractiveShell
+
+    pytest.importorskip("sklearn")
+    out = tmp_path / "report.html"
+    try:
+        assert tour.main(["-o", str(out)]) == 0
+    finally:
+        InteractiveShell.clear_instance()
+    text = capsys.readouterr().out
+    assert "4×2 mesh data·model" in text and "test accuracy 9" in text
+    assert "all_reduce add" in text and "In[7]:13" in text       # a collective, with its line
+    assert "params['blocks'][0]['up']: f32[64,128@model]" in text
+    page = out.read_text()
+    assert "all_reduce" in page and "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_options():
+    assert options.axes("data=4 model=2") == {"data": 4, "model": 2}
+    assert options.spec("P('data', None)") == P("data", None)
+    for bad in ("data", "data=x", "=4", "data=0", "data=2,data=2", ""):
+        with pytest.raises(ValueError, match="mesh"):
+            options.axes(bad)
+    with pytest.raises(ValueError, match="name=spec"):
+        options.specs("data")
+    with pytest.raises(ValueError, match="cannot read"):
+        options.spec("1x")
+
+
+def test_shardings_of_any_rank_are_drawn(capsys):
+    mesh = xlab.make_mesh((2, 2, 2), ("a", "b", "c"), axis_types=(xlab.sharding.AxisType.Auto,) * 3)
+    for shape, spec in (((), P()), ((8,), P("a")), ((4, 4), P("a", "b")), ((4, 4, 4), P("a", "b", "c")),
+                        ((2, 2, 2, 2, 4), P(None, "a", None, None, ("b", "c")))):
+        sharding = NamedSharding(mesh, spec)
+        visualize_sharding(shape, sharding)
+        visualize_array_sharding(xlab.device_put(np.ones(shape, np.float32), sharding))
+        first, second = capsys.readouterr().out.split("f32[")[1:]
+        assert first == second
+    with pytest.raises(TypeError, match="takes an array of xlab"):
+        visualize_array_sharding(np.ones(3))
