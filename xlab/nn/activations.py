@@ -62,11 +62,10 @@ def _floats(name, *xs):
     return tuple(as_array(x) for x in promoted_inexact(name, *xs))
 
 
-sigmoid = _activation("sigmoid", lambda x: lax.logistic(*_floats("sigmoid", x)), "Logistic function, `1 / (1 + exp(-x))`.")
+sigmoid = _activation("sigmoid", lax.logistic, "Logistic function, `1 / (1 + exp(-x))`.")
 
 
 def _silu(x):
-    (x,) = _floats("silu", x)
     return lax.mul(x, lax.logistic(x))
 
 
@@ -128,10 +127,10 @@ def gelu(x, approximate: bool = True):
     (x,) = _floats("gelu", x)
     if approximate:
         cubic = lax.add(x, lax.mul(scalar(0.044715, x), lax.integer_pow(x, 3)))
-        inner = lax.tanh(lax.mul(scalar(float(np.sqrt(2 / np.pi)), x), cubic))
+        inner = lax.tanh(lax.mul(bring(float(np.sqrt(2 / np.pi)), x.dtype), cubic))
         return lax.mul(x, lax.mul(scalar(0.5, x), lax.add(scalar(1.0, x), inner)))
     half = lax.mul(scalar(0.5, x), x)
-    return lax.mul(half, lax.erfc(lax.mul(lax.neg(x), scalar(float(np.sqrt(0.5)), x))))
+    return lax.mul(half, lax.erfc(lax.mul(lax.neg(x), bring(float(np.sqrt(0.5)), x.dtype))))
 
 
 def _positive(x):
