@@ -46,7 +46,7 @@ _NAMES = {
     "xlab.transforms.vjp": "fwd_and_bwd linear_transpose linearize vjp",
     "xlab.transforms.vmap": "vmap",
 }
-_ROOMS = ("ad_checkpoint", "core", "custom_batching", "custom_derivatives", "dtypes", "errors", "events", "extend",
+_ROOMS = ("ad_checkpoint", "core", "custom_batching", "custom_derivatives", "debug", "dtypes", "errors", "events", "extend",
           "flatten_util", "interpreters", "lax", "nn", "notebook", "numpy", "observe", "parallel", "random", "sharding",
           "stages", "tree", "tree_util")
 
