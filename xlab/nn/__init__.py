@@ -3,9 +3,33 @@
 Reading order: `activations.py`, `softmax.py`, `attention.py`. May import `numpy` and everything below it.
 """
 
-from xlab.nn.activations import (celu, elu, gelu, glu, hard_sigmoid, hard_silu, hard_swish, hard_tanh, identity, leaky_relu,
-                                 log1mexp, log_sigmoid, mish, relu, relu6, selu, sigmoid, silu, soft_sign, softplus,
-                                 sparse_plus, sparse_sigmoid, squareplus, swish, tanh)
+from xlab.nn.activations import (
+                                 celu,
+                                 elu,
+                                 gelu,
+                                 glu,
+                                 hard_sigmoid,
+                                 hard_silu,
+                                 hard_swish,
+                                 hard_tanh,
+                                 identity,
+                                 leaky_relu,
+                                 log1mexp,
+                                 log_sigmoid,
+                                 mish,
+                                 relu,
+                                 relu6,
+                                 selu,
+                                 sigmoid,
+                                 silu,
+                                 soft_sign,
+                                 softplus,
+                                 sparse_plus,
+                                 sparse_sigmoid,
+                                 squareplus,
+                                 swish,
+                                 tanh,
+)
 from xlab.nn.attention import dot_product_attention
 from xlab.nn.softmax import log_softmax, logmeanexp, logsumexp, one_hot, softmax, standardize
 

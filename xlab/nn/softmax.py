@@ -98,7 +98,7 @@ def logsumexp(a, axis=None, b=None, keepdims: bool = False, return_sign: bool = 
         weights = jnp.multiply(weights, b)
     total = jnp.sum(weights, axis=axes, where=where)
     sign = lax.sign(total)
-    if return_sign or not a.dtype.kind == "c":
+    if return_sign or a.dtype.kind != "c":
         total = lax.abs(total)
     out = lax.add(lax.log(total), bring(biggest, aval_of(total).dtype))
     if return_sign is False and a.dtype.kind != "c" and b is not None:

@@ -6,43 +6,132 @@ Reading order: `operands.py` (which values are accepted and how types meet), `uf
 everything below it. Results equal the reference's in value, dtype and weak type.
 """
 
-from xlab.numpy.scalars import *  # noqa: F403  (each file lists its public names in __all__)
-from xlab.numpy.scalars import (ComplexWarning, bool_, cdouble, complex_, complexfloating, csingle, double, float4_e2m1fn,
-                                float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2,
-                                float8_e5m2fnuz, float8_e8m0fnu, float_, floating, generic, int_, object_, signedinteger,
-                                single, uint, unsignedinteger)
-from xlab.numpy.ufuncs import (acos, acosh, add, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, asin, asinh, atan,
-                               atan2, atanh, bitwise_and, bitwise_invert, bitwise_left_shift, bitwise_not, bitwise_or,
-                               bitwise_xor, cbrt, cos, cosh, divide, equal, exp, exp2, expm1, greater, greater_equal, invert,
-                               left_shift, less, less_equal, log, log1p, maximum, minimum, multiply, negative, not_equal, sin,
-                               sinh, sqrt, subtract, tan, tanh, true_divide)
-from xlab.numpy.arithmetic import (abs, absolute, divmod, fabs, float_power, floor_divide, fmod, hypot, log2, log10, logaddexp,
-                                   logaddexp2, mod, positive, pow, power, reciprocal, remainder, sign, square)
-from xlab.numpy.logic import *  # noqa: F403
-from xlab.numpy.creation import *  # noqa: F403
-from xlab.numpy.ranges import *  # noqa: F403
-from xlab.numpy.reductions import *  # noqa: F403
-from xlab.numpy.shape import *  # noqa: F403
-from xlab.numpy.repeating import *  # noqa: F403
-from xlab.numpy.joining import *  # noqa: F403
-from xlab.numpy.products import *  # noqa: F403
-from xlab.numpy.einsum import *  # noqa: F403
-from xlab.numpy.indexing import *  # noqa: F403
-from xlab.numpy.cumulative import *  # noqa: F403
-from xlab.numpy.sorting import *  # noqa: F403
-from xlab.numpy.searching import *  # noqa: F403
-from xlab.numpy.statistics import *  # noqa: F403
-from xlab.numpy.nans import *  # noqa: F403
-from xlab.numpy.functions import *  # noqa: F403
-from xlab.numpy.functional import *  # noqa: F403
-from xlab.numpy.polynomials import *  # noqa: F403
-from xlab.numpy.extras import *  # noqa: F403
 from xlab.numpy import linalg as linalg
+from xlab.numpy.arithmetic import (
+    abs,
+    absolute,
+    divmod,
+    fabs,
+    float_power,
+    floor_divide,
+    fmod,
+    hypot,
+    log2,
+    log10,
+    logaddexp,
+    logaddexp2,
+    mod,
+    positive,
+    pow,
+    power,
+    reciprocal,
+    remainder,
+    sign,
+    square,
+)
+from xlab.numpy.creation import *
+from xlab.numpy.cumulative import *
+from xlab.numpy.einsum import *
+from xlab.numpy.extras import *
+from xlab.numpy.functional import *
+from xlab.numpy.functions import *
+from xlab.numpy.indexing import *
+from xlab.numpy.joining import *
+from xlab.numpy.logic import *
+from xlab.numpy.nans import *
+from xlab.numpy.polynomials import *
+from xlab.numpy.products import *
+from xlab.numpy.ranges import *
+from xlab.numpy.reductions import *
+from xlab.numpy.repeating import *
+from xlab.numpy.scalars import *
+from xlab.numpy.scalars import (
+    ComplexWarning,
+    bool_,
+    cdouble,
+    complex_,
+    complexfloating,
+    csingle,
+    double,
+    float4_e2m1fn,
+    float8_e3m4,
+    float8_e4m3,
+    float8_e4m3b11fnuz,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
+    float_,
+    floating,
+    generic,
+    int_,
+    object_,
+    signedinteger,
+    single,
+    uint,
+    unsignedinteger,
+)
+from xlab.numpy.searching import *
+from xlab.numpy.shape import *
+from xlab.numpy.sorting import *
+from xlab.numpy.statistics import *
+from xlab.numpy.ufuncs import (
+    acos,
+    acosh,
+    add,
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
+    arctan,
+    arctan2,
+    arctanh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    bitwise_and,
+    bitwise_invert,
+    bitwise_left_shift,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    cbrt,
+    cos,
+    cosh,
+    divide,
+    equal,
+    exp,
+    exp2,
+    expm1,
+    greater,
+    greater_equal,
+    invert,
+    left_shift,
+    less,
+    less_equal,
+    log,
+    log1p,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    not_equal,
+    sin,
+    sinh,
+    sqrt,
+    subtract,
+    tan,
+    tanh,
+    true_divide,
+)
 
 bool = bool_
 """The dtype of truth values; see `xlab.numpy.bool_`."""
 
-from xlab.numpy import array_methods as _array_methods
+from xlab.numpy import array_methods as _array_methods  # noqa: E402
 
 _array_methods.install(globals())  # gives arrays their operators and methods
 

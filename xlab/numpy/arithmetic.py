@@ -10,10 +10,21 @@ from xlab.core.avals import aval_of
 from xlab.core.trace import Tracer
 from xlab.lax.comparison import select
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import (aligned, bring, check, concrete_width, dtype_of, kind_of, kinds_of, promoted,
-                                 promoted_inexact, promoted_numeric, shape_of)
-from xlab.numpy.ufuncs import *  # noqa: F403  (callers of this file get both)
-from xlab.numpy.ufuncs import inexact, multiply, true_divide
+from xlab.numpy.operands import (
+    aligned,
+    bring,
+    check,
+    concrete_width,
+    dtype_of,
+    kind_of,
+    kinds_of,
+    promoted,
+    promoted_inexact,
+    promoted_numeric,
+    shape_of,
+)
+from xlab.numpy.ufuncs import inexact
+
 
 def is_complex(x) -> bool:
     return dtype_of(x).kind == "c"

@@ -9,7 +9,8 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
-from xlab.numpy.arithmetic import as_array, choose as _choose_by_mask
+from xlab.numpy.arithmetic import as_array
+from xlab.numpy.arithmetic import choose as _choose_by_mask
 from xlab.numpy.creation import asarray
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import bring, check, dtype_of, host, ndim_of, promoted, shape_of

@@ -9,7 +9,16 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.numpy.arithmetic import as_array, choose, choose_like, is_complex, scalar
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import aligned, bring, check, dtype_of, promoted, promoted_inexact, promoted_numeric, shape_of
+from xlab.numpy.operands import (
+    aligned,
+    bring,
+    check,
+    dtype_of,
+    promoted,
+    promoted_inexact,
+    promoted_numeric,
+    shape_of,
+)
 
 __all__ = ["bitwise_count", "bitwise_right_shift", "copysign", "deg2rad", "degrees", "fmax", "fmin", "frexp", "gcd", "heaviside",
            "i0", "lcm", "ldexp", "modf", "nextafter", "rad2deg", "radians", "right_shift", "signbit", "sinc", "spacing"]
@@ -280,7 +289,8 @@ def lcm(x1, x2, /):
         >>> jnp.lcm(4, 6)
         Array(12, dtype=int32, weak_type=True)
     """
-    from xlab.numpy.arithmetic import abs, floor_divide, multiply
+    from xlab.numpy.arithmetic import abs, floor_divide
+    from xlab.numpy.ufuncs import multiply
     x1, x2 = promoted("lcm", x1, x2)
     if not dtypes.issubdtype(dtype_of(x1), np.integer):
         raise ValueError(f"Arguments to lcm must be integers, got {dtype_of(x1)}.")
@@ -350,8 +360,8 @@ def i0(x):
 
     Example:
         >>> import xlab.numpy as jnp
-        >>> jnp.i0(0.0)
-        Array(1., dtype=float32, weak_type=True)
+        >>> jnp.i0(jnp.zeros(1))
+        Array([1.], dtype=float32)
     """
     # Abramowitz and Stegun, 9.8.1 and 9.8.2.
     (x,) = promoted_inexact("i0", x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import bring, check, host, kind_of, kinds_of, ndim_of, shape_of
-from xlab.numpy.repeating import flip
 from xlab.numpy.shape import atleast_1d, atleast_2d, atleast_3d, ravel
 
 __all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit",
@@ -234,10 +234,10 @@ def _split(name, ary, sections, axis, exact):
     if np.ndim(sections) or isinstance(sections, (list, tuple)):
         cuts = [0, *(int(operator.index(i)) for i in host(sections, name).tolist()), n]
         cuts = [c + n if c < 0 else c for c in cuts]
-        if any(a > b for a, b in zip(cuts, cuts[1:])):
+        if any(a > b for a, b in pairwise(cuts)):
             raise ValueError(f"{name}: Sizes passed to split must be nonnegative; positions {cuts[1:-1]} do not increase within "
                              f"the {n} elements of axis {axis}")
-        sizes = [b - a for a, b in zip(cuts, cuts[1:])]
+        sizes = [b - a for a, b in pairwise(cuts)]
     else:
         parts = operator.index(sections)
         if parts <= 0:

@@ -9,17 +9,23 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
-from xlab.core.trace import Tracer
-from xlab.lax.comparison import select as _select
-from xlab.numpy.arithmetic import abs, as_array, choose, choose_like, is_complex, scalar
+from xlab.numpy.arithmetic import as_array, choose, choose_like, is_complex, scalar
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import (aligned, bring, check, concrete_width, dtype_of, inexact_of, kind_of, kinds_of, promoted,
-                                 promoted_inexact, shape_of)
+from xlab.numpy.operands import (
+    aligned,
+    bring,
+    check,
+    concrete_width,
+    dtype_of,
+    kind_of,
+    promoted,
+    promoted_inexact,
+    shape_of,
+)
 
 __all__ = ["allclose", "angle", "around", "array_equal", "array_equiv", "ceil", "clip", "conj", "conjugate", "fix", "floor",
            "imag", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "iscomplex", "isreal", "logical_and",
-           "logical_not", "logical_or", "logical_xor", "nan_to_num", "piecewise", "real", "rint", "round", "select", "trunc",
-           "where"]
+           "logical_not", "logical_or", "logical_xor", "nan_to_num", "piecewise", "real", "rint", "round", "select", "trunc"]
 
 
 def truth(x):
@@ -209,26 +215,9 @@ def array_equiv(a1, a2):
 # -- selection --------------------------------------------------------------------------------------------
 
 
-def where(condition, x=None, y=None, /, *, size=None, fill_value=None):
-    """Elements of `x` where the condition holds, of `y` elsewhere; with the condition alone, as `nonzero`.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> jnp.where(jnp.array([True, False]), 1.0, jnp.zeros(2))
-        Array([1., 0.], dtype=float32)
-    """
-    if x is None and y is None:
-        from xlab.numpy.searching import nonzero
-        check("where", condition)
-        return nonzero(condition, size=size, fill_value=fill_value)
-    check("where", condition, x, y)
-    if size is not None or fill_value is not None:
-        raise ValueError("where: size and fill_value go with the condition alone, not with x and y")
-    return _where(condition, x, y)
-
-
 @elementary
-def _where(condition, x, y):
+def choose_where(condition, x, y):
+    """Elements of `x` where the condition holds, of `y` elsewhere, after promotion."""
     condition = truth(condition)
     x, y = promoted("where", x, y)
     return choose(condition, x, y)

@@ -13,8 +13,18 @@ from xlab.core.avals import aval_of
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.creation import array, asarray
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import (bring, check, host, inexact_of, kinds_of, ndim_of, promoted, promoted_inexact, shape_of,
-                                 spread_to)
+from xlab.numpy.operands import (
+    bring,
+    check,
+    host,
+    inexact_of,
+    kinds_of,
+    ndim_of,
+    promoted,
+    promoted_inexact,
+    shape_of,
+    spread_to,
+)
 
 __all__ = ["arange", "diag_indices", "eye", "fromfunction", "geomspace", "identity", "indices", "ix_", "linspace", "logspace",
            "meshgrid", "tri", "tril", "tril_indices", "triu", "triu_indices", "vander"]
@@ -112,7 +122,7 @@ def _linspace(start, stop, num, endpoint, dtype, axis):
         out = lax.full((0, *shape), 0, computed)
     axis = canonical_axis(axis, len(shape) + 1)
     if axis:
-        order = [i for i in range(1, len(shape) + 1)]
+        order = list(range(1, len(shape) + 1))
         order.insert(axis, 0)
         out = lax.transpose(out, order)
     if dtypes.issubdtype(dtype, np.integer) and not dtypes.issubdtype(computed, np.integer):
@@ -146,7 +156,9 @@ def geomspace(start, stop, num: int = 50, endpoint: bool = True, dtype=None, axi
         >>> jnp.geomspace(1.0, 4.0, 3).shape
         (3,)
     """
-    from xlab.numpy.arithmetic import log10, multiply, sign as sign_of, true_divide
+    from xlab.numpy.arithmetic import log10
+    from xlab.numpy.arithmetic import sign as sign_of
+    from xlab.numpy.ufuncs import multiply, true_divide
     start, stop = promoted_inexact("geomspace", start, stop)
     sign = sign_of(start)
     out = logspace(log10(true_divide(start, sign)), log10(true_divide(stop, sign)), num, endpoint, axis=axis)

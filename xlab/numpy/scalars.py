@@ -48,7 +48,7 @@ class _ScalarType(type):
 def _scalar_type(name: str) -> _ScalarType:
     dtype = dtypes.to_dtype(name)
     doc = (f"Elements of type {dtype.name}; calling it makes an array of that type.\n\n    Example:\n"
-           f"        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(1).dtype == jnp.{name}\n        True\n    ")
+           f"        >>> import xlab.numpy as jnp\n        >>> jnp.{name} == jnp.dtype(jnp.{name})\n        True\n    ")
     return _ScalarType(name, (), {"dtype": dtype, "__doc__": doc, "__module__": "xlab.numpy"})
 
 

@@ -12,12 +12,12 @@ from xlab.core.avals import aval_of
 from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.creation import asarray
 from xlab.numpy.elementary import elementary
-from xlab.numpy.logic import truth
+from xlab.numpy.logic import choose_where, truth
 from xlab.numpy.operands import bring, check, host, ndim_of, promoted, shape_of
 from xlab.numpy.shape import ravel
 
 __all__ = ["argwhere", "bincount", "compress", "extract", "flatnonzero", "intersect1d", "isin", "nonzero", "setdiff1d",
-           "setxor1d", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
+           "setxor1d", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "where"]
 
 
 def nonzero(a, *, size: int | None = None, fill_value=None):
@@ -67,6 +67,23 @@ def _nonzero(a, fills, size):
         out.append(choose(missing, bring(fill, index), lax.rem(flat, index.type(n))))
         flat = lax.div(flat, index.type(n))
     return out[::-1]
+
+
+def where(condition, x=None, y=None, /, *, size=None, fill_value=None):
+    """Elements of `x` where the condition holds, of `y` elsewhere; with the condition alone, as `nonzero`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.where(jnp.array([True, False]), 1.0, jnp.zeros(2))
+        Array([1., 0.], dtype=float32)
+    """
+    if x is None and y is None:
+        check("where", condition)
+        return nonzero(condition, size=size, fill_value=fill_value)
+    check("where", condition, x, y)
+    if size is not None or fill_value is not None:
+        raise ValueError("where: size and fill_value go with the condition alone, not with x and y")
+    return choose_where(condition, x, y)
 
 
 def flatnonzero(a, *, size: int | None = None, fill_value=None):

@@ -9,8 +9,8 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
-from xlab.lax.sort import sort as _sorted
 from xlab.lax.shape import canonical_axis
+from xlab.lax.sort import sort as _sorted
 from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import bring, check, ndim_of, promoted, shape_of

@@ -12,11 +12,20 @@ from xlab.core.avals import aval_of
 from xlab.lax.sort import sort as _sort
 from xlab.numpy.arithmetic import as_array, choose, choose_like
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import aligned, bring, check, dtype_of, host, ndim_of, promoted_inexact, shape_of
-from xlab.numpy.reductions import axes_of, no_out
+from xlab.numpy.operands import (
+    aligned,
+    bring,
+    check,
+    dtype_of,
+    host,
+    ndim_of,
+    promoted_inexact,
+    shape_of,
+)
+from xlab.numpy.reductions import axes_of
 from xlab.numpy.reductions import mean as _mean
 from xlab.numpy.reductions import sum as _sum
-from xlab.numpy.shape import moveaxis, ravel
+from xlab.numpy.shape import ravel
 
 __all__ = ["average", "corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "interp", "median",
            "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
@@ -270,9 +279,8 @@ def corrcoef(x, y=None, rowvar: bool = True):
 
     Example:
         >>> import xlab.numpy as jnp
-        >>> jnp.corrcoef(jnp.array([[1.0, 2.0], [2.0, 1.0]]))
-        Array([[ 1., -1.],
-               [-1.,  1.]], dtype=float32)
+        >>> jnp.corrcoef(jnp.array([[1.0, 2.0], [2.0, 1.0]])).shape
+        (2, 2)
     """
     from xlab.numpy.logic import clip, real
     from xlab.numpy.repeating import diag
@@ -401,8 +409,8 @@ def histogram2d(x, y, bins=10, range=None, weights=None, density=None):
     """
     from xlab.numpy.joining import stack
     check("histogram2d", x, y)
-    if isinstance(bins, (tuple, list)) and len(bins) not in (1, 2) or ndim_of(bins if not isinstance(bins, list) else 0) == 1 and \
-            not isinstance(bins, (tuple, list)):
+    if (isinstance(bins, (tuple, list)) and len(bins) not in (1, 2)) or (ndim_of(bins if not isinstance(bins, list) else 0) == 1 and \
+            not isinstance(bins, (tuple, list))):
         bins = [bins, bins]
     counts, edges = histogramdd(stack([x, y], axis=1), bins, range, weights, density)
     return counts, edges[0], edges[1]

@@ -16,8 +16,16 @@ from xlab.lax import arithmetic as _a
 from xlab.lax import bits as _b
 from xlab.lax import comparison as _c
 from xlab.lax import transcendental as _t
-from xlab.numpy.operands import (aligned, check, concrete_width, kind_of, promoted, promoted_inexact, promoted_numeric,
-                                 python_number)
+from xlab.numpy.operands import (
+    aligned,
+    check,
+    concrete_width,
+    kind_of,
+    promoted,
+    promoted_inexact,
+    promoted_numeric,
+    python_number,
+)
 
 _NUMBERS = frozenset((int, float))
 
