@@ -6,17 +6,11 @@ the live view on top where a kernel and the widget packages are there.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping
 from html import escape
 from importlib.util import find_spec
 from typing import Any
 
-from xlab.compile.stages import Compiled, Lowered, Traced
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr
-from xlab.sharding import Mesh, NamedSharding
-
-_registered: weakref.WeakSet = weakref.WeakSet()
 _live: dict[str, list[Any]] = {}
 
 
@@ -62,7 +56,10 @@ def record_of(value: Any, shape: tuple[int, ...] | None = None) -> Any:
     """
     import xlab
     from xlab import observe
+    from xlab.compile.stages import Compiled, Lowered, Traced
+    from xlab.core.jaxpr import ClosedJaxpr, Jaxpr
     from xlab.observe.records import Record
+    from xlab.sharding import Mesh
 
     if isinstance(value, Record):
         return value
@@ -140,7 +137,7 @@ def _page(value: Any) -> str | None:
     return view_for(record).static_html(record)
 
 
-def _sharding_html(sharding: NamedSharding) -> str:
+def _sharding_html(sharding: Any) -> str:
     """The mesh, and which of its axes split which dimension."""
     from xlab.notebook.views import view_for
 
@@ -168,34 +165,34 @@ def _array_html(array: Any) -> str | None:
             f"</details></div>")
 
 
-def _program_html(value: Any) -> str | None:
-    return _page(value)
-
-
-def _formats() -> list[tuple[type, Callable[[Any], str | None]]]:
-    from xlab.backend.arrays import ArrayImpl
-
-    return [(Mesh, _page), (NamedSharding, _sharding_html), (ArrayImpl, _own_array_html), (Jaxpr, _program_html),
-            (ClosedJaxpr, _program_html), (Traced, _program_html), (Lowered, _program_html), (Compiled, _program_html)]
-
-
 def _own_array_html(array: Any) -> str | None:
     import xlab
 
     return _array_html(array) if isinstance(array, xlab.Array) else None
 
 
+# By name, so that nothing is imported before such an object exists.
+_FORMS: dict[tuple[str, str], Callable[[Any], str | None]] = {
+    ("xlab.sharding.mesh", "Mesh"): _page,
+    ("xlab.sharding.named", "NamedSharding"): _sharding_html,
+    ("jaxlib._jax", "ArrayImpl"): _own_array_html,
+    ("xlab.core.jaxpr", "Jaxpr"): _page,
+    ("xlab.core.jaxpr", "ClosedJaxpr"): _page,
+    ("xlab.compile.stages", "Traced"): _page,
+    ("xlab.compile.stages", "Lowered"): _page,
+    ("xlab.compile.stages", "Compiled"): _page,
+}
+
+
 def register(shell: Any) -> None:
     """Teaches the shell's HTML formatter our types."""
     formatter = shell.display_formatter.formatters["text/html"]
-    for kind, form in _formats():
-        formatter.for_type(kind, form)
-    _registered.add(shell)
+    for (module, name), form in _FORMS.items():
+        formatter.for_type_by_name(module, name, form)
 
 
 def unregister(shell: Any) -> None:
     """Takes the types back."""
     formatter = shell.display_formatter.formatters["text/html"]
-    for kind, _ in _formats():
-        formatter.pop(kind, None)
-    _registered.discard(shell)
+    for module, name in _FORMS:
+        formatter.pop(f"{module}.{name}", None)

@@ -32,7 +32,7 @@ def evaluate(shell: Any, text: str, what: str = "an expression") -> Any:
     try:
         code = compile(text.strip(), f"<{what}>", "eval")
     except SyntaxError as error:
-        raise SyntaxError(f"{what} was expected, such as f(x, y); given {text.strip()!r}: {error.msg}") from None
+        raise ValueError(f"{what} was expected, such as f(x, y); given {text.strip()!r}: {error.msg}") from None
     return eval(code, shell.user_ns)
 
 
@@ -44,7 +44,7 @@ def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], di
     except SyntaxError:
         node = None
     if not isinstance(node, ast.Call):
-        raise SyntaxError(f"%{magic} takes a call, such as %{magic} f(x, y); given {text!r}")
+        raise ValueError(f"%{magic} takes a call, such as %{magic} f(x, y); given {text!r}")
 
     def value(of: ast.expr) -> Any:
         return eval(compile(ast.Expression(of), f"<%{magic}>", "eval"), shell.user_ns)
@@ -56,28 +56,6 @@ def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], di
     for k in node.keywords:
         kwargs.update(value(k.value) if k.arg is None else {k.arg: value(k.value)})
     return value(node.func), tuple(args), kwargs, text
-
-
-def calls_of(shell: Any, text: str, magic: str, count: int) -> list[tuple[Any, tuple[Any, ...], dict[str, Any], str]]:
-    """Several calls with spaces between them."""
-    try:
-        parts = ast.parse(f"({text.strip()},)" if count == 1 else _commas(text), mode="eval").body.elts  # type: ignore[attr-defined]
-    except (SyntaxError, AttributeError):
-        parts = []
-    if len(parts) != count:
-        raise SyntaxError(f"%{magic} takes {count} calls, such as %{magic} f(x) g(x); given {text.strip()!r}")
-    return [call_of(shell, ast.unparse(part), magic) for part in parts]
-
-
-def _commas(text: str) -> str:
-    """Puts a comma after each call that stands at the top."""
-    out, depth = [], 0
-    for char in text.strip():
-        depth += (char in "([{") - (char in ")]}")
-        out.append(char)
-        if char == ")" and depth == 0:
-            out.append(",")
-    return f"({''.join(out)})"
 
 
 def cell_number(shell: Any) -> int:

@@ -9,7 +9,7 @@ from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, table
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe.records import MeshInfo, Transfer
-from xlab.observe.text import transfer_name, transfer_over
+from xlab.observe.text import transfer_name, transfer_origin, transfer_over
 from xlab.observe.units import plural, size_text, time_text
 
 MOST_ROWS = 300
@@ -102,8 +102,8 @@ def row(t: Transfer, index: int) -> list[Node]:
         h("td", {"class": "n"}, time_text(t.wait_us) if t.wait_us is not None else "–"),
         h(
             "td",
-            {"class": None if mine else "xl-added"},
-            (f"you ({t.call})" if t.call else "you") if mine else "partitioner ⚠",
+            {"class": "xl-added" if t.reshards else None},
+            transfer_origin(t).replace("(!)", "⚠"),
         ),
         h(
             "td",
