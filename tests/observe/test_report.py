@@ -9,6 +9,7 @@ import xlab
 from tests.observe import programs
 from xlab import lax, observe
 from xlab.observe.records import Record
+from xlab.observe.text import report_header
 
 
 def test_of_a_sharded_program():
@@ -79,7 +80,7 @@ def test_measured_times_reach_equations_and_collectives():
     assert any("all-reduce" in lines[n - 1] for n, _ in optimized.heat)
 
 
-def test_a_loop_with_an_added_collective_is_noticed():
+def test_a_sum_of_parts_in_a_loop_is_no_warning():
     def f(x, w):
         def turn(c, _):
             return lax.tanh(programs.matmul(c, w)), None
@@ -88,5 +89,16 @@ def test_a_loop_with_an_added_collective_is_noticed():
     with observe.record() as session:
         xlab.jit(f, name="looped")(programs.put(np.ones((8, 8)), "data", None), programs.put(np.ones((8, 8)), "model", None))
     report = observe.report(session)
-    assert report.transfers and any("partitioner runs" in n.text for n in report.notices) == any(
-        t.times != 1 for t in report.transfers)
+    assert [t.kind for t in report.transfers] == ["all_reduce"] and not report.transfers[0].reshards
+    assert not [n for n in report.notices if n.tab == "collectives"]     # a sum of parts is part of the work
+
+
+def test_shardings_that_disagree_are_noticed():
+    with observe.record() as session:
+        xlab.jit(programs.matmul, name="apart")(programs.put(np.ones((8, 8)), "data", None),
+                                                programs.put(np.ones((8, 8)), "data", None))
+    report = observe.report(session)
+    assert any(t.reshards for t in report.transfers)
+    notice, = [n for n in report.notices if n.tab == "collectives"]
+    assert notice.text.startswith("the partitioner adds an all_gather") and notice.source.line
+    assert any("(!)" in n for n in report_header(report)[1])

@@ -16,7 +16,7 @@ from xlab.core.trace import source_of
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.shape import reshape
 from xlab.lax.slicing import dynamic_index_in_dim
-from xlab.observe.machine import Frame
+from xlab.observe.frames import Frame
 from xlab.parallel.shard_map import shard_map_p
 from xlab.sharding import PartitionSpec
 

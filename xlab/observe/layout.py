@@ -89,10 +89,11 @@ def _warnings(typed: Any, mesh: MeshInfo, copies: int, aval: Any) -> tuple[str, 
     size = aval.size * dtypes.itemsize(aval.dtype)
     if copies < 2 or size < 1 << 20 or typed.spec is None:
         return ()
-    used = {a for axes in typed.spec for a in axes}
+    if any(typed.spec):
+        return ()       # split over some axis: copies along the others are a choice, as in data parallelism
     out = []
     for axis, n in zip(mesh.axis_names, mesh.axis_sizes):
-        if axis in used or n < 2:
+        if n < 2:
             continue
         fits = [d for d, length in enumerate(typed.shape) if not typed.spec[d] and isinstance(length, int) and length % n == 0]
         if fits:

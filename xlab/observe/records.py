@@ -379,6 +379,11 @@ class Transfer(Record):
 
 # ------------------------------------------------------------------------------------------------ time and memory
 
+    @property
+    def reshards(self) -> bool:
+        """Whether the partitioner moves data only because two shardings disagree; sums of parts are part of the work."""
+        return self.origin == "partitioner" and self.kind not in ("all_reduce", "reduce_scatter")
+
 
 @_record
 class Phase(Record):

@@ -159,17 +159,17 @@ def _notices(layouts: Any, moved: Any, used: Any) -> list[Notice]:
     out = [Notice("warning", f"{x.name or 'an array'}: {w}", "shardings", equation=x.equation, program=x.program)
            for x in layouts for w in x.warnings]
     for t in moved:
-        if t.origin == "partitioner" and (t.times is None or t.times > 1):
-            often = "in a loop" if t.times is None else f"{t.times} times"
-            out.append(Notice("warning", f"{t.kind} added by the partitioner runs {often}: {t.reason}", "collectives", t.fix,
-                              t.equation, t.program, t.source))
+        if t.reshards:
+            often = " in a loop" if t.times is None else f" {t.times} times" if t.times > 1 else ""
+            out.append(Notice("warning", f"the partitioner adds an {t.kind}{f', run{often}' if often else ''}: {t.reason}",
+                              "collectives", t.fix, t.equation, t.program, t.source))
     out += [Notice("warning", f"donated argument {name} was not used: {why}", "memory", program=m.program)
             for m in used for name, why in m.refused]
     return _condensed(out)
 
 
 _SPOKEN = 2
-_REST = {"shardings": "more arrays are copied like that", "collectives": "more collectives added by the partitioner",
+_REST = {"shardings": "more arrays are copied like that", "collectives": "more collectives come from shardings that disagree",
          "memory": "more donated arguments were not used"}
 
 

@@ -256,8 +256,10 @@ def transfer_over(t: r.Transfer) -> str:
 
 
 def transfer_origin(t: r.Transfer) -> str:
-    """`you (psum)` or `partitioner (!)`."""
-    return (f"you ({t.call})" if t.call else "you") if t.origin == "user" else "partitioner (!)"
+    """`you (psum)`, `partitioner`, or `partitioner (!)` where two shardings disagree."""
+    if t.origin == "user":
+        return f"you ({t.call})" if t.call else "you"
+    return "partitioner (!)" if t.reshards else "partitioner"
 
 
 def transfers_table(transfers: Sequence[r.Transfer], o: _Options) -> str:
@@ -491,7 +493,9 @@ def report_header(report: r.Report, *, times: bool = True) -> tuple[str, tuple[s
     if report.transfers:
         least = "≥ " if any(t.times is None for t in report.transfers) else ""
         collectives += f" · {least}{size_text(moved)} per device" + (
-            f" · {added} added by the partitioner (!)" if added else ""
+            f" · {added} added by the partitioner" + (" (!)" if any(t.reshards for t in report.transfers) else "")
+            if added
+            else ""
         )
     numbers.append(collectives)
     if report.memory:

@@ -1,0 +1,118 @@
+"""What a machine runs: a frame per program, and the loops that fill it again for every iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses
+
+
+class Frame:
+    """A program being run: its variables, the next equation, and what surrounds it."""
+
+    __slots__ = ("dirty", "env", "eqn", "jaxpr", "label", "last", "loop", "pc")
+
+    def __init__(self, jaxpr: Jaxpr, values: list, label: str, eqn: JaxprEqn | None = None, loop: Loop | None = None):
+        self.jaxpr, self.label, self.eqn, self.loop = jaxpr, label, eqn, loop
+        self.last = last_uses(jaxpr)
+        self.dirty = False
+        self.start(values)
+
+    def start(self, values: list) -> None:
+        self.env: dict[Var, Any] = dict(zip([*self.jaxpr.constvars, *self.jaxpr.invars], values, strict=True))
+        self.pc = 0
+
+    def read(self, atom: Any) -> Any:
+        return atom.val if type(atom) is Literal else self.env[atom]
+
+    @property
+    def outputs(self) -> list:
+        return [self.read(a) for a in self.jaxpr.outvars]
+
+    @property
+    def title(self) -> str:
+        return self.loop.title(self.label) if self.loop is not None else self.label
+
+    def copy(self) -> Frame:
+        new = object.__new__(Frame)
+        for name in Frame.__slots__:
+            setattr(new, name, getattr(self, name))
+        new.env = dict(self.env)
+        if self.loop is not None:
+            new.loop = self.loop.copy()
+        return new
+
+
+class Loop:
+    """The state of a loop between its iterations. `next(outs)` gives the next program with its values, or None at the end."""
+
+    index = 0
+
+    def title(self, label: str) -> str:
+        return label
+
+    def next(self, outs: list | None) -> tuple[ClosedJaxpr, list] | None:
+        return None
+
+    def results(self, stack: Callable) -> list:
+        return []
+
+    def copy(self):
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        return new
+
+
+class Scan(Loop):
+    def __init__(self, operands, params, take):
+        nc, nk = params["num_consts"], params["num_carry"]
+        self.consts, self.carry, self.xs = operands[:nc], operands[nc:nc + nk], operands[nc + nk:]
+        self.closed: ClosedJaxpr = params["jaxpr"]
+        self.length, self.reverse, self.take = int(params["length"]), params["reverse"], take
+        self.ys: tuple = ()
+        self.index = -1
+
+    def title(self, label):
+        return f"{label} {self.index + 1}/{self.length}"
+
+    def next(self, outs):
+        if outs is not None:
+            self.carry = outs[:len(self.carry)]
+            self.ys = (*self.ys, outs[len(self.carry):])
+        self.index += 1
+        if self.index >= self.length:
+            return None
+        at = self.length - 1 - self.index if self.reverse else self.index
+        return self.closed, [*self.consts, *self.carry, *(self.take(x, at) for x in self.xs)]
+
+    def results(self, stack):
+        ys = self.ys[::-1] if self.reverse else self.ys
+        return [*self.carry, *(stack([y[i] for y in ys]) for i in range(len(ys[0]) if ys else 0))]
+
+
+class While(Loop):
+    def __init__(self, operands, params, truth):
+        nc, nb = params["cond_nconsts"], params["body_nconsts"]
+        self.cond_consts, self.body_consts = operands[:nc], operands[nc:nc + nb]
+        self.carry = operands[nc + nb:]
+        self.condition, self.body, self.truth = params["cond_jaxpr"], params["body_jaxpr"], truth
+        self.testing = False
+
+    def title(self, label):
+        return f"{label} {self.index}" + (" condition" if self.testing else "")
+
+    def next(self, outs):
+        if self.testing:
+            if not self.truth(outs[0]):
+                return None
+            self.testing = False
+            self.index += 1
+            return self.body, [*self.body_consts, *self.carry]
+        if outs is not None:
+            self.carry = outs
+        self.testing = True
+        return self.condition, [*self.cond_consts, *self.carry]
+
+    def results(self, stack):
+        return list(self.carry)
