@@ -124,7 +124,7 @@ SHAPES = [
           ("jnp.take(x, y)", X, np.int32([0, 11, 3])), ("jnp.packbits(x, axis=1)", B), ("jnp.unpackbits(x)", np.uint8([3, 200])),
           ("jnp.nonzero(x, size=5, fill_value=-1)", I), ("jnp.argwhere(x > 0, size=4)", X), ("jnp.flatnonzero(x, size=20, fill_value=7)", I),
           ("jnp.bincount(x, length=5)", np.int32([0, 3, 3, 1, 9])), ("jnp.unravel_index(x, (2, 3))", np.int32([1, 5, 7, -1])),
-          ("jnp.digitize(x, y)", W, SORTED), ("jnp.digitize(x, y[::-1])", W, SORTED), ("jnp.digitize(x, y, right=True)", SORTED, SORTED),
+          ("jnp.digitize(x, y)", W, SORTED), ("jnp.digitize(x, y[::-1])", W, SORTED), 
           ("jnp.searchsorted(y, x, side='right')", SORTED, SORTED), ("jnp.searchsorted(y, x)", EDGES, SORTED),
           ("jnp.argsort(x, axis=0)", X), ("jnp.argsort(x)", NAN), ("jnp.sort(x, descending=True)", X),
           ("jnp.argsort(x, descending=True)", np.int32([1, 2, 1, 2])), ("jnp.sort(x, axis=None)", NAN), ("jnp.lexsort((x, y))", I[0], I[1]),
@@ -134,7 +134,7 @@ SHAPES = [
           ("jnp.unique(x, axis=0, size=3)", np.int32([[1, 2], [0, 1], [1, 2]])), ("jnp.unique(x, return_index=True, return_inverse=True, return_counts=True, size=4)", I[0]),
           ("jnp.nonzero(x)", I), ("jnp.union1d(x, y)", I, J), ("jnp.setdiff1d(x, y)", I, J), ("jnp.intersect1d(x, y)", I, J),
           ("jnp.argwhere(x)", I), ("jnp.where(x > 0)", X), ("jnp.setxor1d(x, y)", I, J),
-          ("jnp.tril_indices(3)",), ("jnp.triu_indices(3, 1, 4)",), ("jnp.diag_indices(3)",), ("jnp.ix_(x, x)", np.int32([0, 1])),
+          ("jnp.digitize(x, y, right=True)", SORTED, SORTED), ("jnp.tril_indices(3)",), ("jnp.triu_indices(3, 1, 4)",), ("jnp.diag_indices(3)",), ("jnp.ix_(x, x)", np.int32([0, 1])),
           ("jnp.mgrid[0:2, 1:3:0.5]",), ("jnp.ogrid[0:2, 0:3]",), ("jnp.r_[1:3, 5]",), ("jnp.c_[x, x]", V), ("jnp.mask_indices(3, jnp.triu)",)),
 ]
 

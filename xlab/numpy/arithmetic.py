@@ -24,6 +24,7 @@ from xlab.numpy.operands import (
     shape_of,
 )
 from xlab.numpy.ufuncs import inexact
+from xlab.transforms.custom_jvp import custom_jvp
 
 
 def is_complex(x) -> bool:
@@ -343,6 +344,7 @@ def logaddexp(x, y, /):
     return _logaddexp(*aligned("logaddexp", *promoted_inexact("logaddexp", x, y)))
 
 
+@custom_jvp
 def _logaddexp(x, y):
     if is_complex(x):
         big = choose(lax.gt(lax.real(x), lax.real(y)), x, y)
@@ -351,6 +353,18 @@ def _logaddexp(x, y):
     delta = lax.sub(x, y)
     soft = lax.add(lax.max(x, y), lax.log1p(lax.exp(lax.neg(lax.abs(delta)))))
     return choose(lax.ne(delta, delta), lax.add(x, y), soft)
+
+
+@_logaddexp.defjvp
+def _logaddexp_jvp(primals, tangents):
+    # The shares exp(x - out) and exp(y - out), with infinities taken as equal.
+    out = _logaddexp(*primals)
+    parts = [lax.mul(t, lax.exp(lax.sub(_finite(v), _finite(out)))) for v, t in zip(primals, tangents)]
+    return out, lax.add(*parts)
+
+
+def _finite(x):
+    return choose_like(lax.eq(x, scalar(np.inf, x)), 0, x)
 
 
 @elementary
