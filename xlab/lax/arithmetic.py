@@ -6,6 +6,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.jaxpr import Literal
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, is_undefined_primal
@@ -118,6 +119,29 @@ ad.defbilinear(mul_p, lambda ct, x, y: _summed(mul_p.bind(ct, y), x),
 mlir.register_lowering(mul_p, mlir.binary("stablehlo.multiply"))
 
 
+def _guarded(op: str, by_zero):
+    """Rule for a division: integer divisors of 0 are set aside, for XLA's constant folder would divide by them.
+
+    `by_zero(ctx, x, aval)` names the result there: all bits set for a quotient, the dividend for a remainder.
+    """
+    plain = mlir.binary(op)
+
+    def rule(ctx, x, y):
+        out = ctx.avals_out[0]
+        divisor = ctx.eqn.invars[1]
+        if not dtypes.issubdtype(out.dtype, np.integer) or (type(divisor) is Literal and np.all(np.asarray(divisor.val) != 0)):
+            return plain(ctx, x, y)
+        a, b = ctx.avals_in
+        x, y = ctx.spread(x, a, out), ctx.spread(y, b, out)
+        t, pred = ctx.type_out(), mlir.tensor_type(out.update(dtype=np.dtype(bool), weak_type=False))
+        kind = "UNSIGNED" if dtypes.issubdtype(out.dtype, np.unsignedinteger) else "SIGNED"
+        zero = ctx.op(f"stablehlo.compare EQ, {y}, {ctx.fill(0, out)}, {kind} : ({t}, {t}) -> {pred}")
+        safe = ctx.op(f"stablehlo.select {zero}, {ctx.fill(1, out)}, {y} : {pred}, {t}")
+        value = ctx.op(f"{op} {x}, {safe} : {t}")
+        return ctx.op(f"stablehlo.select {zero}, {by_zero(ctx, x, out)}, {value} : {pred}, {t}")
+    return rule
+
+
 def div(x, y):
     """Elementwise quotient; integers divide towards zero."""
     return div_p.bind(*adapt("div", x, y))
@@ -134,7 +158,9 @@ div_p = elementwise("div", _e.numeric, operands=2)
 ad.defjvp2(div_p, lambda t, ans, x, y: _spread_tangent(div_p.bind(t, y), ans),
            lambda t, ans, x, y: mul(mul(neg(t), x), integer_pow(y, -2)))
 ad.primitive_transposes[div_p] = _div_transpose
-mlir.register_lowering(div_p, mlir.binary("stablehlo.divide"))
+mlir.register_lowering(div_p, _guarded("stablehlo.divide", lambda ctx, x, aval: ctx.fill(
+    np.asarray(-1).astype(aval.dtype) if not dtypes.issubdtype(aval.dtype, np.unsignedinteger)
+    else np.iinfo(aval.dtype).max, aval)))
 
 
 def rem(x, y):
@@ -145,7 +171,7 @@ def rem(x, y):
 rem_p = elementwise("rem", _e.numeric, operands=2)
 ad.defjvp(rem_p, lambda t, x, y: _spread_tangent(t, rem_p.bind(x, y)),
           lambda t, x, y: mul(neg(t), _truncate(div_p.bind(x, y))))
-mlir.register_lowering(rem_p, mlir.binary("stablehlo.remainder"))
+mlir.register_lowering(rem_p, _guarded("stablehlo.remainder", lambda ctx, x, aval: x))
 
 
 def _truncate(x):
