@@ -9,9 +9,11 @@ from collections.abc import Callable
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.compile.placement import host_array, on_default_device
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.trace import EVAL, state
 
 
 def check_callable(fun, api: str) -> Callable:
@@ -62,6 +64,15 @@ def check_inexact(leaves, api: str, fun, what: str, *, allow_int: bool = False, 
                 f"{api} of {function_name(fun)} requires real- or complex-valued {what} (a sub-dtype of np.inexact), got "
                 f"{dtypes.name(aval.dtype)}. Convert with x.astype(float), choose other argnums, or pass allow_int=True "
                 f"for a gradient of type float0.")
+
+
+def as_array(x):
+    """A result as users get it: values that passed through as NumPy data become arrays."""
+    if state.trace is EVAL and isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)) \
+            and getattr(x, "dtype", None) != dtypes.float0:
+        aval = aval_of(x)
+        return on_default_device(host_array(x, aval), aval)
+    return x
 
 
 class FlatFunction:

@@ -9,7 +9,7 @@ from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.interpreters import ad
-from xlab.transforms.arguments import FlatFunction, check_callable
+from xlab.transforms.arguments import FlatFunction, as_array, check_callable
 from xlab.transforms.vjp import _drop_tracers
 
 
@@ -52,6 +52,6 @@ def jvp(fun: Callable, primals, tangents, has_aux: bool = False):
     ts = [ad.Zero(aval_of(p).to_tangent_aval()) if getattr(t, "dtype", None) == dtypes.float0 else t
           for p, t in zip(ps, ts)]
     outs, out_tangents = ad.jvp(flat_fun, ps, ts)
-    out_tangents = [ad.instantiate_zeros(t) for t in out_tangents]
+    outs, out_tangents = [as_array(o) for o in outs], [as_array(ad.instantiate_zeros(t)) for t in out_tangents]
     result = (_tree.unflatten(flat_fun.out_tree, outs), _tree.unflatten(flat_fun.out_tree, out_tangents))
     return (*result, _tree.map(_drop_tracers, flat_fun.aux_value)) if has_aux else result

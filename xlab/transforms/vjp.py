@@ -14,7 +14,7 @@ from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.interpreters import ad
 from xlab.interpreters import partial_eval as pe
-from xlab.transforms.arguments import FlatFunction, canonical_argnums, check_callable, split_arguments
+from xlab.transforms.arguments import FlatFunction, as_array, canonical_argnums, check_callable, split_arguments
 
 
 class Pullback:
@@ -59,7 +59,7 @@ _tree.register_pytree_node(
 def _cotangent(ct, aval):
     if aval.to_tangent_aval().dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
-    return ad.instantiate_zeros(ct)
+    return as_array(ad.instantiate_zeros(ct))
 
 
 def vjp_of(fun: Callable, primals, *, has_aux: bool = False):
@@ -70,7 +70,7 @@ def vjp_of(fun: Callable, primals, *, has_aux: bool = False):
     aux = _tree.map(_drop_tracers, flat_fun.aux_value) if has_aux else None
     pull = Pullback(jaxpr, consts, in_tree, flat_fun.out_tree, [aval_of(x) for x in flat], [aval_of(o) for o in outs],
                     flat_fun.__name__)
-    return _tree.unflatten(flat_fun.out_tree, outs), pull, aux
+    return _tree.unflatten(flat_fun.out_tree, list(map(as_array, outs))), pull, aux
 
 
 def _drop_tracers(x):
