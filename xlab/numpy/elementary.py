@@ -39,15 +39,13 @@ def elementary(fun: Callable | None = None, *, static: Sequence[str] = ()):
                 return compiled(*args, **kwargs)
             return fun(*args, **kwargs)
     else:
-        signature = inspect.signature(fun)
-
         @functools.wraps(fun)
         def call(*args, **kwargs):
             if state.trace is EVAL:
                 try:
                     return compiled(*args, **kwargs)
                 except ValueError:
-                    if _hashable(signature, static, args, kwargs):
+                    if _hashable(inspect.signature(fun), static, args, kwargs):
                         raise
             return fun(*args, **kwargs)
     call.compiled = compiled
