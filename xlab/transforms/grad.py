@@ -11,6 +11,7 @@ from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import state
+from xlab.lax.shape import full_like
 from xlab.transforms.arguments import canonical_argnums, check_callable, check_inexact, split_arguments
 from xlab.transforms.vjp import vjp_of
 from xlab import tree as _tree
@@ -43,8 +44,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         _check_scalar(fun, out, holomorphic)
         aval = aval_of(out)
         seed = np.ones((), aval.dtype)[()]
-        if aval.weak_type or aval.mat:
-            from xlab.lax.shape import full_like
+        if aval.mat:
             seed = state.match(full_like(out, 1), aval)
         grads = pull(seed)
         grads = grads[0] if isinstance(argnums, (int, np.integer)) else grads
