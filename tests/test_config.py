@@ -5,7 +5,6 @@ import threading
 
 import pytest
 
-from xlab import config as module
 from xlab import events
 from xlab.config import (
     FLAGS,
@@ -14,6 +13,7 @@ from xlab.config import (
     default_matmul_precision,
     enable_x64,
     flag_context,
+    in_notebook,
 )
 
 
@@ -174,4 +174,4 @@ def test_spans_nest_and_carry_errors(monkeypatch):
 
 def test_every_flag_has_its_words():
     assert all(flag.doc.endswith(".") and flag.env.startswith("XLAB_") for flag in FLAGS.values())
-    assert module.in_notebook() in (True, False)
+    assert in_notebook() in (True, False)

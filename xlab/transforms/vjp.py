@@ -122,9 +122,9 @@ def linearize(fun: Callable, *primals, has_aux: bool = False):
         for t, want in zip(ts, tangent_avals):
             if want.dtype != dtypes.float0 and (aval_of(t).shape, aval_of(t).dtype) != (want.shape, want.dtype):
                 raise ValueError(f"the linearized {flat_fun.__name__} takes a tangent of type {want}, got {aval_of(t)}")
-        return _tree.unflatten(out_tree, eval_jaxpr(jaxpr, consts, *ts))
+        return _tree.unflatten(out_tree, list(map(as_array, eval_jaxpr(jaxpr, consts, *ts))))
     push.jaxpr = ClosedJaxpr(jaxpr, consts)
-    out = _tree.unflatten(out_tree, outs)
+    out = _tree.unflatten(out_tree, list(map(as_array, outs)))
     if has_aux:
         return out, push, _tree.map(_drop_tracers, flat_fun.aux_value)
     return out, push
