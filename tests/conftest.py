@@ -118,9 +118,13 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(chromium):
-    """A headless Chromium driven by playwright, shared by the session."""
+    """A headless Chromium driven by playwright, shared by a module.
+
+    Playwright keeps an event loop running in this thread while it lives: there may be only one,
+    and it ends with the module, lest a later test of this worker finds itself inside a loop.
+    """
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:

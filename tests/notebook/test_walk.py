@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+SHORT = 30_000    # milliseconds: an answer of the page itself
+LONG = 240_000     # milliseconds: what a loaded machine may take; a condition that holds ends the wait at once
 CELLS = [
     "%load_ext xlab",
     "import numpy as np\nimport xlab\nfrom xlab import nn\nfrom xlab import numpy as jnp\n"
@@ -59,12 +61,13 @@ def lab(tmp_path_factory):
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=work)
     url = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(120):
+        end = time.monotonic() + LONG / 1000
+        while True:
             try:
-                urllib.request.urlopen(f"{url}/api", timeout=2).read()
+                urllib.request.urlopen(f"{url}/api", timeout=10).read()
                 break
             except OSError:
-                assert server.poll() is None, (home / "log").read_text()[-3000:]
+                assert server.poll() is None and time.monotonic() < end, (home / "log").read_text()[-3000:]
                 time.sleep(0.5)
         yield url
     finally:
@@ -75,14 +78,40 @@ def lab(tmp_path_factory):
             server.kill()
 
 
-def open_and_run(page, url, name, words, timeout=120_000):
+def open_and_run(page, url, name, words):
     """Opens a notebook, runs all its cells, waits for what the last one prints."""
     page.goto(f"{url}/lab/tree/{name}?reset")
-    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=60_000)
-    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=60_000)
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=LONG)
+    # The page shows an idle kernel before it has one: run then, and it asks which kernel to take.
+    until(page, lambda: kernel_is_ready(url, name), f"{name} has no idle kernel")
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=LONG)
     choose(page, "Run", "Run All Cells")
+    first = page.locator(".jp-CodeCell .jp-InputArea-prompt").first
+    accept = page.locator(".jp-Dialog", has_text="Select Kernel").locator("button.jp-mod-accept")
+
+    def begun():
+        if accept.count():
+            accept.click()
+        return re.match(r"\[[\d*]+\]", first.inner_text())
+
+    until(page, begun, f"the first cell of {name} does not run")
     if words:
-        page.locator(".jp-OutputArea-output", has_text=words).last.wait_for(timeout=timeout)
+        page.locator(".jp-OutputArea-output", has_text=words).last.wait_for(timeout=LONG)
+
+
+def kernel_is_ready(url, name):
+    """Whether the server has a kernel for this notebook, idle and with the page connected to it."""
+    with urllib.request.urlopen(f"{url}/api/sessions", timeout=10) as answer:
+        kernels = [session["kernel"] for session in json.load(answer) if session["path"] == name]
+    return any(kernel["execution_state"] == "idle" and kernel["connections"] for kernel in kernels)
+
+
+def until(page, condition, otherwise):
+    """Lets the page live until `condition()` holds; fails with `otherwise` when it never does."""
+    end = time.monotonic() + LONG / 1000
+    while not condition():
+        assert time.monotonic() < end, otherwise
+        page.wait_for_timeout(200)
 
 
 def choose(page, *words):
@@ -96,29 +125,32 @@ def choose(page, *words):
 @pytest.mark.slow
 @pytest.mark.notebook
 def test_the_walk(lab, browser, tmp_path):
+    from playwright.sync_api import expect
+
     context = browser.new_context(viewport={"width": 1440, "height": 1000})
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     open_and_run(page, lab, "walk.ipynb", "the end of the walk")
     report = page.locator(".xl-report").first
-    report.wait_for(timeout=30_000)
+    report.wait_for(timeout=LONG)
     report.scroll_into_view_if_needed()
 
     # Each tab opens its panel, and only its own.
     for title in ("Shardings", "Collectives", "Timings", "Memory", "Program"):
         report.locator("[role=tab]", has_text=title).click()
-        assert report.locator("[role=tab][aria-selected=true]").inner_text() == title
-        assert report.locator(".xl-panel:visible").count() == 1
+        expect(report.locator("[role=tab][aria-selected=true]")).to_have_text(title, timeout=SHORT)
+        expect(report.locator(".xl-panel:visible")).to_have_count(1, timeout=SHORT)
     report.locator("[role=tab]", has_text="Collectives").click()
-    report.locator(".xl-panel:visible", has_text=re.compile("all.reduce|psum")).wait_for(timeout=5_000)
+    report.locator(".xl-panel:visible", has_text=re.compile("all.reduce|psum")).wait_for(timeout=SHORT)
     report.locator("[role=tab]", has_text="Program").click()
 
     # One equation, chosen in the jaxpr, is lit in Python, jaxpr and compiled code.
     columns = report.locator(".xl-column:visible")
     columns.nth(1).locator(".xl-row", has_text="dot_general").first.click()
     for i in range(3):
-        assert columns.nth(i).locator(".xl-sel, .xl-lit, .xl-linked").count() >= 1, f"column {i} is dark"
+        lit = columns.nth(i).locator(".xl-sel, .xl-lit, .xl-linked")
+        until(page, lambda lit=lit: lit.count() >= 1, f"column {i} is dark")
     page.screenshot(path=tmp_path / "report-light.png")
 
     # The stepper walks forwards and back.
@@ -126,16 +158,14 @@ def test_the_walk(lab, browser, tmp_path):
     steps.scroll_into_view_if_needed()
     before = steps.inner_text()
     page.locator(".jp-Notebook button[aria-label^='one step (right)']").last.click()
-    page.wait_for_timeout(300)
-    assert steps.inner_text() != before
+    expect(steps).not_to_have_text(before, use_inner_text=True, timeout=SHORT)
     page.locator(".jp-Notebook button[aria-label^='one step back']").last.click()
-    page.wait_for_timeout(300)
-    assert steps.inner_text() == before
+    expect(steps).to_have_text(before, use_inner_text=True, timeout=SHORT)
     page.screenshot(path=tmp_path / "stepper-light.png")
 
     choose(page, "Settings", "Theme", "JupyterLab Dark")
-    page.locator(".xl-report[data-theme=dark]").first.wait_for(timeout=20_000)
-    page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=20_000)
+    page.locator(".xl-report[data-theme=dark]").first.wait_for(timeout=SHORT)
+    page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=SHORT)
     page.wait_for_timeout(1000)
     report.scroll_into_view_if_needed()
     page.screenshot(path=tmp_path / "report-dark.png")
@@ -150,14 +180,14 @@ def test_the_tour_runs_in_the_lab(lab, browser, tmp_path):
     context = browser.new_context(viewport={"width": 1440, "height": 1000})
     page = context.new_page()
     open_and_run(page, lab, "tour.ipynb", "")
-    for _ in range(240):       # until every cell has its number, or one has failed
-        prompts = page.locator(".jp-CodeCell .jp-InputArea-prompt").all_inner_texts()
-        failed = page.locator(".jp-RenderedText pre", has_text="Traceback").count()
-        if failed or all(re.match(r"\[\d+\]", prompt) for prompt in prompts):
-            break
-        page.wait_for_timeout(500)
-    assert failed == 0 and len(prompts) > 20 and "[*]:" not in prompts
+    prompts = page.locator(".jp-CodeCell .jp-InputArea-prompt")
+    failed = page.locator(".jp-RenderedText pre", has_text="Traceback")
+    until(page, lambda: failed.count() or all(re.match(r"\[\d+\]", text) for text in prompts.all_inner_texts()),
+          "the tour does not end")
+    assert failed.count() == 0 and prompts.count() > 20
+    # A report is drawn by its widget, which may come after the cell's number.
+    reports = page.locator(".xl-report")
+    until(page, lambda: reports.count() >= 5, "fewer than five reports are drawn")
     assert page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.stderr']").count() == 0
-    assert page.locator(".xl-report").count() >= 5
     page.screenshot(path=tmp_path / "tour.png")
     context.close()

@@ -1,6 +1,5 @@
 """A walk through a saved report in headless Chromium: tabs, one selection at every level, the stepper, light and dark."""
 
-import os
 import time
 
 import pytest
@@ -13,28 +12,6 @@ from xlab.notebook.views import page as page_module
 from xlab.observe import records as r
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Chromium, or a skip that says what is missing; where the CI promises one, a failure."""
-    import shutil
-
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    playwright = None
-    try:
-        from playwright.sync_api import sync_playwright
-
-        playwright = sync_playwright().start()
-    except ImportError:
-        path = None
-    if path is None or playwright is None:
-        reason = "Chromium and playwright are needed for this walk"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
-    opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-    yield opened
-    opened.close()
-    playwright.stop()
 
 
 def visit(browser, path, **options):
