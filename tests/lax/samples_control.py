@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.reference.data import floats, ints
-from tests.reference.sample import Sample
+from tests.reference.sample import ALL, Sample
 
 FORWARD = ("eager", "jit", "jvp", "vmap")     # what a while loop can do
 DEEP = ("eager", "jit", "grad", "jvp", "vmap", "linearize", "jit.vmap.grad", "grad.vmap", "checkpoint")
@@ -87,7 +87,7 @@ CONDITIONS = [
     Sample("cond_static", lambda n, x: n.lax.cond(True, n.jnp.sin, n.jnp.cos, x), [X]),
     Sample("switch", switch, [np.int32(1), X]),
     Sample("switch_clamped", switch, [np.int32(7), X]),
-    Sample("cond_primitives", choose, [TRUE, X, W], ("primitives", "primitives.grad", "primitives.vmap")),
+    Sample("cond_primitives", choose, [TRUE, X, W], ("primitives",)),
 ]
 
 LOOPS = [
@@ -106,6 +106,8 @@ SCANS = [
     Sample("scan_unroll", unrolled, [np.float32(1), floats(5)], DEEP),
     Sample("scan_length", counted, [X], DEEP),
     Sample("scan_weak_carry", weak_carry, [floats(4)]),
+    Sample("scan_promoted_carry", lambda n, xs: n.lax.scan(lambda c, x: (c + x, c), 0, xs), [floats(4)], (*ALL, "primitives")),
+    Sample("scan_weak_result", lambda n, xs: n.lax.scan(lambda c, x: (1.0, c), xs[0], xs), [floats(4)], ("eager", "jit", "vmap")),
     Sample("scan_nested", nested, [X, floats(2, 3)], DEEP),
     Sample("scan_integers", integers_through, [floats(3)], DEEP, smooth=False),
     Sample("scan_empty", recurrence, [X, W, floats(0, 3)], ("eager", "jit", "grad")),

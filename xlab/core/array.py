@@ -245,7 +245,6 @@ _MEMBERS = {
     "item": lambda self, *args: self._host_value().item(*args),
     "tolist": lambda self: self._host_value().tolist(),
     "tobytes": lambda self, order="C": self._host_value().tobytes(order),
-    "__array_ufunc__": None,
     "__array_priority__": 1000,
     "__hash__": None,
     "__dlpack__": lambda self, **kw: _arrays.to_dlpack(self, **kw),

@@ -92,10 +92,10 @@ def _binders(vars_, names, used=None) -> str:
     return " ".join(f"{names(v) if used is None or v in used else '_'}:{v.aval.str_short()}" for v in vars_)
 
 
-def value_text(value, names: Names, indent: int) -> str:
-    """A parameter's value; jaxprs are written out."""
+def value_text(value, names: Names, indent: int, before: int = 0) -> str:
+    """A parameter's value; jaxprs are written out. `before` characters stand on the line already."""
     if isinstance(value, (Jaxpr, ClosedJaxpr)):
-        return _body(open_jaxpr(value), names, indent)
+        return _body(open_jaxpr(value), names, indent, before)
     if isinstance(value, tuple) and value and all(isinstance(v, (Jaxpr, ClosedJaxpr)) for v in value):
         pad = " " * (indent + 2)
         return "(\n" + "\n".join(pad + _body(open_jaxpr(v), names, indent + 2) for v in value) + "\n" + " " * indent + ")"
@@ -153,10 +153,10 @@ def equation_text(eqn: JaxprEqn, names: Names | None = None, indent: int = 0, us
             for v, out in zip(inner.outvars, eqn.outvars):
                 if type(v) is Var and v not in inner.invars and (used is None or out in used):
                     names.given.setdefault(v, names(out))
-            params.append(f"{key}={value_text(value, names, indent + 2)}")
+            params.append(f"{key}={value_text(value, names, indent + 2, len(key) + 1)}")
             names.given = {**saved, **{v: n for v, n in names.given.items() if v in saved}}
         else:
-            params.append(f"{key}={value_text(value, names, indent + 2)}")
+            params.append(f"{key}={value_text(value, names, indent + 2, len(key) + 1)}")
     head = f"{left} = {eqn.primitive.name}" if left else eqn.primitive.name
     if not params:
         return f"{head} {operands}"
@@ -173,20 +173,16 @@ def _used_vars(jaxpr: Jaxpr) -> set:
     return used
 
 
-def _body(jaxpr: Jaxpr, names: Names, indent: int) -> str:
+def _body(jaxpr: Jaxpr, names: Names, indent: int, before: int = 0) -> str:
     consts, ins = _binders(jaxpr.constvars, names), _binders(jaxpr.invars, names)
     head = f"{{ lambda {consts}; {ins}. let"
     used = _used_vars(jaxpr)
-    if len(jaxpr.eqns) <= 1:
-        # Results are named before the equation is written so that the flat form reads like the long one.
-        eqns = [equation_text(e, names, indent + 4, used) for e in jaxpr.eqns]
-        outs = _outs(jaxpr, names)
-        flat = f"{head} {eqns[0] if eqns else ''} in {outs} }}"
-        if "\n" not in flat and len(flat) + indent <= WIDTH:
+    eqns = [equation_text(e, names, indent + 4, used) for e in jaxpr.eqns]
+    outs = _outs(jaxpr, names)
+    if len(eqns) < 8:
+        flat = f"{head} {'; '.join(eqns)} in {outs} }}"
+        if "\n" not in flat and len(flat) + indent + before <= WIDTH:
             return flat
-    else:
-        eqns = [equation_text(e, names, indent + 4, used) for e in jaxpr.eqns]
-        outs = _outs(jaxpr, names)
     pad = " " * (indent + 4)
     return head + "\n" + "".join(pad + e + "\n" for e in eqns) + " " * (indent + 2) + f"in {outs} }}"
 

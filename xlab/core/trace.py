@@ -278,7 +278,6 @@ class Tracer:
 
     __slots__ = ("__weakref__", "_trace", "aval")
     __array_priority__ = 1000
-    __array_ufunc__ = None
     __hash__ = None
 
     def __init__(self, trace, aval):

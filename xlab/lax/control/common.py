@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from xlab import tree as _tree
 from xlab.compile.tracing import function_name, trace_flat
+from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Var
 from xlab.interpreters import partial_eval as pe
@@ -87,3 +90,32 @@ def join_weak(a: ShapedArray, b: ShapedArray):
     if a.shape != b.shape or a.dtype != b.dtype or a.mat != b.mat:
         return None
     return a.update(weak_type=a.weak_type and b.weak_type)
+
+
+def join_carry(given, got):
+    """The type a loop's carry enters with, so that the body's result fits: `given`, a promoted one to trace again with, or None.
+
+    Weakness may differ: the values are the same. A weak value (a Python number) takes the dtype of the result if it promotes to it.
+    """
+    if given is got:
+        return given
+    if not (isinstance(given, ShapedArray) and isinstance(got, ShapedArray)):
+        return None
+    if given.shape != got.shape or given.mat != got.mat:
+        return None
+    if given.dtype == got.dtype:
+        return given
+    if given.weak_type and not dtypes.is_extended(got.dtype):
+        joined, _ = dtypes.lattice_result_type(given, got)
+        if joined == got.dtype:
+            return got
+    return None
+
+
+def as_carry(x, given, joined):
+    """An initial value in the type `join_carry` found; Python numbers stay literals of the program."""
+    if joined is given:
+        return x
+    if isinstance(x, (bool, int, float, complex)):
+        return np.asarray(x, joined.dtype)[()]
+    return convert(x, joined.dtype, joined.weak_type)

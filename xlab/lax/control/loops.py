@@ -45,13 +45,12 @@ def fori_loop(lower, upper, body_fun: Callable, init_val, *, unroll: int | bool 
     dtype = dtypes.result_type(lower, upper)
     if static:
         length = max(last - first, 0)
-        start = first if isinstance(lower, int) and isinstance(upper, int) else np.asarray(first).astype(dtype)[()]
 
         def step(carry, _):
             i, val = carry
             return (add(i, 1), body_fun(i, val)), None
         # The counter is an int32 variable of the program, so the body may index with it.
-        counter = convert_element_type(start, dtype)
+        counter = np.asarray(first).astype(dtype)[()]
         (_, out), _ = scan(step, (counter, init_val), None, length=length, unroll=1 if unroll is None else unroll)
         return out
     if unroll is not None and unroll is not False:

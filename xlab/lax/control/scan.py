@@ -16,9 +16,8 @@ from xlab.core.trace import is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.mlir.values import physical_aval
-from xlab.lax.control.common import args_tree, check_callables, join_weak, name_of, reorder, trace_body, with_outputs
+from xlab.lax.control.common import args_tree, as_carry, check_callables, join_carry, name_of, reorder, trace_body
 from xlab.lax.control.while_loop import carry_mismatch
-from xlab.lax.convert import convert
 from xlab.lax.shape import zeros_like_aval
 from xlab.lax.slicing import index_in_dim
 
@@ -65,15 +64,13 @@ def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = 
             raise TypeError(f"scan carry output and input must have identical types and structure: {name_of(f)} takes a carry "
                             f"of structure {init_tree} and returns {carry_tree}")
         nc = len(avals)
-        joined = [join_weak(a, b) for a, b in zip(avals, body.out_avals[:nc])]
+        joined = [join_carry(a, b) for a, b in zip(avals, body.out_avals[:nc])]
         if any(j is None for j in joined):
             raise TypeError("scan body function carry input and carry output must have equal types. "
                             + carry_mismatch("scan", name_of(f), avals, body.out_avals[:nc], joined))
         if all(j is a for j, a in zip(joined, avals)):
             break
-        init_flat = [convert(x, j.dtype, j.weak_type) if j is not a else x
-                     for x, j, a in zip(init_flat, joined, avals)]
-    body = with_outputs(body, [*avals, *body.out_avals[nc:]])
+        init_flat = list(map(as_carry, init_flat, avals, joined))
     if unroll is True or (unroll is not False and operator.index(unroll) > max(n, 1)):
         unroll = max(n, 1)
     unroll = max(1, operator.index(unroll))

@@ -16,9 +16,7 @@ from xlab.core.trace import is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.comparison import select
-from xlab.lax.control.common import (args_tree, check_callables, join_weak, name_of, reorder, trace_body,
-                                     with_outputs)
-from xlab.lax.convert import convert
+from xlab.lax.control.common import args_tree, as_carry, check_callables, join_carry, name_of, reorder, trace_body
 from xlab.lax.reductions import reduce_or
 from xlab.lax.shape import broadcast_in_dim
 
@@ -55,19 +53,19 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val):
 
 
 def fixed_point(api, body_fun, in_tree, init, out_of=lambda t: t):
-    """Traces a loop body; initial values lose weakness where the body's results are not weak."""
+    """Traces a loop body; weak initial values take the dtype of the body's results."""
     for _ in range(3):
         avals = [aval_of(x) for x in init]
         body, consts, out_tree = trace_body(body_fun, in_tree, avals)
         want = in_tree.children()[0].children()[0]
         if out_tree != want:
             raise TypeError(f"lax.{api}: {name_of(body_fun)} must return the structure of its input, {want}, got {out_tree}")
-        joined = [join_weak(a, b) for a, b in zip(avals, body.out_avals)]
+        joined = [join_carry(a, b) for a, b in zip(avals, body.out_avals)]
         if any(j is None for j in joined):
             raise TypeError(carry_mismatch(api, name_of(body_fun), avals, body.out_avals, joined))
         if all(j is a for j, a in zip(joined, avals)):
-            return with_outputs(body, avals), consts, init
-        init = [convert(x, j.dtype, j.weak_type) if j is not a else x for x, j, a in zip(init, joined, avals)]
+            return body, consts, init
+        init = list(map(as_carry, init, avals, joined))
     raise AssertionError("types of a loop do not settle")
 
 
