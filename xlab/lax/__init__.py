@@ -23,4 +23,5 @@ from xlab.lax.gather import *  # noqa: F403
 from xlab.lax.scatter import *  # noqa: F403
 from xlab.lax.sort import *  # noqa: F403
 from xlab.lax.cumulative import *  # noqa: F403
+from xlab.lax.windows import *  # noqa: F403
 from xlab.lax.control import *  # noqa: F403

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 
 from xlab.core import dtypes
@@ -17,7 +19,7 @@ from xlab.lax.elementwise import adapt, elementwise, operand_aval
 from xlab.lax.reduce_sum import reduce_sum_p
 from xlab.lax.shape import broadcast_in_dim, full_like, reshape, zeros_like_aval
 
-__all__ = ["abs", "add", "ceil", "clamp", "div", "floor", "integer_pow", "is_finite", "max", "min", "mul", "neg", "pow",
+__all__ = ["RoundingMethod", "abs", "add", "ceil", "clamp", "div", "floor", "integer_pow", "is_finite", "max", "min", "mul", "neg", "pow",
            "reciprocal", "rem", "round", "sign", "square", "sub"]
 
 
@@ -243,7 +245,7 @@ ad.defzero(ceil_p)
 mlir.register_lowering(ceil_p, mlir.unary("stablehlo.ceil"))
 
 
-class RoundingMethod:
+class RoundingMethod(enum.IntEnum):
     """How halves are rounded."""
 
     AWAY_FROM_ZERO = 0
@@ -406,6 +408,13 @@ def _clamp_jvp(t, lo, x, hi):
     return select(bitwise_and(gt(x, lo), lt(x, hi)), t, full_like(t, 0))
 
 
+def _where_clamped(taken, t):
+    """The tangent of a bound, at the elements that took its value."""
+    shape = aval_of(taken).shape
+    t = t if aval_of(t).shape == shape else broadcast_in_dim(t, shape, ())
+    return select(taken, t, full_like(t, 0))
+
+
 def _clamp_batch(xs, dims):
     lo, x, hi = xs
     if dims[0] is None and dims[2] is None and not aval_of(lo).shape and not aval_of(hi).shape:
@@ -426,7 +435,8 @@ class _ClampAsMinMax:
 clamp_p = Primitive("clamp")
 clamp_p.def_abstract_eval(_clamp_aval)
 batching.primitive_batchers[clamp_p] = _clamp_batch
-ad.defjvp(clamp_p, None, _clamp_jvp, None)
+ad.defjvp(clamp_p, lambda t, lo, x, hi: _where_clamped(gt(lo, x), t), _clamp_jvp,
+          lambda t, lo, x, hi: _where_clamped(lt(hi, x), t))
 mlir.register_lowering(clamp_p, lambda ctx, lo, x, hi: ctx.op(
     f"stablehlo.clamp {lo}, {x}, {hi} : ({ctx.types_in()}) -> {ctx.type_out()}"))
 

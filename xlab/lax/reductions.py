@@ -13,7 +13,7 @@ from xlab.lax.arithmetic import div, mul
 from xlab.lax.comparison import eq
 from xlab.lax.convert import convert_element_type
 from xlab.lax.reduce_sum import reduce_sum_p, reduced_shape, reduction_text
-from xlab.lax.shape import broadcast_in_dim, canonical_axes, canonical_axis
+from xlab.lax.shape import canonical_axes, canonical_axis, reshape
 
 __all__ = ["argmax", "argmin", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum",
            "reduce_xor"]
@@ -72,8 +72,8 @@ def _reduction(name: str, op: str, accepts, identity):
 def _extremum_jvp(t, ans, x, *, axes, out_sharding=None):
     """The tangent at the extremal position; the mean over positions that tie."""
     aval = aval_of(x)
-    kept = [i for i in range(aval.ndim) if i not in axes]
-    where = convert_element_type(eq(x, broadcast_in_dim(ans, aval.shape, kept)), aval.dtype)
+    kept = [1 if i in axes else d for i, d in enumerate(aval.shape)]
+    where = convert_element_type(eq(x, reshape(ans, kept)), aval.dtype)
     return div(reduce_sum(mul(t, where), axes), reduce_sum(where, axes))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
@@ -17,7 +18,7 @@ from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.convert import convert
 
 __all__ = ["broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcasted_iota", "collapse", "concatenate", "copy",
-           "empty", "expand_dims", "full", "full_like", "iota", "pad", "reshape", "rev", "squeeze", "transpose"]
+           "empty", "expand_dims", "full", "full_like", "iota", "optimization_barrier", "pad", "reshape", "rev", "squeeze", "tile", "transpose"]
 
 
 def canonical_shape(shape) -> tuple[int, ...]:
@@ -418,6 +419,46 @@ copy_p.def_abstract_eval(lambda x: x)
 ad.deflinear2(copy_p, lambda ct, x: [ct])
 batching.defvectorized(copy_p)
 mlir.register_lowering(copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimization_barrier {x} : {ctx.type_out()}"))
+
+
+def tile(operand, reps: Sequence[int]):
+    """The operand repeated `reps[i]` times along dimension i.
+
+    Example:
+        >>> import numpy as np
+        >>> tile(np.ones((2, 3)), (2, 1)).shape
+        (4, 3)
+    """
+    reps = canonical_shape(reps)
+    shape = aval_of(operand).shape
+    if len(reps) != len(shape):
+        raise ValueError(f"tile needs one number of repeats per dimension of {aval_of(operand)}, got {reps}")
+    doubled = [d for r, n in zip(reps, shape) for d in (r, n)]
+    spread = broadcast_in_dim(operand, doubled, range(1, len(doubled), 2))
+    return reshape(spread, [r * n for r, n in zip(reps, shape)])
+
+
+def optimization_barrier(operand):
+    """The same pytree, which the compiler will not compute parts of earlier, later, or together with what surrounds it."""
+    flat, structure = _tree.flatten(operand)
+    return _tree.unflatten(structure, optimization_barrier_p.bind(*flat))
+
+
+optimization_barrier_p = Primitive("optimization_barrier", multiple_results=True)
+optimization_barrier_p.def_abstract_eval(lambda *xs: xs)
+ad.primitive_jvps[optimization_barrier_p] = lambda primals, tangents: (
+    optimization_barrier_p.bind(*primals), _barrier_tangents(tangents))
+ad.primitive_transposes[optimization_barrier_p] = lambda cts, *xs: _barrier_tangents(cts)
+batching.primitive_batchers[optimization_barrier_p] = lambda xs, dims: (optimization_barrier_p.bind(*xs), list(dims))
+mlir.register_lowering(optimization_barrier_p, lambda ctx, *xs: ctx.ops(
+    f"stablehlo.optimization_barrier {', '.join(xs)} : {ctx.types_in()}", len(xs)) if xs else [])
+
+
+def _barrier_tangents(ts):
+    """Nonzero tangents pass through a barrier of their own."""
+    given = [t for t in ts if type(t) is not Zero]
+    out = iter(optimization_barrier_p.bind(*given) if given else ())
+    return [t if type(t) is Zero else next(out) for t in ts]
 
 
 def zeros_like_aval(aval):
