@@ -6,7 +6,7 @@ little more than jaxlib itself.
 
 from importlib import import_module as _import_module
 
-from xlab import backend as _backend  # noqa: F401  (checks jaxlib's version before anything else)
+from xlab import backend as _backend
 from xlab.config import config as config
 from xlab.core import array as _array
 

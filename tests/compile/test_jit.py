@@ -92,7 +92,7 @@ class TestArguments:
     def test_numpy_and_device_arrays_share_a_program(self):
         fun, calls = counted(lambda x: x + 1)
         f = xlab.jit(fun)
-        f(X), f(jnp.asarray(X)), f(list(X)[0].reshape(1).repeat(3))
+        f(X), f(jnp.asarray(X)), f(next(iter(X)).reshape(1).repeat(3))
         assert len(calls) == 1
 
     def test_wide_types_are_narrowed_unless_enabled(self):
@@ -131,7 +131,7 @@ class TestStatic:
         assert float(xlab.grad(lambda x: f(3, x))(2.0)) == 12.0
         np.testing.assert_allclose(xlab.vmap(lambda x: f(2, x))(X), X ** 2)
 
-    @pytest.mark.parametrize("call, error, said", [
+    @pytest.mark.parametrize(("call", "error", "said"), [
         (lambda: xlab.jit(lambda x, n: x, static_argnums=1)(1.0, [1]), ValueError, "hash"),
         (lambda: xlab.jit(lambda x, n: x, static_argnames="m"), ValueError, "'m'"),
         (lambda: xlab.jit(lambda x: x, static_argnums=3), ValueError, "3"),

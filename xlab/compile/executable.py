@@ -25,8 +25,14 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Var
 from xlab.interpreters.mlir import LoweredModule, lower_module
 from xlab.interpreters.mlir.values import physical_aval
-from xlab.sharding import GSPMDSharding, NamedSharding, PartitionSpec, SingleDeviceSharding, from_native
-from xlab.sharding import from_hlo_sharding
+from xlab.sharding import (
+    GSPMDSharding,
+    NamedSharding,
+    PartitionSpec,
+    SingleDeviceSharding,
+    from_hlo_sharding,
+    from_native,
+)
 
 
 @dataclass(eq=False)
@@ -112,7 +118,7 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
         claims.append(Claim(tuple(context_mesh.devices.flat), "the current mesh"))
         mesh = mesh or context_mesh
     devices, committed = resolve(claims, f"jit({name})")
-    committed = committed or config.default_device is not None and False
+    committed = committed or (config.default_device is not None and False)
 
     several = len(devices) > 1
     donate = _usable_donations(closed, donated, kept)
@@ -180,8 +186,9 @@ def _sdy(sharding, ndim, meshes) -> str:
 
 
 def _everywhere(mesh, devices):
-    from xlab.sharding import Mesh
     import numpy as np
+
+    from xlab.sharding import Mesh
     if mesh is None or not hasattr(mesh, "devices"):
         mesh = Mesh(np.array(devices, dtype=object), ("device",))
     return NamedSharding(mesh, PartitionSpec())

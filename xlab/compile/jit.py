@@ -31,8 +31,7 @@ from xlab.core.trace import EVAL, Tracer, state
 from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
-from xlab.sharding import PartitionSpec, Sharding, get_mesh, NamedSharding
-
+from xlab.sharding import NamedSharding, PartitionSpec, Sharding, get_mesh
 
 # Keys of the native cache. A number, because that cache keeps its keys alive, and with an object its function.
 _numbers = itertools.count()
@@ -91,7 +90,7 @@ class _Jit:
         if not static or not static[0]:
             return argument_names(self.fun, in_tree, n)
         try:
-            parameters = [p for p in inspect.signature(self.fun).parameters]
+            parameters = list(inspect.signature(self.fun).parameters)
         except (TypeError, ValueError):
             return tuple(f"args[{i}]" for i in range(n))
         fixed = {i for i, _ in static[0]}

@@ -13,7 +13,6 @@ from xlab.core import source as _source
 from xlab.core.avals import AbstractValue
 from xlab.core.trace import state
 
-
 _printer: Any = None  # printing.py, which imports this file and registers itself
 
 

@@ -84,9 +84,9 @@ def is_internal(filename: str) -> bool:
     known = _internal_files.get(filename)
     if known is None:
         name = os.path.abspath(filename) if not filename.startswith("<") else filename
-        known = (name.startswith(_PACKAGE) and not name.startswith(_PACKAGE + "notebook" + os.sep + "tour")
+        known = ((name.startswith(_PACKAGE) and not name.startswith(_PACKAGE + "notebook" + os.sep + "tour"))
                  or filename.startswith("<frozen")
-                 or os.path.basename(name) in ("functools.py", "contextlib.py") and "lib" in name)
+                 or (os.path.basename(name) in ("functools.py", "contextlib.py") and "lib" in name))
         _internal_files[filename] = known
     return known
 

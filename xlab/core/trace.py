@@ -16,8 +16,12 @@ from xlab.backend.native import set_tracing as _set_tracing
 from xlab.core import avals as _avals
 from xlab.core import source
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.errors import (ConcretizationTypeError, TracerArrayConversionError, TracerBoolConversionError,
-                         TracerIntegerConversionError)
+from xlab.errors import (
+    ConcretizationTypeError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+)
 
 
 class Axis(NamedTuple):

@@ -236,7 +236,7 @@ def bring(x, dim, size: int, target):
     return moveaxis(x, dim, target)
 
 
-bdim_at_front = lambda x, dim, size: bring(x, dim, size, 0)  # noqa: E731
+bdim_at_front = lambda x, dim, size: bring(x, dim, size, 0)
 
 
 def sum_out(x, dim):

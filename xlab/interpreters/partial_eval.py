@@ -348,7 +348,7 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Se
     info = DebugInfo(jaxpr.debug_info.name,
                      [n for n, u in zip(names, used_inputs) if u] if len(names) == len(used_inputs) else (),
                      (), jaxpr.debug_info.position)
-    new = Jaxpr([v for v in jaxpr.constvars], [v for v, u in zip(jaxpr.invars, used_inputs) if u],
+    new = Jaxpr(list(jaxpr.constvars), [v for v, u in zip(jaxpr.invars, used_inputs) if u],
                 [v for v, u in zip(jaxpr.outvars, used_outputs) if u], eqns, debug_info=info)
     return new, used_inputs
 

@@ -15,7 +15,15 @@ from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, max, min, mul, neg, sub
 from xlab.lax.comparison import ne, select
 from xlab.lax.reductions import highest, lowest, reduce_prod_p, reduce_sum
-from xlab.lax.shape import broadcast_in_dim, canonical_axis, concatenate, pad, reshape, rev, transpose
+from xlab.lax.shape import (
+    broadcast_in_dim,
+    canonical_axis,
+    concatenate,
+    pad,
+    reshape,
+    rev,
+    transpose,
+)
 from xlab.lax.slicing import slice_in_dim
 from xlab.lax.transcendental import exp, log1p
 

@@ -25,9 +25,15 @@ from xlab.lax.arithmetic import add, add_p, div, max_p, min_p, mul, mul_p, neg, 
 from xlab.lax.comparison import eq, select
 from xlab.lax.convert import convert_element_type
 from xlab.lax.elementwise import operand_aval
-from xlab.lax.gather import (GatherDimensionNumbers, GatherScatterMode, check_indices, check_positions, clip_positions,
-                             gather_p,
-                             gather)
+from xlab.lax.gather import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    check_indices,
+    check_positions,
+    clip_positions,
+    gather,
+    gather_p,
+)
 from xlab.lax.shape import broadcast_in_dim, canonical_shape, concatenate, full, iota, reshape
 from xlab.lax.slicing import set_per_example
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 
@@ -84,7 +85,7 @@ def _broadcast_aval(x, *, shape, broadcast_dimensions, sharding):
     if len(broadcast_dimensions) != x.ndim:
         raise TypeError(f"broadcast_in_dim needs one dimension number per operand dimension: got {broadcast_dimensions} for "
                         f"{x}")
-    if any(b <= a for a, b in zip(broadcast_dimensions, broadcast_dimensions[1:])):
+    if any(b <= a for a, b in itertools.pairwise(broadcast_dimensions)):
         raise TypeError(f"broadcast_dimensions must be strictly increasing, got {broadcast_dimensions}")
     for d, target in zip(x.shape, broadcast_dimensions):
         if not 0 <= target < len(shape) or d not in (1, shape[target]):

@@ -17,8 +17,18 @@ from xlab.lax.arithmetic import add, sub
 from xlab.lax.comparison import lt, select
 from xlab.lax.convert import convert_element_type
 from xlab.lax.reduce_sum import reduce_sum_p
-from xlab.lax.shape import (broadcast_in_dim, canonical_axis, canonical_shape, concatenate, concatenate_p, full, pad, pad_p,
-                            squeeze, zeros_like_aval)
+from xlab.lax.shape import (
+    broadcast_in_dim,
+    canonical_axis,
+    canonical_shape,
+    concatenate,
+    concatenate_p,
+    full,
+    pad,
+    pad_p,
+    squeeze,
+    zeros_like_aval,
+)
 
 __all__ = ["dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",
            "dynamic_update_slice", "dynamic_update_slice_in_dim", "index_in_dim", "slice", "slice_in_dim", "split"]

@@ -14,8 +14,24 @@ from xlab import tree as _tree
 from xlab.core.avals import aval_of
 from xlab.lax import arithmetic as _a
 from xlab.lax import bits as _b
-from xlab.lax.reductions import (reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod, reduce_sum, reduce_xor)
-from xlab.lax.shape import broadcast_in_dim, canonical_axes, concatenate, full, pad, reshape, transpose
+from xlab.lax.reductions import (
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_or,
+    reduce_prod,
+    reduce_sum,
+    reduce_xor,
+)
+from xlab.lax.shape import (
+    broadcast_in_dim,
+    canonical_axes,
+    concatenate,
+    full,
+    pad,
+    reshape,
+    transpose,
+)
 from xlab.lax.slicing import index_in_dim, slice, slice_in_dim
 
 __all__ = ["padtype_to_pads", "reduce", "reduce_window"]

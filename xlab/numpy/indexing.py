@@ -20,8 +20,17 @@ from xlab.lax.arithmetic import add, rem
 from xlab.lax.comparison import lt, select
 from xlab.lax.convert import convert_element_type
 from xlab.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather
-from xlab.lax.shape import (broadcast_in_dim, broadcast_shapes, canonical_axis, expand_dims, full, iota, reshape, rev,
-                            squeeze)
+from xlab.lax.shape import (
+    broadcast_in_dim,
+    broadcast_shapes,
+    canonical_axis,
+    expand_dims,
+    full,
+    iota,
+    reshape,
+    rev,
+    squeeze,
+)
 from xlab.lax.slicing import dynamic_slice_p
 from xlab.lax.slicing import slice as lax_slice
 from xlab.numpy.elementary import elementary

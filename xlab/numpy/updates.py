@@ -17,8 +17,16 @@ from xlab.core.trace import EVAL, state
 from xlab.lax.arithmetic import div, pow
 from xlab.lax.complexes import real
 from xlab.lax.convert import convert_element_type
-from xlab.lax.scatter import (ScatterDimensionNumbers, scatter, scatter_add, scatter_apply, scatter_max, scatter_min,
-                              scatter_mul, scatter_sub)
+from xlab.lax.scatter import (
+    ScatterDimensionNumbers,
+    scatter,
+    scatter_add,
+    scatter_apply,
+    scatter_max,
+    scatter_min,
+    scatter_mul,
+    scatter_sub,
+)
 from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, expand_dims, full_like, squeeze
 from xlab.numpy.arithmetic import power
 from xlab.numpy.indexing import eager_getitem, eager_parts, from_parts, getitem

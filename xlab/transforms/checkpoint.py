@@ -111,7 +111,7 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
     if policy is not None:
         body = _inline_jits(jaxpr)
         saved = _saveable(body, unknown, policy)
-    params = dict(policy=policy, prevent_cse=prevent_cse, differentiated=differentiated)
+    params = {"policy": policy, "prevent_cse": prevent_cse, "differentiated": differentiated}
     # What runs now: the known results, and what the policy keeps.
     if saved:
         wanted = [v for v, u in zip(body.outvars, out_unknown) if not u]

@@ -38,16 +38,16 @@ class _CustomJVPCall(CustomCall):
         consts, closed = hoisted(closed)
         invars = [trace.atom(x) for x in (*consts, *args)]
         rule = _Rule(jvp, len(consts))
-        return trace.record(self, invars, dict(call_jaxpr=closed, jvp=rule, name=params["name"],
-                                               num_consts=len(consts) + params["num_consts"],
-                                               symbolic_zeros=params["symbolic_zeros"]),
+        return trace.record(self, invars, {"call_jaxpr": closed, "jvp": rule, "name": params["name"],
+                                               "num_consts": len(consts) + params["num_consts"],
+                                               "symbolic_zeros": params["symbolic_zeros"]},
                             closed.out_avals, closed.effects)
 
 
 class _Rule:
     """A derivative rule as a parameter: skips the operands that tracing added in front."""
 
-    __slots__ = ("__name__", "skip", "rule")
+    __slots__ = ("__name__", "rule", "skip")
 
     def __init__(self, rule, skip):
         self.rule, self.skip = rule, skip
@@ -150,8 +150,8 @@ class custom_jvp:
             touts = [_check_tangent(o, t, name, self.jvp) for o, t in zip(outs, touts)]
             return [*outs, *touts]
         flat_jvp.__name__ = function_name(self.jvp)
-        outs = state.trace.process_custom_jvp(custom_jvp_call_p, flat_fun, flat_jvp, flat, dict(
-            name=name, num_consts=0, symbolic_zeros=self.symbolic_zeros))
+        outs = state.trace.process_custom_jvp(custom_jvp_call_p, flat_fun, flat_jvp, flat, {
+            "name": name, "num_consts": 0, "symbolic_zeros": self.symbolic_zeros})
         return _tree.unflatten(out_tree, outs)
 
     def __get__(self, instance, owner=None):

@@ -32,9 +32,9 @@ class _CustomVJPCall(CustomCall):
         consts, closed = hoisted(closed)
         invars = [trace.atom(x) for x in (*consts, *args)]
         n = len(consts)
-        return trace.record(self, invars, dict(
-            call_jaxpr=closed, fwd=_Forward(fwd, n), bwd=_Backward(bwd, n), name=params["name"],
-            num_consts=n + params["num_consts"], symbolic_zeros=params["symbolic_zeros"]), closed.out_avals, closed.effects)
+        return trace.record(self, invars, {
+            "call_jaxpr": closed, "fwd": _Forward(fwd, n), "bwd": _Backward(bwd, n), "name": params["name"],
+            "num_consts": n + params["num_consts"], "symbolic_zeros": params["symbolic_zeros"]}, closed.out_avals, closed.effects)
 
     def linear_part(self, fwd, bwd, primals, tangents, params):
         """Runs the forward rule; the tangents go through one equation that only transposition understands."""
@@ -193,8 +193,8 @@ class custom_vjp:
             return [*outs, *residuals]
         flat_bwd = _FlatBackward(self.bwd, fixed, trees, in_tree, [aval_of(x) for x in flat], name)
         flat_fun.__name__, flat_fwd.__name__ = name, function_name(self.fwd)
-        outs = state.trace.process_custom_vjp(custom_vjp_call_p, flat_fun, flat_fwd, flat_bwd, flat, dict(
-            name=name, num_consts=0, symbolic_zeros=self.symbolic_zeros))
+        outs = state.trace.process_custom_vjp(custom_vjp_call_p, flat_fun, flat_fwd, flat_bwd, flat, {
+            "name": name, "num_consts": 0, "symbolic_zeros": self.symbolic_zeros})
         return _tree.unflatten(trees["out"], outs)
 
     def __get__(self, instance, owner=None):

@@ -7,14 +7,19 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from xlab import tree as _tree
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import state
 from xlab.lax.shape import full_like
-from xlab.transforms.arguments import canonical_argnums, check_callable, check_inexact, split_arguments
+from xlab.transforms.arguments import (
+    canonical_argnums,
+    check_callable,
+    check_inexact,
+    split_arguments,
+)
 from xlab.transforms.vjp import vjp_of
-from xlab import tree as _tree
 
 
 def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,

@@ -14,7 +14,13 @@ from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.interpreters import ad
 from xlab.interpreters import partial_eval as pe
-from xlab.transforms.arguments import FlatFunction, as_array, canonical_argnums, check_callable, split_arguments
+from xlab.transforms.arguments import (
+    FlatFunction,
+    as_array,
+    canonical_argnums,
+    check_callable,
+    split_arguments,
+)
 
 
 class Pullback:

@@ -4,11 +4,32 @@ Reading order as listed. `primitive_jvps` and `primitive_transposes` are the tab
 primitives in `lax`.
 """
 
-from xlab.interpreters.ad.jvp import (JVPTrace, JVPTracer, Zero, add_tangents, defjvp, defjvp2, defzero, instantiate_zeros, jvp, jvp_jaxpr, not_differentiable,
-                                      primitive_jvps, set_arithmetic)
+from xlab.interpreters.ad.jvp import (
+                                      JVPTrace,
+                                      JVPTracer,
+                                      Zero,
+                                      add_tangents,
+                                      defjvp,
+                                      defjvp2,
+                                      defzero,
+                                      instantiate_zeros,
+                                      jvp,
+                                      jvp_jaxpr,
+                                      not_differentiable,
+                                      primitive_jvps,
+                                      set_arithmetic,
+)
 from xlab.interpreters.ad.linearize import linearize
-from xlab.interpreters.ad.transpose import (UndefinedPrimal, backward_pass, defbilinear, deflinear, deflinear2, is_undefined_primal,
-                                            primitive_transposes, transpose_jaxpr)
+from xlab.interpreters.ad.transpose import (
+                                      UndefinedPrimal,
+                                      backward_pass,
+                                      defbilinear,
+                                      deflinear,
+                                      deflinear2,
+                                      is_undefined_primal,
+                                      primitive_transposes,
+                                      transpose_jaxpr,
+)
 
 __all__ = ["JVPTrace", "JVPTracer", "UndefinedPrimal", "Zero", "add_tangents", "backward_pass",
            "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2", "defzero", "instantiate_zeros",

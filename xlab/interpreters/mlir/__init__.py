@@ -5,8 +5,15 @@ it is what people read. `module.py` (functions, constants, locations), `values.p
 `shardings.py` (Shardy attributes), `helpers.py` (short ways to write rules).
 """
 
-from xlab.interpreters.mlir.helpers import (binary, comparison, custom_call, inline_call, lower_fun, register_lowering,
-                                            unary)
+from xlab.interpreters.mlir.helpers import (
+                                            binary,
+                                            comparison,
+                                            custom_call,
+                                            inline_call,
+                                            lower_fun,
+                                            register_lowering,
+                                            unary,
+)
 from xlab.interpreters.mlir.module import Context, LoweredModule, lower_module, lowerings
 from xlab.interpreters.mlir.values import constant_text, dense_text, tensor_type
 

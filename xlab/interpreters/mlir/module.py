@@ -109,8 +109,20 @@ class Context:
             `manual`, those among them that are under manual control; empty outside.
     """
 
-    __slots__ = ("_fn", "avals_in", "avals_out", "eqn", "indent", "lines", "loc", "mesh", "manual", "module", "scope",
-                 "tokens")
+    __slots__ = (
+        "_fn",
+        "avals_in",
+        "avals_out",
+        "eqn",
+        "indent",
+        "lines",
+        "loc",
+        "manual",
+        "mesh",
+        "module",
+        "scope",
+        "tokens",
+    )
 
     def __init__(self, module: _ModuleBuilder, fn: _FunctionNames, lines, scope, mesh=None, manual=()):
         self.module, self._fn, self.lines, self.scope = module, fn, lines, scope

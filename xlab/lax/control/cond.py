@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -19,8 +18,17 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.arithmetic import clamp
 from xlab.lax.comparison import eq, select_n
-from xlab.lax.control.common import (add_inputs, args_tree, check_callables, describe, join_weak, name_of, reorder,
-                                     trace_body, with_outputs)
+from xlab.lax.control.common import (
+    add_inputs,
+    args_tree,
+    check_callables,
+    describe,
+    join_weak,
+    name_of,
+    reorder,
+    trace_body,
+    with_outputs,
+)
 from xlab.lax.convert import convert_element_type
 from xlab.lax.shape import broadcast_in_dim, zeros_like_aval
 
@@ -295,7 +303,7 @@ def _cond_dce(used_outputs, eqn):
         used = [x or y for x, y in zip(used, u)]
     new = []
     for b in branches:
-        j, kept = pe.dce_jaxpr(b.jaxpr, used_outputs, instantiate=used)
+        j, _kept = pe.dce_jaxpr(b.jaxpr, used_outputs, instantiate=used)
         new.append(ClosedJaxpr(j, b.consts))
     used_in = [True, *used]
     return used_in, eqn.replace(

@@ -16,7 +16,15 @@ from xlab.core.trace import is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.mlir.values import physical_aval
-from xlab.lax.control.common import args_tree, as_carry, check_callables, join_carry, name_of, reorder, trace_body
+from xlab.lax.control.common import (
+    args_tree,
+    as_carry,
+    check_callables,
+    join_carry,
+    name_of,
+    reorder,
+    trace_body,
+)
 from xlab.lax.control.while_loop import carry_mismatch
 from xlab.lax.shape import zeros_like_aval
 from xlab.lax.slicing import index_in_dim
@@ -319,7 +327,7 @@ def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, un
 
     trips, rest = divmod(length, unroll)
     carry = list(init)
-    if trips == 1 and unroll == length or length == 1:
+    if (trips == 1 and unroll == length) or length == 1:
         for i in range(length):
             carry, ys = one(position(i), carry, ys)
         return [*carry, *ys]

@@ -16,7 +16,15 @@ from xlab.core.trace import is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.comparison import select
-from xlab.lax.control.common import args_tree, as_carry, check_callables, join_carry, name_of, reorder, trace_body
+from xlab.lax.control.common import (
+    args_tree,
+    as_carry,
+    check_callables,
+    join_carry,
+    name_of,
+    reorder,
+    trace_body,
+)
 from xlab.lax.reductions import reduce_or
 from xlab.lax.shape import broadcast_in_dim
 
@@ -126,7 +134,7 @@ ad.primitive_jvps[while_p] = _while_jvp
 def _while_partial_eval(trace, args, *, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
     """Runs the part of the loop that is known; the recorded loop repeats it beside the unknown part."""
     cc, bc, init = _split(args, cond_nconsts, body_nconsts)
-    params = dict(cond_nconsts=cond_nconsts, cond_jaxpr=cond_jaxpr, body_nconsts=body_nconsts, body_jaxpr=body_jaxpr)
+    params = {"cond_nconsts": cond_nconsts, "cond_jaxpr": cond_jaxpr, "body_nconsts": body_nconsts, "body_jaxpr": body_jaxpr}
     bc_u = [trace.is_unknown(x) for x in bc]
     carry_u = [trace.is_unknown(x) for x in init]
     while True:

@@ -73,7 +73,6 @@ def weight(t: Transfer) -> float:
 
 def row(t: Transfer, index: int) -> list[Node]:
     """The table rows of one collective: its line and, when the partitioner added it, the reason."""
-    mine = t.origin == "user"
     found = key(t.program, t.equation)
     cells = [
         h(
