@@ -309,9 +309,11 @@ def _context_devices():
 def _leaked(tracer, name):
     from xlab.core.avals import escaped_tracer
     if tracer._trace.alive:
-        return UnexpectedTracerError(
+        error = UnexpectedTracerError(
             f"jit({name}) was called outside of any tracing with a traced value of type {tracer.aval}, made at "
             f"{tracer.origin()}. Traced values exist only while their function is being traced.")
+        error.tracer = tracer
+        return error
     return escaped_tracer(tracer, f"as an argument of jit({name})")
 
 

@@ -281,8 +281,10 @@ aval_makers[ShapedArray] = lambda x: x
 
 def escaped_tracer(tracer, where: str) -> UnexpectedTracerError:
     """The error for a tracer used after the trace that made it has ended."""
-    return UnexpectedTracerError(
+    error = UnexpectedTracerError(
         f"A value of type {tracer.aval} made while tracing {tracer._trace.label} was used {where}, after "
         f"that tracing had ended. It was made at {tracer.origin()}. A traced value stands for data that "
         f"only exists while the compiled program runs, so it must not be kept in a global, an attribute "
         f"or a closure: return it from the function instead.")
+    error.tracer = tracer
+    return error

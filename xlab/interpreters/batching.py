@@ -50,15 +50,16 @@ class BatchTracer(Tracer):
 class BatchTrace(Trace):
     """Interprets primitives on batches along one axis."""
 
-    __slots__ = ("axis", "parent")
+    __slots__ = ("axis", "parent", "tag")
     label = "a function under vmap"
 
-    def __init__(self, parent: Trace, axis: Axis):
+    def __init__(self, parent: Trace, axis: Axis, tag=None):
         super().__init__()
         self.parent, self.axis = parent, axis
+        self.tag = self if tag is None else tag    # traces with one tag batch the same examples
 
     def split(self, x):
-        if x.__class__ is BatchTracer and x._trace is self:
+        if x.__class__ is BatchTracer and (x._trace is self or x._trace.tag is self.tag):
             return x.value, x.dim
         return x, None
 
@@ -69,7 +70,7 @@ class BatchTrace(Trace):
         involved = False
         values, dims = [], []
         for x in args:
-            if x.__class__ is BatchTracer and x._trace is self:
+            if x.__class__ is BatchTracer and (x._trace is self or x._trace.tag is self.tag):
                 values.append(x.value)
                 dims.append(x.dim)
                 involved = True
@@ -97,24 +98,19 @@ class BatchTrace(Trace):
         return self.join(out, out_dim)
 
     def process_custom_jvp(self, prim, fun, jvp, args, params):
+        # Also where no argument is batched: the function may close over batched values.
         values, dims = zip(*map(self.split, args)) if args else ((), ())
-        if all(d is None for d in dims):
-            with set_trace(self.parent):
-                return self.parent.process_custom_jvp(prim, fun, jvp, args, params)
-        batched_fun, out_dims = batch_flat(fun, self.axis, dims)
-        batched_jvp, _ = batch_flat(jvp, self.axis, (*dims, *dims), out_dims_like=out_dims)
+        batched_fun, out_dims = batch_flat(fun, self.axis, dims, tag=self.tag)
+        batched_jvp, _ = batch_flat(jvp, self.axis, (*dims, *dims), out_dims_like=out_dims, tag=self.tag)
         with set_trace(self.parent):
             outs = self.parent.process_custom_jvp(prim, batched_fun, batched_jvp, values, params)
         return [self.join(x, d) for x, d in zip(outs, out_dims.get(len(outs)))]
 
     def process_custom_vjp(self, prim, fun, fwd, bwd, args, params):
         values, dims = zip(*map(self.split, args)) if args else ((), ())
-        if all(d is None for d in dims):
-            with set_trace(self.parent):
-                return self.parent.process_custom_vjp(prim, fun, fwd, bwd, args, params)
-        batched_fun, out_dims = batch_flat(fun, self.axis, dims)
-        batched_fwd, fwd_dims = batch_flat(fwd, self.axis, dims)
-        batched_bwd = BatchedBackward(bwd, self.axis, fwd_dims, dims)
+        batched_fun, out_dims = batch_flat(fun, self.axis, dims, tag=self.tag)
+        batched_fwd, fwd_dims = batch_flat(fwd, self.axis, dims, tag=self.tag)
+        batched_bwd = BatchedBackward(bwd, self.axis, fwd_dims, dims, self.tag)
         with set_trace(self.parent):
             outs = self.parent.process_custom_vjp(prim, batched_fun, batched_fwd, batched_bwd, values, params)
         known = out_dims if out_dims.dims is not None else fwd_dims
@@ -143,8 +139,10 @@ class OutDims:
         return self.dims[:n] if self.dims is not None else [None] * n
 
 
-def batch_flat(fun: Callable, axis: Axis, in_dims: Sequence, out_dims_like: OutDims | None = None):
+def batch_flat(fun: Callable, axis: Axis, in_dims: Sequence, out_dims_like: OutDims | None = None, tag=None):
     """Batches a flat function: a function of batched values, and where the batch ended up in its results.
+
+    `tag` is that of an earlier trace over the same examples, whose values the function may close over.
 
     With `out_dims_like` (for a derivative rule: results, then their tangents) the second half of the results is moved
     to the positions of the first.
@@ -152,7 +150,7 @@ def batch_flat(fun: Callable, axis: Axis, in_dims: Sequence, out_dims_like: OutD
     out = OutDims()
 
     def batched(*values):
-        trace = BatchTrace(state.trace, axis)
+        trace = BatchTrace(state.trace, axis, tag)
         bound = axis._replace(trace=trace)
         args = [trace.join(v, d) for v, d in zip(values, in_dims)]
         with set_trace(trace), bound_axes([bound] if axis.name is not None else []):
@@ -177,8 +175,8 @@ class BatchedBackward:
     `fwd` gave (results..., residuals...); `bwd` takes (residuals..., cotangents of the results...).
     """
 
-    def __init__(self, bwd: Callable, axis: Axis, fwd_dims: OutDims, in_dims):
-        self.bwd, self.axis, self.fwd_dims, self.in_dims = bwd, axis, fwd_dims, in_dims
+    def __init__(self, bwd: Callable, axis: Axis, fwd_dims: OutDims, in_dims, tag):
+        self.bwd, self.axis, self.fwd_dims, self.in_dims, self.tag = bwd, axis, fwd_dims, in_dims, tag
         self.__name__ = getattr(bwd, "__name__", "bwd")
 
     @property
@@ -188,7 +186,7 @@ class BatchedBackward:
     def __call__(self, *args):
         n_out, size = self.n_outputs, self.axis.size
         run, out_dims = batch_flat(self._instantiated, self.axis,
-                                   [*self.fwd_dims.dims[n_out:], *self.fwd_dims.dims[:n_out]])
+                                   [*self.fwd_dims.dims[n_out:], *self.fwd_dims.dims[:n_out]], tag=self.tag)
         outs = iter(run(*args))
         dims = iter(out_dims.dims)
         final = []

@@ -82,7 +82,10 @@ class JaxprTrace(Trace):
         if found is not None:
             return found[0]
         if isinstance(x, Tracer):
-            if not x._trace.alive:
+            around = x._trace
+            while around is not None and around is not self:
+                around = getattr(around, "parent", None)
+            if not x._trace.alive or around is self:    # ended, or of a transformation that runs inside this trace
                 raise escaped_tracer(x, f"while tracing {self.label} at {_source.describe_caller()}")
             aval = x.aval
         else:

@@ -7,6 +7,7 @@ program is a program of the same kind: concrete, recorded, batched, or different
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -106,9 +107,19 @@ class JVPTrace(Trace):
             return primal
         return JVPTracer(self, primal, tangent)
 
+    @contextmanager
+    def nothing_closed_over(self, params):
+        """Explains the error of a rule that meets one of this trace's values where only its arguments are understood."""
+        try:
+            yield
+        except UnexpectedTracerError as e:
+            if getattr(getattr(e, "tracer", None), "_trace", None) is self:
+                raise closed_over(params) from None
+            raise
+
     def process_custom_jvp(self, prim, fun, jvp, args, params):
         primals, tangents = zip(*map(self.split, args)) if args else ((), ())
-        with set_trace(self.parent):
+        with set_trace(self.parent), self.nothing_closed_over(params):
             if all(type(t) is Zero for t in tangents):
                 return self.parent.process_custom_jvp(prim, fun, jvp, args, params)
             n = params.get("num_consts", 0)
@@ -122,7 +133,7 @@ class JVPTrace(Trace):
 
     def process_custom_vjp(self, prim, fun, fwd, bwd, args, params):
         primals, tangents = zip(*map(self.split, args)) if args else ((), ())
-        with set_trace(self.parent):
+        with set_trace(self.parent), self.nothing_closed_over(params):
             if all(type(t) is Zero for t in tangents):
                 return self.parent.process_custom_vjp(prim, fun, fwd, bwd, args, params)
             outs, out_tangents = prim.linear_part(fwd, bwd, primals, tangents, params)
