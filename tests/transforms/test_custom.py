@@ -1,0 +1,275 @@
+"""Custom derivatives and `checkpoint` in every composition: the rule is used wherever a derivative is taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xlab
+import xlab.numpy as jnp
+from xlab import lax
+from xlab.core import check_jaxpr
+
+X = np.linspace(0.5, 2.0, 3).astype(np.float32)
+
+
+@xlab.custom_jvp
+def tripled(x):
+    """Sine, whose derivative is said to be 3."""
+    return jnp.sin(x)
+
+
+@tripled.defjvp
+def _tripled_jvp(primals, tangents):
+    return tripled(primals[0]), 3.0 * tangents[0]
+
+
+@xlab.custom_vjp
+def quadrupled(x):
+    """Sine, whose gradient is said to be 4."""
+    return jnp.sin(x)
+
+
+quadrupled.defvjp(lambda x: (quadrupled(x), x), lambda x, ct: (4.0 * ct,))
+
+RULES = {"custom_jvp": (tripled, 3.0), "custom_vjp": (quadrupled, 4.0)}
+
+# A way to apply f elementwise to a vector of three, inside something.
+PLACES = {
+    "plain": lambda f, x: f(x),
+    "jit": lambda f, x: xlab.jit(f)(x),
+    "jit twice": lambda f, x: xlab.jit(xlab.jit(f))(x),
+    "vmap": lambda f, x: xlab.vmap(f)(x),
+    "jit of vmap": lambda f, x: xlab.jit(xlab.vmap(f))(x),
+    "vmap of jit": lambda f, x: xlab.vmap(xlab.jit(f))(x),
+    "scan": lambda f, x: lax.scan(lambda c, v: (c, f(v)), 0, x)[1],
+    "scan carry": lambda f, x: lax.scan(lambda c, _: (f(c), None), x, None, length=1)[0],
+    "map": lambda f, x: lax.map(f, x),
+    "cond": lambda f, x: lax.cond(x[0] > 0, f, lambda v: v, x),
+    "switch in vmap": lambda f, x: xlab.vmap(lambda v: lax.switch((v > 0).astype(int), [lambda v: v, f], v))(x),
+    "fori": lambda f, x: lax.fori_loop(0, 1, lambda i, v: f(v), x),
+    "checkpoint": lambda f, x: xlab.checkpoint(f)(x),
+    "vmap of checkpoint": lambda f, x: xlab.vmap(xlab.checkpoint(f))(x),
+    "checkpoint in scan": lambda f, x: lax.scan(lambda c, v: (c, xlab.checkpoint(f)(v)), 0, x)[1],
+    "linearize inside": lambda f, x: xlab.linearize(lambda v: v, f(x))[0],
+    "another rule around": lambda f, x: _identity(f)(x),
+}
+
+
+def _identity(f):
+    """`f` behind a second custom_vjp, whose rule differentiates it."""
+    @xlab.custom_vjp
+    def g(x):
+        return f(x)
+    g.defvjp(lambda x: xlab.vjp(f, x), lambda pull, ct: pull(ct))
+    return g
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", RULES)
+class TestEverywhere:
+    def test_value(self, kind, place):
+        f, _ = RULES[kind]
+        np.testing.assert_allclose(PLACES[place](f, X), np.sin(X), rtol=1e-6)
+        np.testing.assert_allclose(xlab.jit(lambda x: PLACES[place](f, x))(X), np.sin(X), rtol=1e-6)
+
+    def test_gradient(self, kind, place):
+        f, slope = RULES[kind]
+        g = xlab.grad(lambda x: PLACES[place](f, x).sum())
+        np.testing.assert_allclose(g(X), slope)
+        np.testing.assert_allclose(xlab.jit(g)(X), slope)
+
+    def test_gradient_of_examples(self, kind, place):
+        f, slope = RULES[kind]
+        rows = np.stack([X, X + 1])
+        g = xlab.vmap(xlab.grad(lambda x: PLACES[place](f, x).sum()))
+        np.testing.assert_allclose(g(rows), np.full((2, 3), slope))
+
+    def test_program_is_well_formed(self, kind, place):
+        f, _ = RULES[kind]
+        check_jaxpr(xlab.make_jaxpr(lambda x: PLACES[place](f, x))(X))
+        check_jaxpr(xlab.make_jaxpr(xlab.grad(lambda x: PLACES[place](f, x).sum()))(X))
+        check_jaxpr(xlab.make_jaxpr(xlab.vmap(lambda x: PLACES[place](f, x)))(X[None]))
+
+
+class TestCustomJvp:
+    def test_second_derivatives_go_through_the_rule(self):
+        @xlab.custom_jvp
+        def square(x):
+            return x * x
+
+        @square.defjvp
+        def rule(primals, tangents):
+            (x,), (t,) = primals, tangents
+            return square(x), 10.0 * x * t
+        assert float(xlab.grad(square)(2.0)) == 20.0
+        assert float(xlab.grad(xlab.grad(square))(2.0)) == 10.0
+        assert float(xlab.jvp(xlab.grad(square), (2.0,), (1.0,))[1]) == 10.0
+
+    def test_several_arguments_results_and_static_ones(self):
+        @xlab.custom_jvp
+        def plain(x, y):
+            return {"p": x * y}
+        plain.defjvps(lambda t, ans, x, y: {"p": 2 * t * y}, None)
+        assert [float(g) for g in xlab.grad(lambda x, y: plain(x, y)["p"], (0, 1))(3.0, 5.0)] == [10.0, 0.0]
+
+        def powers(n, x):
+            return x ** n
+        powers = xlab.custom_jvp(powers, nondiff_argnums=(0,))
+        powers.defjvp(lambda n, primals, tangents: (powers(n, *primals), n * 100.0 * tangents[0]))
+        assert float(xlab.grad(lambda x: powers(3, x))(2.0)) == 300.0
+
+    def test_keyword_and_default_arguments(self):
+        @xlab.custom_jvp
+        def f(x, scale=2.0):
+            return x * scale
+        f.defjvps(lambda t, ans, x, scale: 7.0 * t, None)
+        assert float(f(3.0, scale=4.0)) == 12.0
+        assert float(xlab.grad(f)(3.0)) == 7.0
+
+    def test_closing_over_a_traced_value(self):
+        def outer(x, w):
+            @xlab.custom_jvp
+            def f(v):
+                return v * w
+            f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * w))
+            return f(x)
+        assert float(xlab.jit(outer)(2.0, 3.0)) == 6.0
+        assert float(xlab.grad(outer)(2.0, 3.0)) == 3.0
+        assert float(xlab.jit(xlab.grad(outer))(2.0, 3.0)) == 3.0
+        np.testing.assert_allclose(xlab.vmap(outer, (None, 0))(2.0, X), 2 * X)
+
+    @pytest.mark.parametrize(("rule", "said"), [
+        (lambda p, t: p[0], "pair"),
+        (lambda p, t: (p[0], (t[0], t[0])), "structure"),
+        (lambda p, t: (p[0], jnp.zeros(5)), "shape"),
+    ])
+    def test_wrong_rules(self, rule, said):
+        f = xlab.custom_jvp(lambda x: x)
+        f.defjvp(rule)
+        with pytest.raises(TypeError, match=said):
+            xlab.jvp(f, (X,), (X,))
+
+    def test_no_rule(self):
+        with pytest.raises(AttributeError, match="defjvp"):
+            xlab.custom_jvp(lambda x: x)(1.0)
+
+
+class TestCustomVjp:
+    def test_residuals_of_every_kind(self):
+        @xlab.custom_vjp
+        def f(p):
+            return p["a"] * p["b"].sum()
+
+        f.defvjp(lambda p: (f(p), {"p": p, "n": 2, "none": None}),
+                 lambda res, ct: ({"a": ct * res["n"], "b": jnp.full_like(res["p"]["b"], 5.0)},))
+        g = xlab.jit(xlab.grad(f))({"a": 3.0, "b": X})
+        assert float(g["a"]) == 2.0
+        np.testing.assert_allclose(g["b"], 5.0)
+
+    def test_static_arguments_come_first(self):
+        def f(fun, x):
+            return fun(x)
+        f = xlab.custom_vjp(f, nondiff_argnums=(0,))
+        f.defvjp(lambda fun, x: (fun(x), x), lambda fun, x, ct: (ct * fun(x) * 100,))
+        assert float(xlab.grad(lambda x: f(lambda v: v + 1, x))(1.0)) == 200.0
+
+    def test_no_cotangent_for_an_argument(self):
+        f = xlab.custom_vjp(lambda x, y: x * y)
+        f.defvjp(lambda x, y: (x * y, y), lambda y, ct: (ct * y, None))
+        gx, gy = xlab.grad(f, (0, 1))(3.0, 5.0)
+        assert (float(gx), float(gy)) == (5.0, 0.0)
+
+    def test_integers_beside(self):
+        f = xlab.custom_vjp(lambda x, n: x * n)
+        f.defvjp(lambda x, n: (x * n, n), lambda n, ct: (ct * n, None))
+        assert float(xlab.grad(f)(2.0, 3)) == 3.0
+        assert float(xlab.jit(xlab.grad(f))(2.0, 3)) == 3.0
+
+    def test_forward_mode_is_refused_by_name(self):
+        with pytest.raises(TypeError, match="quadrupled"):
+            xlab.jvp(quadrupled, (1.0,), (1.0,))
+
+    def test_closing_over_a_differentiated_value_is_refused(self):
+        def outer(w):
+            f = xlab.custom_vjp(lambda x: x * w)
+            f.defvjp(lambda x: (x * w, None), lambda _, ct: (ct,))
+            return f(2.0)
+        with pytest.raises(TypeError, match="closes over"):
+            xlab.grad(outer)(3.0)
+        assert float(xlab.jit(outer)(3.0)) == 6.0
+
+    @pytest.mark.parametrize(("bwd", "said"), [
+        (lambda res, ct: (ct, ct), "1|structure|length|number"),
+        (lambda res, ct: ct, "tuple"),
+        (lambda res, ct: (jnp.zeros(7),), "shape|type"),
+    ])
+    def test_wrong_rules(self, bwd, said):
+        f = xlab.custom_vjp(lambda x: x * 1.0)
+        f.defvjp(lambda x: (x, None), bwd)
+        with pytest.raises((TypeError, ValueError), match=said):
+            xlab.grad(lambda x: f(x).sum())(X)
+
+    def test_no_rules(self):
+        with pytest.raises(AttributeError, match="defvjp"):
+            xlab.custom_vjp(lambda x: x)(1.0)
+
+
+class TestCheckpoint:
+    def layers(self, x, w):
+        return jnp.sin(jnp.sin(x @ w) @ w).sum()
+
+    @pytest.fixture
+    def data(self):
+        rng = np.random.RandomState(0)
+        return rng.randn(3).astype(np.float32), rng.randn(3, 3).astype(np.float32)
+
+    @pytest.mark.parametrize("policy", [None, "everything_saveable", "nothing_saveable", "dots_saveable",
+                                        "dots_with_no_batch_dims_saveable"])
+    def test_same_derivatives(self, data, policy):
+        kept = getattr(xlab.checkpoint_policies, policy) if policy else None
+        f = xlab.checkpoint(self.layers, policy=kept)
+        for order in (xlab.grad, lambda f: xlab.jit(xlab.grad(f)), xlab.hessian, lambda f: xlab.jacfwd(f)):
+            np.testing.assert_allclose(order(f)(*data), order(self.layers)(*data), rtol=1e-5, atol=1e-6)
+
+    def test_what_is_computed_again(self, data):
+        def sines(policy):
+            f = xlab.checkpoint(self.layers, policy=policy)
+            text = str(xlab.make_jaxpr(xlab.grad(f))(*data))
+            return text.count(" sin "), text.count("dot_general[")
+        policies = xlab.checkpoint_policies
+        assert sines(policies.nothing_saveable)[1] > sines(policies.dots_saveable)[1]
+        assert sines(policies.everything_saveable)[0] <= sines(policies.nothing_saveable)[0]
+
+    def test_static_arguments(self):
+        f = xlab.checkpoint(lambda n, x: x ** n, static_argnums=(0,))
+        assert float(xlab.grad(lambda x: f(3, x))(2.0)) == 12.0
+
+    def test_trees_and_keywords(self):
+        f = xlab.checkpoint(lambda p, *, k: {"y": p["a"] * k})
+        assert float(xlab.grad(lambda a: f({"a": a}, k=3.0)["y"])(2.0)) == 3.0
+
+    def test_residuals_are_inputs_only(self, data):
+        _, pull = xlab.vjp(xlab.checkpoint(lambda x: jnp.sin(jnp.sin(jnp.sin(x)))), data[0])
+        assert sum(np.size(c) for c in pull.consts) <= 3
+
+
+class TestCustomGradient:
+    def test_value_and_pullback(self):
+        @xlab.custom_gradient
+        def f(x, y):
+            return x * y, lambda ct: (10 * ct * y, 20 * ct * x)
+        assert float(f(2.0, 3.0)) == 6.0
+        assert [float(g) for g in xlab.grad(f, (0, 1))(2.0, 3.0)] == [30.0, 40.0]
+        assert [float(g) for g in xlab.jit(xlab.grad(f, (0, 1)))(2.0, 3.0)] == [30.0, 40.0]
+
+
+def test_closure_convert_lets_a_custom_rule_see_what_is_closed_over():
+    def minimum(objective, x):
+        converted, values = xlab.closure_convert(objective, x)
+        return _solve(converted, x, *values)
+    _solve = xlab.custom_vjp(lambda fun, x, *values: fun(x, *values), nondiff_argnums=(0,))
+    _solve.defvjp(lambda fun, x, *values: (fun(x, *values), (x, values)),
+                  lambda fun, res, ct: (ct, *(ct * 7.0 for _ in res[1])))
+    g = xlab.grad(lambda w: minimum(lambda x: x * w, 2.0))(3.0)
+    assert float(g) == 7.0
