@@ -10,7 +10,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.config import config
 from xlab.core.avals import aval_of
-from xlab.core.jaxpr import ClosedJaxpr, Var
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.trace import is_tracer
 from xlab.interpreters import ad, batching, mlir
@@ -189,6 +189,11 @@ def _scan_partial_eval(trace, args, *, jaxpr, num_consts, num_carry, **params):
     known_in = [v for v, f in zip(args, [*c_u, *u, *x_u]) if not f]
     kc, kr = sum(not f for f in c_u), sum(not f for f in u)
     n_known_out = sum(not f for f in out_u)
+    # What each iteration would compute alike is computed once, before the loop.
+    before, known = known.memo(("scan invariant", kc, n_known_out), lambda: _take_out_invariant(known, kc, n_known_out))
+    if before is not None:
+        values = trace.run_known(eval_jaxpr, before.jaxpr, before.consts, *known_in[:kc])
+        known_in, kc = [*values, *known_in], kc + len(values)
     # A residual that is an input as it stands is not stacked: constants stay constants, elements are read again.
     inputs = {v: i for i, v in enumerate(known.jaxpr.invars)}
     where = [inputs.get(v) if type(v) is Var else None for v in known.jaxpr.outvars[n_known_out:]]
@@ -216,6 +221,30 @@ def _scan_partial_eval(trace, args, *, jaxpr, num_consts, num_carry, **params):
 
 
 pe.partial_eval_rules[scan_p] = _scan_partial_eval
+
+
+def _take_out_invariant(known: ClosedJaxpr, num_consts: int, num_results: int):
+    """Splits off the residuals that depend on constants only.
+
+    Returns a program from the constants to those residuals (None if there are none), and the rest of the body with the
+    residuals as leading inputs.
+    """
+    j = known.jaxpr
+    fixed, eqns = {*j.constvars, *j.invars[:num_consts]}, []
+    for eqn in j.eqns:
+        if not eqn.effects and all(type(v) is Literal or v in fixed for v in eqn.invars):
+            fixed.update(eqn.outvars)
+            eqns.append(eqn)
+    given = {*j.constvars, *j.invars}
+    residuals = {v for v in j.outvars[num_results:] if type(v) is Var and v in fixed and v not in given}
+    if not residuals:
+        return None, known
+    made = [eqn for eqn in eqns if residuals.intersection(eqn.outvars)]
+    taken = [v for eqn in made for v in eqn.outvars]
+    before = pe.dce_jaxpr_eqns(Jaxpr(j.constvars, j.invars[:num_consts], taken, eqns, debug_info=j.debug_info))
+    dropped = set(map(id, made))
+    rest = pe.dce_jaxpr_eqns(j.replace(invars=[*taken, *j.invars], eqns=[e for e in j.eqns if id(e) not in dropped]))
+    return ClosedJaxpr(before, known.consts), ClosedJaxpr(rest, known.consts)
 
 
 def _scan_transpose(cts, *args, jaxpr, num_consts, num_carry, length, reverse, unroll):
