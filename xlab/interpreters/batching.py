@@ -153,9 +153,12 @@ def batch_flat(fun: Callable, axis: Axis, in_dims: Sequence, out_dims_like: OutD
         trace = BatchTrace(state.trace, axis, tag)
         bound = axis._replace(trace=trace)
         args = [trace.join(v, d) for v, d in zip(values, in_dims)]
-        with set_trace(trace), bound_axes([bound] if axis.name is not None else []):
-            results = fun(*args)
-            pairs = [trace.split(x) for x in results]
+        try:
+            with set_trace(trace), bound_axes([bound] if axis.name is not None else []):
+                results = fun(*args)
+                pairs = [trace.split(x) for x in results]
+        finally:
+            trace.alive = False
         if out_dims_like is not None:
             n = len(pairs) // 2
             joint = [0 if (p[1] is not None or t[1] is not None) else None

@@ -151,9 +151,12 @@ def jvp(fun: Callable, primals: Sequence, tangents: Sequence):
     """Runs a flat function on (value, tangent) pairs; returns flat results and tangents (maybe `Zero`)."""
     trace = JVPTrace(state.trace)
     args = [trace.pair(p, t) for p, t in zip(primals, tangents)]
-    with set_trace(trace):
-        outs = fun(*args)
-        pairs = [trace.split(x) for x in outs]
+    try:
+        with set_trace(trace):
+            outs = fun(*args)
+            pairs = [trace.split(x) for x in outs]
+    finally:
+        trace.alive = False
     return [p for p, _ in pairs], [t for _, t in pairs]
 
 

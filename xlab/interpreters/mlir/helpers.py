@@ -88,10 +88,10 @@ def inline_call(param: str):
     return rule
 
 
-def lower_fun(fun):
+def lower_fun(fun, multiple_results: bool = True):
     """Rule for primitives whose meaning is a function of other primitives: `fun(*operands, **params)`, one or more results.
 
-    Operations keep the location of the one equation they stand for.
+    `multiple_results` is accepted as the field writes it; a list or tuple says so itself. Operations keep the location of the one equation they stand for.
     """
     @functools.lru_cache(maxsize=1024)
     def program(avals, params):
