@@ -273,3 +273,61 @@ def test_closure_convert_lets_a_custom_rule_see_what_is_closed_over():
                   lambda fun, res, ct: (ct, *(ct * 7.0 for _ in res[1])))
     g = xlab.grad(lambda w: minimum(lambda x: x * w, 2.0))(3.0)
     assert float(g) == 7.0
+
+
+class TestCustomVmap:
+    def made(self):
+        from xlab.custom_batching import custom_vmap
+
+        @custom_vmap
+        def f(x, y):
+            return {"s": jnp.sin(x) * y}
+
+        @f.def_vmap
+        def rule(axis_size, in_batched, x, y):
+            assert all(isinstance(b, bool) for b in in_batched)
+            return {"s": jnp.sin(x) * y + 100}, {"s": any(in_batched)}
+        return lambda x, y: f(x, y)["s"]
+
+    def test_the_rule_is_used_under_vmap_only(self):
+        f = self.made()
+        np.testing.assert_allclose(f(1.0, 2.0), np.sin(1.0) * 2, rtol=1e-6)
+        np.testing.assert_allclose(xlab.jit(f)(1.0, 2.0), np.sin(1.0) * 2, rtol=1e-6)
+        np.testing.assert_allclose(xlab.vmap(f, (0, None))(X, 2.0), np.sin(X) * 2 + 100, rtol=1e-6)
+        np.testing.assert_allclose(xlab.jit(xlab.vmap(xlab.jit(f)))(X, X), np.sin(X) * X + 100, rtol=1e-6)
+        np.testing.assert_allclose(xlab.vmap(xlab.vmap(f), (0, None))(X[None], X), np.sin(X[None]) * X + 100, rtol=1e-6)
+
+    def test_derivatives(self):
+        f = self.made()
+        np.testing.assert_allclose(xlab.grad(f)(1.0, 2.0), np.cos(1.0) * 2, rtol=1e-6)
+        np.testing.assert_allclose(xlab.vmap(xlab.grad(f), (0, None))(X, 2.0), np.cos(X) * 2, rtol=1e-6)
+        np.testing.assert_allclose(xlab.grad(lambda x: xlab.vmap(f, (0, None))(x, 2.0).sum())(X), np.cos(X) * 2, rtol=1e-6)
+        primal, tangent = xlab.vmap(lambda x, t: xlab.jvp(lambda x: f(x, 2.0), (x,), (t,)))(X, X)
+        np.testing.assert_allclose(primal, np.sin(X) * 2 + 100, rtol=1e-6)
+        np.testing.assert_allclose(tangent, np.cos(X) * 2 * X, rtol=1e-6)
+
+    def test_sequential(self):
+        from xlab.custom_batching import sequential_vmap
+        f = sequential_vmap(lambda x, y: jnp.sin(x) + y)
+        np.testing.assert_allclose(xlab.vmap(f, (0, None))(X, 2.0), np.sin(X) + 2, rtol=1e-6)
+        assert "scan" in str(xlab.make_jaxpr(xlab.vmap(f, (0, None)))(X, 2.0))
+
+
+def test_saved_residuals(capsys):
+    from xlab.ad_checkpoint import checkpoint_name, print_saved_residuals, saved_residuals
+
+    def f(x, w):
+        return jnp.sin(checkpoint_name(jnp.sin(x * w), "inner"))
+    assert len(saved_residuals(f, X, X)) >= 3
+    kept = saved_residuals(xlab.checkpoint(f, policy=xlab.checkpoint_policies.save_only_these_names("inner")), X, X)
+    assert any("name" in where for _, where in kept) and sum("argument" in where for _, where in kept) == 2
+    print_saved_residuals(xlab.checkpoint(f), X, X)
+    assert "f32[3] from the argument" in capsys.readouterr().out
+
+
+def test_auxiliary_values_are_plain():
+    f = lambda x: (x * x, {"aux": x + 1})
+    for aux in (xlab.jvp(f, (2.0,), (1.0,), has_aux=True)[2], xlab.vjp(f, 2.0, has_aux=True)[2],
+                xlab.grad(f, has_aux=True)(2.0)[1], xlab.jacfwd(f, has_aux=True)(2.0)[1], xlab.jacrev(f, has_aux=True)(2.0)[1],
+                xlab.hessian(f, has_aux=True)(2.0)[1], xlab.linearize(f, 2.0, has_aux=True)[2]):
+        assert float(aux["aux"]) == 3.0

@@ -1,0 +1,6 @@
+"""Recomputation: names for values, policies that keep them, and what is kept."""
+
+from xlab.transforms.checkpoint import checkpoint, checkpoint_name, checkpoint_policies, remat
+from xlab.transforms.saved_residuals import print_saved_residuals, saved_residuals
+
+__all__ = ["checkpoint", "checkpoint_name", "checkpoint_policies", "print_saved_residuals", "remat", "saved_residuals"]

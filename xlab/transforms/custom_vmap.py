@@ -1,0 +1,162 @@
+"""`custom_vmap`: a function with its own batching rule."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from xlab import tree as _tree
+from xlab.compile.jit import hoisted
+from xlab.compile.tracing import function_name, trace_program
+from xlab.core.avals import aval_of
+from xlab.core.jaxpr import eval_jaxpr
+from xlab.core.primitive import Primitive
+from xlab.core.trace import set_trace
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import partial_eval as pe
+from xlab.lax.control.loops import map as lax_map
+from xlab.transforms.arguments import check_callable
+from xlab.transforms.custom_jvp import resolve_kwargs
+
+custom_vmap_p = Primitive("custom_vmap_call", multiple_results=True, joins=False, context_dependent=True)
+
+
+class custom_vmap:
+    """A function whose batched form is given by a rule instead of by batching its body.
+
+    Example:
+        >>> import xlab, xlab.numpy as jnp
+        >>> from xlab.custom_batching import custom_vmap
+        >>> @custom_vmap
+        ... def f(x):
+        ...     return x + 1
+        >>> @f.def_vmap
+        ... def rule(axis_size, in_batched, x):
+        ...     return x + 10, in_batched[0]
+        >>> float(f(1.0)), xlab.vmap(f)(jnp.arange(2.0)).tolist()
+        (2.0, [10.0, 11.0])
+    """
+
+    def __init__(self, fun: Callable):
+        check_callable(fun, "custom_vmap")
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.vmap_rule: Callable | None = None
+
+    def def_vmap(self, vmap_rule: Callable) -> Callable:
+        """Sets the rule `(axis_size, in_batched, *args) -> (out, out_batched)`; batches come along axis 0."""
+        self.vmap_rule = vmap_rule
+        return vmap_rule
+
+    def __call__(self, *args, **kwargs):
+        name = function_name(self.fun)
+        if self.vmap_rule is None:
+            raise AttributeError(f"No batching rule defined for custom_vmap function {name} using def_vmap.")
+        args = resolve_kwargs(self.fun, args, kwargs)
+        flat, in_tree = _tree.flatten(args)
+        program = trace_program(self.fun, _tree.structure((args, {})), [aval_of(x) for x in flat])
+        consts, closed = hoisted(program.closed)
+        rule = _FlatRule(self.vmap_rule, in_tree, program.out_tree, len(consts), name)
+        outs = custom_vmap_p.bind(*consts, *flat, call=closed, rule=rule)
+        return _tree.unflatten(program.out_tree, outs)
+
+
+class _FlatRule:
+    """The user's rule on leaves: `rule(size, batched, leaves) -> (leaves, batched)`."""
+
+    def __init__(self, rule, in_tree, out_tree, n_consts, name):
+        self.rule, self.in_tree, self.out_tree, self.n_consts, self.name = rule, in_tree, out_tree, n_consts, name
+
+    def __call__(self, size, batched, values):
+        n = self.n_consts
+        if any(batched[:n]):
+            raise TypeError(f"{self.name} has a custom batching rule and closes over a batched value, which its rule cannot "
+                            f"see. Pass it as an argument instead.")
+        args = _tree.unflatten(self.in_tree, values[n:])
+        flags = list(_tree.unflatten(self.in_tree, batched[n:]))
+        result = self.rule(size, flags, *args)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(f"the batching rule of {self.name} must return a pair (output, which parts are batched), got "
+                            f"{type(result).__name__}")
+        outs, tree = _tree.flatten(result[0])
+        if tree != self.out_tree:
+            raise TypeError(f"the batching rule of {self.name} must return the structure of its function, {self.out_tree}, "
+                            f"got {tree}")
+        return outs, list(_tree.broadcast_prefix(result[1], result[0]))
+
+
+custom_vmap_p.def_impl(lambda *args, call, rule: eval_jaxpr(call.jaxpr, call.consts, *args))
+custom_vmap_p.def_effectful_abstract_eval(lambda *avals, call, rule: (call.out_avals, call.effects))
+mlir.register_lowering(custom_vmap_p, lambda ctx, *args, call, rule: ctx.jaxpr(call, args))
+
+
+def _batch(axis, operands, dims, *, call, rule):
+    batched = [d is not None for d in dims]
+    values = [batching.moveaxis(x, d, 0) if d is not None else x for x, d in zip(operands, dims)]
+    outs, out_batched = rule(axis.size, batched, values)
+    return outs, [0 if b else None for b in out_batched]
+
+
+batching.axis_primitive_batchers[custom_vmap_p] = _batch
+
+
+def _jvp(primals, tangents, *, call, rule):
+    """The derivative has the derivative of the rule as its rule."""
+    nonzero = [type(t) is not ad.Zero for t in tangents]
+    new, nonzero_out = ad.jvp_jaxpr(call, nonzero, False)
+    n = len(primals)
+
+    def jvp_rule(size, batched, values):
+        given = iter(zip(batched[n:], values[n:]))
+        flags, ps, ts = list(batched[:n]), list(values[:n]), []
+        for i, nz in enumerate(nonzero):
+            if not nz:
+                ts.append(ad.Zero(aval_of(ps[i]).to_tangent_aval()))
+                continue
+            b, t = next(given)
+            if b != flags[i]:       # a value and its tangent are batched together
+                t = t if b else batching.broadcast(t, size, 0)
+                ps[i] = ps[i] if flags[i] else batching.broadcast(ps[i], size, 0)
+                flags[i] = True
+            ts.append(t)
+        out_flags = []
+
+        def primal_rule(*xs):
+            outs, found = rule(size, flags, list(xs))
+            out_flags[:] = found
+            return outs
+        outs, touts = ad.jvp(primal_rule, ps, ts)
+        some = [(ad.instantiate_zeros(t), f) for t, f, nz in zip(touts, out_flags, nonzero_out) if nz]
+        return [*outs, *(t for t, _ in some)], [*out_flags, *(f for _, f in some)]
+    outs = custom_vmap_p.bind(*primals, *(t for t in tangents if type(t) is not ad.Zero), call=new, rule=jvp_rule)
+    k = len(call.out_avals)
+    rest = iter(outs[k:])
+    return outs[:k], [next(rest) if nz else ad.Zero(a.to_tangent_aval()) for nz, a in zip(nonzero_out, call.out_avals)]
+
+
+ad.primitive_jvps[custom_vmap_p] = _jvp
+
+
+def _partial_eval(trace, args, *, call, rule):
+    with set_trace(trace):
+        return eval_jaxpr(call.jaxpr, call.consts, *args)
+
+
+pe.partial_eval_rules[custom_vmap_p] = _partial_eval
+
+
+def sequential_vmap(fun: Callable) -> custom_vmap:
+    """`fun`, whose batched form is a loop over the examples."""
+    mapped = custom_vmap(fun)
+
+    @mapped.def_vmap
+    def rule(axis_size, in_batched, *args):
+        leaves, treedef = _tree.flatten(args)
+        flags = _tree.leaves(tuple(in_batched))
+
+        def one(given):
+            given = iter(given)
+            return fun(*_tree.unflatten(treedef, [next(given) if f else x for x, f in zip(leaves, flags)]))
+        out = lax_map(one, [x for x, f in zip(leaves, flags) if f])
+        return out, _tree.map(lambda _: True, out)
+    return mapped
