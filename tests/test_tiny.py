@@ -115,7 +115,7 @@ class TestNames:
         assert not missing, missing
         assert set(xlab.__all__) <= set(dir(xlab))
 
-    @pytest.mark.parametrize("wrong, near", [("vamp", "vmap"), ("gard", "grad"), ("make_jaxprs", "make_jaxpr")])
+    @pytest.mark.parametrize(("wrong", "near"), [("vamp", "vmap"), ("gard", "grad"), ("make_jaxprs", "make_jaxpr")])
     def test_an_unknown_name_names_the_nearest(self, wrong, near):
         with pytest.raises(AttributeError, match=f"xlab.{near}"):
             getattr(xlab, wrong)

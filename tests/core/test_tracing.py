@@ -38,7 +38,8 @@ class TestConcretisation:
 
     def test_while(self):
         def f(x):
-            while x.sum() > 0: x = x - 1
+            while x.sum() > 0:
+                x = x - 1
         self.check(f, errors.TracerBoolConversionError, "while_loop")
 
     def test_number(self):

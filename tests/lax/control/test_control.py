@@ -181,7 +181,7 @@ class TestScan:
     def test_carry_that_depends_on_batched_input_only_later(self):
         def f(x):
             def body(c, _):
-                a, b, d = c
+                _a, b, d = c
                 return (b, d, x), None
             return lax.scan(body, (0.0, 1.0, 2.0), None, length=3)[0]
         out = xlab.vmap(f)(X)
@@ -220,7 +220,7 @@ class TestScan:
 
 
 class TestErrors:
-    @pytest.mark.parametrize("call, error, said", [
+    @pytest.mark.parametrize(("call", "error", "said"), [
         (lambda: lax.cond(True, lambda x: x, lambda x: x.sum(), X), TypeError, r"f32\[\].*f32\[4\]"),
         (lambda: lax.cond(True, lambda x: (x, x), lambda x: x, X), TypeError, "structure"),
         (lambda: lax.cond(X, lambda: 1, lambda: 2), TypeError, "scalar"),
