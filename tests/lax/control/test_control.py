@@ -249,3 +249,13 @@ class TestErrors:
             xlab.jit(lambda x: lax.scan(lambda c, v: (c / (1 // 0), v), x, X))(1.0)
         assert float(jnp.sin(0.0)) == 0.0
         assert float(xlab.grad(jnp.sin)(0.0)) == 1.0
+
+
+def test_a_branch_not_taken_does_not_spoil_gradients():
+    """Under vmap both branches run; the square root's slope at 0 is infinite, and must not reach the result."""
+    def f(x):
+        return lax.cond(x > 0, lambda x: jnp.sqrt(x), lambda x: 2 * x, x)
+    rows = np.array([0.0, 4.0], np.float32)
+    np.testing.assert_allclose(xlab.grad(lambda x: xlab.vmap(f)(x).sum())(rows), [2.0, 0.25])
+    np.testing.assert_allclose(xlab.vmap(xlab.grad(f))(rows), [2.0, 0.25])
+    np.testing.assert_allclose(xlab.grad(lambda x: xlab.jit(xlab.vmap(f))(x).sum())(rows), [2.0, 0.25])

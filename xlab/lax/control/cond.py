@@ -29,7 +29,7 @@ from xlab.lax.control.common import (
     trace_body,
     with_outputs,
 )
-from xlab.lax.convert import convert_element_type
+from xlab.lax.convert import convert_element_type, stop_gradient
 from xlab.lax.shape import broadcast_in_dim, zeros_like_aval
 
 
@@ -276,9 +276,9 @@ def _cond_batch(axis, args, dims, *, branches, **params):
     index = batching.moveaxis(index, di, 0)
     ops = [x if b else batching.broadcast(x, axis.size, 0) for x, b in zip(ops, batched)]
     results = []
-    for b in branches:
+    for i, b in enumerate(branches):
         closed, _ = batching.batch_jaxpr(b, axis, [True] * len(ops), True)
-        results.append(eval_jaxpr(closed.jaxpr, closed.consts, *ops))
+        results.append(eval_jaxpr(closed.jaxpr, closed.consts, *(_only_where(index, i, x) for x in ops)))
     outs = []
     for cases in zip(*results):
         ndim = aval_of(cases[0]).ndim
@@ -287,6 +287,18 @@ def _cond_batch(axis, args, dims, *, branches, **params):
             which = broadcast_in_dim(which, aval_of(cases[0]).shape, (0,))
         outs.append(select_n(which, *cases))
     return outs, [0] * len(outs)
+
+
+def _only_where(index, i: int, x):
+    """`x` for branch `i`, constant to derivatives in examples that take another branch: an infinite slope there would
+    turn the zero cotangent of the result that is not selected into NaN."""
+    aval = aval_of(x)
+    if not dtypes.issubdtype(aval.dtype, np.inexact):
+        return x
+    taken = eq(index, np.int32(i))
+    if aval.ndim > 1:
+        taken = broadcast_in_dim(taken, aval.shape, (0,))
+    return select_n(taken, stop_gradient(x), x)
 
 
 batching.axis_primitive_batchers[cond_p] = _cond_batch
