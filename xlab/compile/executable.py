@@ -17,7 +17,7 @@ from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.compile import ledger
 from xlab.compile.devices import Claim, intermediate_shardings, resolve
-from xlab.compile.placement import default_sharding, place
+from xlab.compile.placement import place
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
@@ -118,7 +118,6 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
         claims.append(Claim(tuple(context_mesh.devices.flat), "the current mesh"))
         mesh = mesh or context_mesh
     devices, committed = resolve(claims, f"jit({name})")
-    committed = committed or (config.default_device is not None and False)
 
     several = len(devices) > 1
     donate = _usable_donations(closed, donated, kept)
@@ -317,7 +316,3 @@ class Executable:
             self.native, out_tree, [s.native for s in self.in_shardings], [s.native for s in self.out_shardings],
             list(self.out_avals), [self.committed] * len(self.out_avals),
             [i in kept for i in range(len(self.in_avals))], [None] * len(self.kept), self.consts)
-
-
-def default_in_sharding():
-    return default_sharding()

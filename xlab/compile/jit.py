@@ -20,11 +20,11 @@ from xlab.compile import executable as _executable
 from xlab.compile import explain
 from xlab.compile.devices import sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
-from xlab.compile.placement import default_sharding, place
+from xlab.compile.placement import place
 from xlab.compile.tracing import Program, function_name, trace_program
 from xlab.config import config
 from xlab.core.array import KeyArray
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr, jaxpr_as_fun
 from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, Tracer, state
@@ -538,11 +538,3 @@ def _constrain(ctx, x, sharding, aval):
 mlir.register_lowering(jit_p, _jit_lowering)
 sharding_sources[jit_p] = lambda eqn: [s for s in (*eqn.params["in_shardings"], *eqn.params["out_shardings"])
                                        if s is not None]
-
-
-def where_results_go():
-    return default_sharding()
-
-
-def is_array_aval(aval) -> bool:
-    return isinstance(aval, ShapedArray)

@@ -11,8 +11,7 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.lax import elementwise as _e
 from xlab.lax.elementwise import adapt, elementwise
-from xlab.lax.reduce_sum import reduce_sum_p
-from xlab.lax.shape import broadcast_in_dim, full, full_like
+from xlab.lax.shape import broadcast_in_dim, full_like
 
 __all__ = ["eq", "ge", "gt", "le", "lt", "ne", "select", "select_n"]
 
@@ -166,11 +165,3 @@ ad.primitive_jvps[select_n_p] = _select_n_jvp
 ad.primitive_transposes[select_n_p] = _select_n_transpose
 batching.primitive_batchers[select_n_p] = _select_n_batch
 mlir.register_lowering(select_n_p, _select_n_lowering)
-
-
-def sum_to_scalar(x):
-    return reduce_sum_p.bind(x, axes=tuple(range(aval_of(x).ndim)), out_sharding=None)
-
-
-def false_like(x):
-    return full(aval_of(x).shape, False, np.dtype(bool))

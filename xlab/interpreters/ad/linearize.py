@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xlab.core.avals import aval_of
-from xlab.core.jaxpr import Jaxpr
 from xlab.core.trace import set_trace, state
 from xlab.interpreters.ad.jvp import JVPTrace, Zero, instantiate_zeros
 from xlab.interpreters.partial_eval import PartialTrace
@@ -34,7 +33,3 @@ def linearize(fun: Callable, primals: Sequence, label: str = "a function", *, in
     jaxpr, consts = tape.finish([t for t, nz in zip(tangents, nonzero) if nz])
     trace.alive = False
     return [p for p, _ in pairs], nonzero, jaxpr, consts
-
-
-def is_linear_identity(jaxpr: Jaxpr) -> bool:
-    return not jaxpr.eqns
