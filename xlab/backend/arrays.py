@@ -8,6 +8,8 @@ Arrays are of the native class `ArrayImpl`; `install_methods` gives it its Pytho
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -175,13 +177,24 @@ def execute(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any]) -
     return exe.execute_sharded(flat_args).consume_with_handlers(handlers)
 
 
-def execute_with_tokens(
-    exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any]
-) -> tuple[list[Any], Any]:
-    """As `execute`; also gives the token that says when the run has ended on each device."""
-    results = exe.execute_sharded(flat_args, with_tokens=True)
-    out = results.consume_with_handlers(handlers)
-    return out, results.consume_token()
+_turn = threading.Lock()
+_running: Any = None
+
+
+def execute_in_turn(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any]) -> list[Any]:
+    """As `execute`, for programs whose devices wait for one another: it starts when the last such program has ended.
+
+    A collective holds a thread per device until all devices have arrived, and the runtime has one thread per device:
+    two such programs in flight can take each other's threads, and the runtime then ends the process.
+    """
+    global _running
+    with _turn:
+        if _running is not None:
+            with contextlib.suppress(Exception):   # whoever asked for that program is told of its error
+                _running.block_until_ready()
+        results = exe.execute_sharded(flat_args, with_tokens=True)
+        _running = results.consume_token()
+        return results.consume_with_handlers(handlers)
 
 
 def block_until_ready(arrays: Sequence[ArrayImpl]) -> None:

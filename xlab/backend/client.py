@@ -7,10 +7,8 @@ Example:
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xlab.backend.native import _jax
@@ -47,28 +45,10 @@ def _start(make: Callable[..., Any] | None = None) -> Any:
             count = cpu_device_count()
             if count < 1:
                 raise ValueError(f"config.num_cpu_devices must be at least 1; got {count}.")
-            with _threads_for(count):
-                made = (make or _jax.get_tfrt_cpu_client)(num_devices=count)
+            made = (make or _jax.get_tfrt_cpu_client)(num_devices=count)
             _devices, _started_with = tuple(made.devices()), count
             _client = made
     return _client
-
-
-@contextmanager
-def _threads_for(devices: int) -> Iterator[None]:
-    """Gives the client enough threads that programs in flight cannot starve one another.
-
-    A collective blocks a thread per device until all have arrived, and each device runs up to 32 programs at once; with
-    fewer threads than that, a loop of collectives can wait for itself, and the runtime then ends the process.
-    """
-    if devices == 1 or "NPROC" in os.environ:
-        yield
-        return
-    os.environ["NPROC"] = str(max(os.cpu_count() or 1, min(33 * (devices - 1) + 2, 512)))
-    try:
-        yield
-    finally:
-        del os.environ["NPROC"]
 
 
 def use_client(make: Callable[..., Any]) -> Any:

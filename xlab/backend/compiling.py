@@ -88,6 +88,19 @@ def compile_text(text: str | bytes | Any, devices: Sequence[Any], *, partitions:
     return backend.compile_and_load(text, where, made)
 
 
+_COLLECTIVES = (b"all-reduce", b"all-gather", b"reduce-scatter", b"all-to-all", b"collective-permute",
+                b"collective-broadcast")  # fmt: skip
+
+
+def communicates(exe: Executable) -> bool:
+    """Whether devices wait for one another while it runs. A name that only looks like it costs speed, nothing else."""
+    for module in exe.hlo_modules():
+        data = module.as_serialized_hlo_module_proto()
+        if any(word in data for word in _COLLECTIVES):
+            return True
+    return False
+
+
 def hlo_text(exe: Executable) -> str:
     """The optimized program."""
     return "\n\n".join(module.to_string() for module in exe.hlo_modules())

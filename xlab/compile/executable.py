@@ -239,6 +239,8 @@ class Executable:
                 allow_propagation_to_inputs=[*(s is None for s in lowered.in_shardings), *(True for _ in lowered.module.hoisted)],
                 options=lowered.compiler_options or None, host_callbacks=lowered.module.callbacks)
         ledger.add(self.name, closed, start, events.clock(), reason, differences)
+        # Devices that wait for one another: such programs take turns, and Python starts each of them.
+        self.in_turn = several and _compiling.communicates(self.native)
         self.in_shardings = lowered.in_shardings
         chosen = _compiling.parameter_shardings(self.native) if several else None
         if chosen is not None:
@@ -291,10 +293,25 @@ class Executable:
             raise RuntimeError(f"execution of {self.name} was asked for while config.no_execution is set")
         args = self.place_args(flat)
         with events.span("execute", name=self.name, devices=len(self.devices), executable=self):
-            outs = _arrays.execute(self.native, [*args, *self.consts], self.handlers)
+            outs = self._start([*args, *self.consts])
             if events.listeners:        # what is recorded is the run, not its start
                 _arrays.block_until_ready(outs)
         return [self._logical(o, a) for o, a in zip(outs, self.out_avals)]
+
+    def _start(self, args) -> list:
+        run = _arrays.execute_in_turn if self.in_turn else _arrays.execute
+        return run(self.native, args, self.handlers)
+
+    def repeat(self, flat: Sequence) -> list:
+        """Runs on the same kinds of arrays that an earlier `call` took as they were."""
+        kept = self.kept
+        args = list(flat) if len(kept) == len(flat) else [flat[i] for i in kept]
+        return self._start(args + self.consts if self.consts else args)
+
+    def repeatable(self, flat: Sequence) -> bool:
+        """Whether `repeat` may answer the next call like this one: arguments lie where the program wants them."""
+        return self._plain() and all(
+            x._sharding is s.native for x, s in ((flat[i], s) for i, s in zip(self.kept, self.in_shardings)))
 
     def _logical(self, out, aval):
         if isinstance(aval, ShapedArray) and isinstance(aval.dtype, dtypes.ExtendedDType):
@@ -306,13 +323,17 @@ class Executable:
 
     def fast_path(self, out_tree):
         """What the native dispatcher needs to repeat this call; None where Python must look at every call."""
-        if self.lowered.module.callbacks or self.lowered.closed.effects:
+        if self.in_turn or not self._plain():
             return None
-        for a in (*self.in_avals, *self.out_avals):
-            if not isinstance(a, ShapedArray) or isinstance(a.dtype, dtypes.ExtendedDType) or a.dtype == dtypes.float0:
-                return None
         kept = set(self.kept)
         return _native.FastPath(
             self.native, out_tree, [s.native for s in self.in_shardings], [s.native for s in self.out_shardings],
             list(self.out_avals), [self.committed] * len(self.out_avals),
             [i in kept for i in range(len(self.in_avals))], [None] * len(self.kept), self.consts)
+
+    def _plain(self) -> bool:
+        """Whether a call is nothing but running the program on ordinary arrays."""
+        if self.lowered.module.callbacks or self.lowered.closed.effects:
+            return False
+        return all(isinstance(a, ShapedArray) and not isinstance(a.dtype, dtypes.ExtendedDType)
+                   and a.dtype != dtypes.float0 for a in (*self.in_avals, *self.out_avals))

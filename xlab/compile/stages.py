@@ -259,6 +259,7 @@ def attach(wrapped, owner):
 
     def clear_cache():
         owner.executables.clear()
+        owner.repeats.clear()
         wrapped._clear_cache()
 
     wrapped.trace, wrapped.lower, wrapped.eval_shape, wrapped.clear_cache = trace, lower, eval_shape, clear_cache

@@ -1,0 +1,119 @@
+"""Programs whose devices wait for one another: they take turns, and repeated calls are answered from what is known."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import xlab
+from xlab import lax
+from xlab.backend import compiling
+from xlab.compile.repeat import Repeats
+from xlab.sharding import NamedSharding
+from xlab.sharding import PartitionSpec as P
+
+
+@pytest.fixture
+def total(mesh8):
+    return xlab.jit(xlab.shard_map(lambda x: lax.psum(x, "x"), mesh=mesh8, in_specs=P("x"), out_specs=P()))
+
+
+@pytest.fixture
+def mesh8():
+    return xlab.make_mesh((8,), ("x",))
+
+
+def sharded(mesh, n=16):
+    return xlab.device_put(np.arange(n, dtype=np.float32), NamedSharding(mesh, P("x")))
+
+
+def answered(fun):
+    """The jitted function's repeats."""
+    return fun._xlab_jit.repeats._entries
+
+
+def test_which_programs_communicate(mesh8, total):
+    x = sharded(mesh8)
+    assert compiling.communicates(total.lower(x).compile()._executable.native)
+    assert not compiling.communicates(xlab.jit(lambda x: x + 1).lower(x).compile()._executable.native)
+
+
+def test_hundreds_in_flight_from_several_threads(mesh8, total):
+    """More programs at once than the runtime has threads for: each still ends, with the right answer."""
+    x = sharded(mesh8)
+    want = np.asarray(x).reshape(8, 2).sum(0)
+    wrong = []
+
+    def work():
+        outs = [total(x) for _ in range(100)]
+        wrong.extend(o for o in outs if not np.array_equal(o, want))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_a_repeated_call_skips_tracing_and_sees_new_values(mesh8, total):
+    x = sharded(mesh8)
+    total(x)
+    assert len(answered(total)) == 1
+    assert np.array_equal(total(x * 2), np.asarray(total(x)) * 2)
+    assert len(answered(total)) == 1
+
+
+def test_other_types_placements_and_contexts_are_other_calls(mesh8):
+    calls = []
+
+    @xlab.jit
+    def f(x):
+        calls.append(x.dtype)
+        return xlab.lax.with_sharding_constraint(x, NamedSharding(mesh8, P())) + 1
+    x = sharded(mesh8)
+    f(x), f(x)
+    assert len(calls) == 1
+    f(sharded(mesh8, 8))
+    f(x.astype(np.int32))
+    assert len(calls) == 3
+    y = xlab.device_put(x, NamedSharding(mesh8, P()))
+    assert np.array_equal(f(y), np.asarray(x) + 1)
+    with xlab.enable_x64(True):
+        f(x)
+    assert len(calls) == 4
+
+
+def test_clearing_forgets(mesh8, total):
+    x = sharded(mesh8)
+    total(x)
+    xlab.clear_caches()
+    assert Repeats.find(total._xlab_jit.repeats, [x], None, ()) is None
+    assert np.array_equal(total(x), np.asarray(x).reshape(8, 2).sum(0))
+    total.clear_cache()
+    assert not answered(total)
+
+
+def test_deleted_arguments_are_named(mesh8, total):
+    x = sharded(mesh8)
+    total(x)
+    x.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        total(x)
+
+
+def test_donated_arguments_are_gone_after_a_repeat(mesh8):
+    f = xlab.jit(lambda x: xlab.lax.with_sharding_constraint(x, NamedSharding(mesh8, P())).sum() + x, donate_argnums=0)
+    x = y = sharded(mesh8)
+    for _ in range(3):
+        x, y = f(x), x
+    assert y.is_deleted() and not x.is_deleted()
+
+
+def test_static_arguments_and_trees(mesh8):
+    @xlab.jit(static_argnums=1)
+    def f(tree, n):
+        return {"s": xlab.lax.with_sharding_constraint(tree["a"], NamedSharding(mesh8, P())) * n}
+    x = sharded(mesh8)
+    for n in (2, 3, 2, 3):
+        assert np.array_equal(f({"a": x}, n)["s"], np.asarray(x) * n)
