@@ -274,7 +274,7 @@ def number_equations(jaxpr: Jaxpr) -> dict[int, int]:
                     visit(value.jaxpr)
                 elif isinstance(value, Jaxpr):
                     visit(value)
-                elif type(value) is tuple:
+                elif isinstance(value, tuple):
                     for item in value:
                         if isinstance(item, (Jaxpr, ClosedJaxpr)):
                             visit(open_jaxpr(item))

@@ -96,9 +96,13 @@ def value_text(value, names: Names, indent: int, before: int = 0) -> str:
     """A parameter's value; jaxprs are written out. `before` characters stand on the line already."""
     if isinstance(value, (Jaxpr, ClosedJaxpr)):
         return _body(open_jaxpr(value), names, indent, before)
-    if isinstance(value, tuple) and value and all(isinstance(v, (Jaxpr, ClosedJaxpr)) for v in value):
+    if type(value) is tuple and value and all(isinstance(v, (Jaxpr, ClosedJaxpr)) for v in value):
         pad = " " * (indent + 2)
         return "(\n" + "\n".join(pad + _body(open_jaxpr(v), names, indent + 2) for v in value) + "\n" + " " * indent + ")"
+    if hasattr(value, "_fields") and any(isinstance(v, (Jaxpr, ClosedJaxpr)) for v in value):
+        pad = " " * (indent + 2)
+        parts = [f"{pad}{k}={value_text(v, names, indent + 2, len(k) + 1)}\n" for k, v in zip(value._fields, value)]
+        return f"{type(value).__name__}(\n{''.join(parts)}{' ' * indent})"
     if isinstance(value, np.dtype):
         return str(value)
     if isinstance(value, type):

@@ -15,8 +15,9 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.lax.control.custom_jvp_call import CustomCall
 from xlab.transforms.arguments import check_callable
-from xlab.transforms.custom_jvp import CustomCall, _named, _with_fixed, resolve_kwargs
+from xlab.transforms.custom_jvp import _named, _with_fixed, resolve_kwargs
 
 
 class _CustomVJPCall(CustomCall):

@@ -1,0 +1,58 @@
+"""The call of a function with a forward derivative rule of its own: one equation that carries both."""
+
+from __future__ import annotations
+
+from xlab.compile.jit import hoisted
+from xlab.core.avals import aval_of
+from xlab.core.jaxpr import DebugInfo, jaxpr_as_fun
+from xlab.core.primitive import Primitive
+from xlab.core.trace import state
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import partial_eval as pe
+
+
+class CustomCall(Primitive):
+    """A primitive that carries functions: traces handle it by a method of their own."""
+
+    __slots__ = ()
+
+
+class _CustomJVPCall(CustomCall):
+    __slots__ = ()
+
+    def bind(self, *args, call_jaxpr, jvp, **params):
+        """Applies a recorded call again."""
+        return state.trace.process_custom_jvp(self, jaxpr_as_fun(call_jaxpr), jvp, args, params)
+
+    def stage(self, trace, fun, jvp, args, params):
+        """Records the call as one equation."""
+        avals = [aval_of(x) for x in args]
+        closed = pe.trace_to_closed_jaxpr(fun, avals, DebugInfo(params["name"]))
+        consts, closed = hoisted(closed)
+        invars = [trace.atom(x) for x in (*consts, *args)]
+        rule = _Rule(jvp, len(consts))
+        return trace.record(self, invars, {"call_jaxpr": closed, "jvp": rule, "name": params["name"],
+                                               "num_consts": len(consts) + params["num_consts"],
+                                               "symbolic_zeros": params["symbolic_zeros"]},
+                            closed.out_avals, closed.effects)
+
+
+class _Rule:
+    """A derivative rule as a parameter: skips the operands that tracing added in front."""
+
+    __slots__ = ("__name__", "rule", "skip")
+
+    def __init__(self, rule, skip):
+        self.rule, self.skip = rule, skip
+        self.__name__ = getattr(rule, "__name__", "jvp")
+
+    def __call__(self, *args):
+        n = len(args) // 2
+        return self.rule(*args[self.skip:n], *args[n + self.skip:])
+
+
+custom_jvp_call_p = _CustomJVPCall("custom_jvp_call", multiple_results=True, joins=False, context_dependent=True)
+custom_jvp_call_p.def_effectful_abstract_eval(lambda *avals, call_jaxpr, **_: (call_jaxpr.out_avals, call_jaxpr.effects))
+ad.primitive_jvps.excuse(custom_jvp_call_p, "its own rule is called instead")
+batching.primitive_batchers.excuse(custom_jvp_call_p, "the function and its rule are batched together")
+mlir.register_lowering(custom_jvp_call_p, lambda ctx, *args, call_jaxpr, **_: ctx.jaxpr(call_jaxpr, args))
