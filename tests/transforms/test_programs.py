@@ -1,0 +1,65 @@
+"""Random programs against the reference, and against the laws that hold without one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.reference.harness import cases, check, subject
+from tests.transforms import programs
+
+hypothesis = pytest.importorskip("hypothesis")
+st = hypothesis.strategies
+
+ROWS = np.array([[0.3, -0.7, 0.9], [-0.2, 0.5, 0.8], [0.6, 0.4, -0.5]], np.float32)
+
+
+@st.composite
+def sound_programs(draw):
+    program = programs.generate(lambda n: draw(st.integers(0, n - 1)), 2)
+    hypothesis.assume(programs.sound(program))
+    return program
+
+
+@cases("tests.transforms.samples_programs")
+def test_reference(case, oracle):
+    check(case, oracle)
+
+
+@hypothesis.settings(max_examples=15)
+@hypothesis.given(sound_programs())
+def test_laws(program):
+    import xlab
+    from xlab.core import check_jaxpr
+
+    n = subject()
+    x = ROWS[0]
+    f = lambda x: programs.run(n, program, n.jnp.asarray(x))
+    eager = f(x)
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=3e-4, atol=3e-5)
+    close(n.jax.jit(f)(x), eager)
+    close(n.jax.vmap(f)(ROWS), np.stack([f(row) for row in ROWS]))
+    close(n.jax.jit(n.jax.vmap(n.jax.jit(f)))(ROWS), n.jax.vmap(f)(ROWS))
+    check_jaxpr(xlab.make_jaxpr(f)(x))
+    check_jaxpr(xlab.make_jaxpr(xlab.vmap(f))(ROWS))
+    reverse = not programs.contains(program, programs.NO_REVERSE)
+    forward = not programs.contains(program, programs.NO_FORWARD)
+    direction = ROWS[1]
+    if reverse:
+        slope = n.jax.grad(lambda v: f(v).sum())(x)
+        close(n.jax.jit(n.jax.grad(lambda v: f(v).sum()))(x), slope)
+        close(n.jax.vmap(n.jax.grad(lambda v: f(v).sum()))(ROWS)[0], slope)
+        close(n.jax.grad(n.jax.checkpoint(lambda v: f(v).sum()))(x), slope)
+        check_jaxpr(xlab.make_jaxpr(xlab.grad(lambda v: f(v).sum()))(x))
+    if forward:
+        push = n.jax.jvp(f, (x,), (direction,))[1]
+        close(n.jax.jit(lambda v, t: n.jax.jvp(f, (v,), (t,))[1])(x, direction), push)
+    if forward and reverse:
+        close(push.sum(), (slope * direction).sum())
+        close(n.jax.linearize(f, x)[1](direction), push)
+    if reverse and not programs.contains(program, ("cond",)):
+        with n.jax.enable_x64(True):
+            wide, step = x.astype(np.float64), 1e-5 * direction.astype(np.float64)
+            ahead, behind = (float(f(wide + s).sum()) for s in (step, -step))
+            exact = float((n.jax.grad(lambda v: f(v).sum())(wide) * step).sum())
+        np.testing.assert_allclose((ahead - behind) / 2, exact, rtol=1e-3, atol=1e-9)
