@@ -36,7 +36,7 @@ def forward_only(n, w, b):
 def with_aux(n, w, b):
     def solve(matvec, b):
         x = iterate(matvec, b)
-        return x, {"residual": n.jnp.sum((b - matvec(x)) ** 2), "steps": 6}
+        return x, {"residual": n.jnp.sum((b - matvec(x)) ** 2), "steps": n.jnp.sum(b > 0)}
     x, aux = n.lax.custom_linear_solve(lambda x: w @ x, b, solve, solve, has_aux=True)
     return x, aux["steps"]
 
@@ -94,7 +94,7 @@ def cube_root(n, a, guess):
 
 
 def root_aux(n, a):
-    return n.lax.custom_root(lambda x: x * x - a, a, lambda f, x: (newton(n, f, x), 12),
+    return n.lax.custom_root(lambda x: x * x - a, a, lambda f, x: (newton(n, f, x), x * 2),
                              lambda g, y: y / g(n.jnp.ones_like(y)), has_aux=True)
 
 
@@ -130,9 +130,9 @@ SAMPLES = [
     Sample("linear_solve_reverse", reverse_without_transpose, (B,), error="TypeError"),
     Sample("linear_solve_callable", lambda n, b: n.lax.custom_linear_solve(3, b, iterate), (B,), error="TypeError"),
     Sample("root", root, (A,), DEEP, tol=2e-4),
-    Sample("root_scalar", root, (np.float32(2.0),), (*DEEP, "primitives"), tol=2e-4),
+    Sample("root_scalar", root, (np.float32(2.0),), DEEP, tol=2e-4),
     Sample("root_guess", cube_root, (A, A), DEEP, tol=2e-4, lawful=False),
-    Sample("root_aux", root_aux, (A,), ("eager", "jit", "jvp", "vmap", "vmap.jvp"), tol=2e-4),
+    Sample("root_aux", root_aux, (A,), ("eager", "jit", "jvp", "vmap", "vmap.jvp"), tol=2e-4, lawful=False),
     Sample("root_system", root_system, (W, B), DEEP, tol=5e-4, lawful=False),
     Sample("root_tree", lambda n, a: n.lax.custom_root(lambda x: (x, x), a, lambda f, x: x, lambda g, y: y), (A,),
            error="TypeError"),

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.effects import NamedAxisEffect
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.rules import RuleTable
 from xlab.core.trace import Axis, Trace, Tracer, bound_axes, set_trace, state, switch_trace
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.ad.jvp import Zero
 
 primitive_batchers = RuleTable(
     "batching.primitive_batchers", "batch",
@@ -225,6 +229,10 @@ def moveaxis(x, source: int, target: int):
 
 def broadcast(x, size: int, axis: int):
     """Repeats an unbatched value along a new dimension."""
+    if getattr(x, "dtype", None) == dtypes.float0:
+        return np.zeros((*x.shape[:axis], size, *x.shape[axis:]), dtypes.float0)
+    if type(x) is Zero:
+        return Zero(x.aval.update(shape=(*x.aval.shape[:axis], size, *x.aval.shape[axis:])))
     return _broadcast(x, size, axis)
 
 

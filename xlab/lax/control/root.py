@@ -13,7 +13,6 @@ from xlab.interpreters import ad
 from xlab.lax.arithmetic import neg
 from xlab.lax.control.common import args_tree, check_callables, trace_body
 from xlab.lax.control.custom_jvp_call import custom_jvp_call_p
-from xlab.lax.convert import stop_gradient
 
 
 def custom_root(f: Callable, initial_guess: Any, solve: Callable, tangent_solve: Callable, has_aux: bool = False):
@@ -45,10 +44,7 @@ def custom_root(f: Callable, initial_guess: Any, solve: Callable, tangent_solve:
             raise TypeError(f"{role}() output pytree structure must match initial_guess, got {got} and {tree}.")
     f_jaxpr, f_consts, f_tree = trace_body(f, in_tree, avals)
     check(f_tree, "f")
-
-    def constant_f(x):
-        return _tree.map(stop_gradient, f(_tree.map(stop_gradient, x)))
-    solve_jaxpr, solve_consts, out_tree = trace_body(lambda x: solve(constant_f, x), in_tree, avals)
+    solve_jaxpr, solve_consts, out_tree = trace_body(lambda x: solve(f, x), in_tree, avals)
     if has_aux:
         children = out_tree.children()
         if len(children) != 2:
