@@ -9,11 +9,11 @@ from xlab import tree as _tree
 from xlab.compile.jit import hoisted
 from xlab.compile.tracing import function_name, trace_program
 from xlab.core.avals import aval_of
-from xlab.core.jaxpr import eval_jaxpr
+from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.primitive import Primitive
-from xlab.core.trace import set_trace
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.lax.control.common import reorder
 from xlab.lax.control.loops import map as lax_map
 from xlab.transforms.arguments import check_callable
 from xlab.transforms.custom_jvp import resolve_kwargs
@@ -66,6 +66,7 @@ class _FlatRule:
 
     def __init__(self, rule, in_tree, out_tree, n_consts, name):
         self.rule, self.in_tree, self.out_tree, self.n_consts, self.name = rule, in_tree, out_tree, n_consts, name
+        self.__name__ = function_name(rule)
 
     def __call__(self, size, batched, values):
         n = self.n_consts
@@ -138,11 +139,72 @@ ad.primitive_jvps[custom_vmap_p] = _jvp
 
 
 def _partial_eval(trace, args, *, call, rule):
-    with set_trace(trace):
-        return eval_jaxpr(call.jaxpr, call.consts, *args)
+    """Two calls of the same rule: one gives the known results, the other is recorded for the rest, with all the arguments."""
+    unknown = [trace.is_unknown(x) for x in args]
+    _, _, out_unknown, _ = pe.split_jaxpr(call, unknown)
+    known_outs = [i for i, u in enumerate(out_unknown) if not u]
+    unknown_outs = [i for i, u in enumerate(out_unknown) if u]
+    known = iter(())
+    if known_outs:
+        missing = [v.aval for v, u in zip(call.jaxpr.invars, unknown) if u]
+
+        def known_rule(size, batched, values):
+            flags, given, fill = iter(batched), iter(values), iter(missing)
+            outs, out_flags = rule(size, [False if u else next(flags) for u in unknown],
+                                   [ad.instantiate_zeros(ad.Zero(next(fill))) if u else next(given) for u in unknown])
+            return [outs[i] for i in known_outs], [out_flags[i] for i in known_outs]
+        jaxpr, _ = pe.dce_jaxpr(call.jaxpr, [not u for u in out_unknown], [not u for u in unknown])
+        known = iter(trace.run_known(custom_vmap_p.bind, *(x for x, u in zip(args, unknown) if not u),
+                                     call=ClosedJaxpr(jaxpr, call.consts), rule=known_rule))
+
+    def unknown_rule(size, batched, values):
+        outs, out_flags = rule(size, batched, values)
+        return [outs[i] for i in unknown_outs], [out_flags[i] for i in unknown_outs]
+    rest = call.memo(("outputs", tuple(unknown_outs)), lambda: reorder(call, None, unknown_outs))
+    recorded = iter(pe.JaxprTrace.process(trace, custom_vmap_p, args, {"call": rest, "rule": unknown_rule}))
+    return [next(recorded if u else known) for u in out_unknown]
+
+
+def _transpose(cts, *operands, call, rule):
+    """The transpose has the transpose of the rule as its rule."""
+    linear = [ad.is_undefined_primal(x) for x in operands]
+    nonzero_ct = [type(ct) is not ad.Zero for ct in cts]
+    new, nonzero = ad.transpose_jaxpr(call, linear, nonzero_ct)
+    n = len(linear) - sum(linear)
+    lin_avals = [x.aval for x, lin in zip(operands, linear) if lin]
+
+    def transposed_rule(size, batched, values):
+        flags = iter(batched[:n])
+        flags = [True if lin else next(flags) for lin in linear]
+        out_flags: list = []
+
+        def of_linear(*xs):
+            known, given = iter(values[:n]), iter(xs)
+            outs, found = rule(size, flags, [next(given if lin else known) for lin in linear])
+            out_flags[:] = found
+            return outs
+        jaxpr, consts = pe.trace_to_jaxpr(of_linear, [a.update(shape=(size, *a.shape)) for a in lin_avals])
+        arrived = iter(zip(values[n:], batched[n:]))
+        arrived = [next(arrived) if nz else (None, False) for nz in nonzero_ct]
+        full = []
+        for v, (ct, is_batched), f in zip(jaxpr.outvars, arrived, out_flags):
+            if ct is None:
+                full.append(ad.Zero(v.aval))
+            elif f == is_batched:
+                full.append(ct)
+            else:
+                full.append(batching.broadcast(ct, size, 0) if f else batching.sum_out(ct, 0))
+        given = ad.backward_pass(jaxpr, consts, [ad.UndefinedPrimal(v.aval) for v in jaxpr.invars], full)
+        outs = [ad.instantiate_zeros(ct) for ct, nz in zip(given, nonzero) if nz]
+        return outs, [True] * len(outs)
+    outs = iter(custom_vmap_p.bind(*(x for x, lin in zip(operands, linear) if not lin),
+                                   *(ct for ct, nz in zip(cts, nonzero_ct) if nz), call=new, rule=transposed_rule))
+    some = iter(nonzero)
+    return [next(outs) if lin and next(some) else None for lin in linear]
 
 
 pe.partial_eval_rules[custom_vmap_p] = _partial_eval
+ad.primitive_transposes[custom_vmap_p] = _transpose
 
 
 def sequential_vmap(fun: Callable) -> custom_vmap:
