@@ -17,11 +17,14 @@ from xlab.lax.cumulative import *
 from xlab.lax.dot import *
 from xlab.lax.gather import *
 from xlab.lax.reduce_sum import reduce_sum_p
+from xlab.lax.reducing import *
 from xlab.lax.reductions import *
 from xlab.lax.scatter import *
 from xlab.lax.shape import *
 from xlab.lax.slicing import *
 from xlab.lax.sort import *
 from xlab.lax.special import *
+from xlab.lax.special_bessel import *
+from xlab.lax.special_incomplete import *
 from xlab.lax.transcendental import *
 from xlab.lax.windows import *

@@ -1,106 +1,83 @@
-"""Reductions by any associative operation: over whole axes, and over windows that slide along them.
+"""Reductions over windows that slide along an array.
 
-Both are written through slices and the operation itself, so they have every derivative the operation has.
+Sums, maxima and minima are primitives of their own, with derivatives of their own; any other operation goes through
+`reduce_window`, whose derivatives are those of the operation.
 """
 
 from __future__ import annotations
 
-import itertools
+import functools
+import operator
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from xlab import tree as _tree
-from xlab.core.avals import aval_of
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.primitive import Primitive
+from xlab.core.trace import Axis
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.ad import Zero
 from xlab.lax import arithmetic as _a
-from xlab.lax import bits as _b
-from xlab.lax.reductions import (
-    reduce_and,
-    reduce_max,
-    reduce_min,
-    reduce_or,
-    reduce_prod,
-    reduce_sum,
-    reduce_xor,
+from xlab.lax import elementwise as _e
+from xlab.lax.comparison import ge_p, le_p, select
+from xlab.lax.reducing import (
+    check_inits,
+    closes_over_tracers,
+    flatten_operands,
+    is_identity,
+    map_scalars,
+    scalar_body,
+    staged,
 )
-from xlab.lax.shape import (
-    broadcast_in_dim,
-    canonical_axes,
-    concatenate,
-    full,
-    pad,
-    reshape,
-    transpose,
+from xlab.lax.reductions import highest, lowest
+from xlab.lax.shape import broadcast_in_dim, pad
+from xlab.lax.window_selection import (
+    check_pairs,
+    dilated,
+    parts_of_windows,
+    select_and_gather_add_p,
+    shifted_window,
+    window_counts,
+    window_text,
 )
-from xlab.lax.slicing import index_in_dim, slice, slice_in_dim
 
-__all__ = ["padtype_to_pads", "reduce", "reduce_window"]
-
-_KNOWN = {_a.add: reduce_sum, _a.mul: reduce_prod, _a.max: reduce_max, _a.min: reduce_min, _b.bitwise_and: reduce_and,
-          _b.bitwise_or: reduce_or, _b.bitwise_xor: reduce_xor}
-
-
-def reduce(operands, init_values, computation: Callable, dimensions: Sequence[int], out_sharding=None):
-    """Reduces axes with an associative `computation(a, b)`; operands and initial values are pytrees of one structure.
-
-    Example:
-        >>> import numpy as np
-        >>> from xlab import lax
-        >>> float(lax.reduce(np.float32([1, 2, 3]), np.float32(0), lax.add, (0,)))
-        6.0
-    """
-    flat, structure = _tree.flatten(operands)
-    inits, init_structure = _tree.flatten(init_values)
-    if structure != init_structure:
-        raise ValueError(f"operands and initial values must have the same tree structure, got {structure} and "
-                         f"{init_structure}")
-    axes = canonical_axes(dimensions, aval_of(flat[0]).ndim)
-    if len(flat) == 1 and computation in _KNOWN:
-        out = _KNOWN[computation](flat[0], axes)
-        return _tree.unflatten(structure, [computation(out, inits[0])])
-
-    def combine(a, b):
-        return _tree.leaves(computation(_tree.unflatten(structure, a), _tree.unflatten(structure, b)))
-    kept = [i for i in range(aval_of(flat[0]).ndim) if i not in axes]
-    shape = [aval_of(flat[0]).shape[i] for i in kept]
-    size = int(np.prod([aval_of(flat[0]).shape[i] for i in axes], dtype=np.int64))
-    xs = [reshape(transpose(x, (*axes, *kept)), (size, *shape)) for x in flat]
-    starts = [broadcast_in_dim(i, shape, ()) for i in inits]
-    if size == 0:
-        return _tree.unflatten(structure, starts)
-    while size > 1:     # halves against each other: logarithmic depth
-        half, odd = divmod(size, 2)
-        pairs = combine([slice_in_dim(x, 0, half) for x in xs], [slice_in_dim(x, half, 2 * half) for x in xs])
-        if odd:
-            last = [slice_in_dim(x, size - 1, size) for x in xs]
-            first = combine([slice_in_dim(p, 0, 1) for p in pairs], last)
-            pairs = [concatenate([f, slice_in_dim(p, 1, half)], 0) for f, p in zip(first, pairs)]
-        xs, size = pairs, half
-    return _tree.unflatten(structure, combine([index_in_dim(x, 0, 0, False) for x in xs], starts))
+__all__ = ["padtype_to_pads", "reduce_window", "reduce_window_shape_tuple"]
 
 
 def padtype_to_pads(in_shape, window_shape, window_strides, padding) -> list[tuple[int, int]]:
-    """'SAME', 'SAME_LOWER' or 'VALID' as (low, high) padding per dimension."""
+    """'SAME', 'SAME_LOWER' or 'VALID' as (low, high) padding per dimension.
+
+    Example:
+        >>> padtype_to_pads((7,), (3,), (2,), "SAME")
+        [(1, 1)]
+    """
     kind = padding.upper() if isinstance(padding, str) else padding
     if kind == "VALID":
         return [(0, 0)] * len(in_shape)
     if kind in ("SAME", "SAME_LOWER"):
         out = []
         for n, w, s in zip(in_shape, window_shape, window_strides):
-            total = max((-(-n // s) - 1) * s + w - n, 0)
+            total = max((-(-n // s) - 1) * s + w - n, 0) if n else 0
             low = total // 2 if kind == "SAME" else total - total // 2
             out.append((low, total - low))
         return out
+    if isinstance(padding, str):
+        raise RuntimeError(f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}.")
     raise ValueError(f"padding must be 'VALID', 'SAME', 'SAME_LOWER' or a sequence of (low, high), got {padding!r}")
 
 
 def reduce_window(operand, init_value, computation: Callable, window_dimensions: Sequence[int],
-                  window_strides: Sequence[int], padding, base_dilation: Sequence[int] | None = None,
-                  window_dilation: Sequence[int] | None = None):
+                  window_strides: Sequence[int] | None = None, padding="VALID",
+                  base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None):
     """Reduces every window of an array with an associative `computation`.
 
     Args:
-        init_value: scalar to start from; also what padding holds.
+        operand: an array, or a pytree of arrays of one shape.
+        init_value: scalar to start from (a pytree of them); also what padding holds.
+        computation: `computation(a, b)` on pytrees of scalars.
+        window_dimensions, window_strides: sizes and steps of the window; steps of 1 by default.
         padding: 'VALID', 'SAME', 'SAME_LOWER', or (low, high) per dimension.
         base_dilation, window_dilation: distances between neighbouring elements of array and window.
 
@@ -110,23 +87,185 @@ def reduce_window(operand, init_value, computation: Callable, window_dimensions:
         >>> print(lax.reduce_window(np.float32([1, 3, 2, 5]), np.float32(0), lax.add, (2,), (1,), "VALID"))
         [4. 5. 7.]
     """
-    ndim = aval_of(operand).ndim
-    base = tuple(base_dilation or (1,) * ndim)
-    spread = tuple(window_dilation or (1,) * ndim)
-    window, strides = tuple(window_dimensions), tuple(window_strides)
-    if not len(window) == len(strides) == len(base) == len(spread) == ndim:
-        raise ValueError(f"reduce_window needs one window size, stride and dilation per dimension of {aval_of(operand)}")
-    reach = [(w - 1) * d + 1 for w, d in zip(window, spread)]
-    grown = [(n - 1) * d + 1 if n else 0 for n, d in zip(aval_of(operand).shape, base)]
-    pads = padtype_to_pads(grown, reach, strides, padding) if isinstance(padding, str) else [tuple(p) for p in padding]
-    x = pad(operand, init_value, [(lo, hi, d - 1) for (lo, hi), d in zip(pads, base)])
-    shape = aval_of(x).shape
-    counts = [max(0, (n - r) // s + 1) for n, r, s in zip(shape, reach, strides)]
-    if 0 in counts:
-        return full(counts, init_value)
-    total = None
-    for offset in itertools.product(*(range(0, r, d) for r, d in zip(reach, spread))):
-        part = slice(x, offset, [o + (c - 1) * s + 1 for o, c, s in zip(offset, counts, strides)], strides)
-        total = part if total is None else computation(total, part)
-    return computation(total, broadcast_in_dim(init_value, counts, ()) if not isinstance(init_value, np.generic)
-                       else full(counts, init_value))
+    flat, inits, structure = flatten_operands("reduce_window", operand, init_value)
+    window = _window(aval_of(flat[0]).shape, window_dimensions, window_strides, padding, base_dilation, window_dilation)
+    known = _KNOWN.get(computation) if len(flat) == 1 and _hashable(computation) else None
+    if known is not None and is_identity(inits[0], flat[0], known[1]):
+        return _tree.unflatten(structure, [known[0].bind(flat[0], **window)])
+    check_inits("reduce_window", flat, inits)
+    closed = staged(computation, structure, flat)
+    if closes_over_tracers(closed):
+        return _tree.unflatten(structure, _by_parts(*flat, *inits, jaxpr=closed, consts=(), **window))
+    return _tree.unflatten(structure, reduce_window_p.bind(*flat, *inits, jaxpr=closed, consts=(), **window))
+
+
+def _hashable(x) -> bool:
+    return getattr(x, "__hash__", None) is not None
+
+
+def reduce_window_shape_tuple(operand_shape, window_dimensions, window_strides, padding, base_dilation=None,
+                              window_dilation=None) -> tuple[int, ...]:
+    """The shape of a windowed reduction with explicit padding.
+
+    Example:
+        >>> reduce_window_shape_tuple((6, 5), (2, 2), (1, 2), ((0, 1), (0, 1)))
+        (6, 3)
+    """
+    return window_counts(operand_shape, window_dimensions, window_strides,
+                         check_pairs("reduce_window", padding, len(operand_shape)), base_dilation, window_dilation)
+
+
+def _window(shape, dimensions, strides, padding, base_dilation, window_dilation) -> dict:
+    """The parameters of a windowed reduction, checked."""
+    ndim = len(shape)
+    sizes = tuple(map(operator.index, dimensions))
+    if len(sizes) != ndim:
+        raise TypeError(f"reduce_window got the wrong number of window_dimensions for operand: got operand shape {shape} with "
+                        f"window_dimensions {sizes}.")
+    given = {"window_dimensions": sizes}
+    for name, values in (("window_strides", strides), ("base_dilation", base_dilation), ("window_dilation", window_dilation)):
+        given[name] = (1,) * ndim if values is None else tuple(map(operator.index, values))
+        if len(given[name]) != ndim:
+            raise TypeError(f"reduce_window got inconsistent {name} and window_dimensions: got {name} {given[name]} and "
+                            f"window_dimensions {sizes}.")
+    for name, values in given.items():
+        if any(v < 1 for v in values):
+            raise TypeError(f"reduce_window {name} must have every element be strictly positive, got {values}.")
+    if isinstance(padding, str):
+        grown = [dilated(n, d) for n, d in zip(shape, given["base_dilation"])]
+        reach = [dilated(w, d) for w, d in zip(sizes, given["window_dilation"])]
+        padding = tuple(padtype_to_pads(grown, reach, given["window_strides"], padding))
+    return {**given, "padding": check_pairs("reduce_window", padding, ndim)}
+
+
+# -- any operation ------------------------------------------------------------------------------------------
+
+
+def _counts(x, window) -> tuple[int, ...]:
+    return window_counts(x.shape, window["window_dimensions"], window["window_strides"], window["padding"],
+                         window["base_dilation"], window["window_dilation"])
+
+
+def _general_aval(*args, jaxpr, consts, **window):
+    return [ShapedArray(_counts(x, window), x.dtype, x.weak_type) for x in args[:len(args) // 2]]
+
+
+def _by_parts(*args, jaxpr, consts, **window):
+    """The same reduction as operations on whole arrays, one for each place in a window.
+
+    As in compiled programs, what a window sees of the padding is left out, not combined.
+    """
+    n = len(args) // 2
+    aval = aval_of(args[0])
+    shape = _counts(aval, window)
+    total = [broadcast_in_dim(i, shape, ()) for i in args[n:]]
+    parts = (parts_of_windows(x, i, **window) for x, i in zip(args[:n], args[n:]))
+    for seen, *part in zip(_places_seen(aval.shape, shape, window), *parts):
+        new = map_scalars(jaxpr, *total, *part)
+        total = new if seen.all() else [select(seen, a, b) for a, b in zip(new, total)]
+    return total
+
+
+def _places_seen(shape, counts, window):
+    """For each place in a window, which windows have an element of the array there."""
+    axes = []
+    for n, c, w, s, (lo, _), b, d in zip(shape, counts, *(window[k] for k in (
+            "window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation"))):
+        at = np.arange(c) * s + np.arange(w)[:, None] * d - lo
+        axes.append((at >= 0) & (at < dilated(n, b)) & (at % b == 0))
+    for place in np.ndindex(*window["window_dimensions"]):
+        yield functools.reduce(np.multiply.outer, (a[i] for a, i in zip(axes, place)), np.True_)
+
+
+def _general_jvp(primals, tangents, **params):
+    if all(type(t) is Zero for t in tangents):
+        outs = reduce_window_p.bind(*primals, **params)
+        return outs, [Zero.of(o) for o in outs]
+    return ad.jvp(lambda *args: _by_parts(*args, **params), primals, tangents)
+
+
+def _general_batch(args, dims, **params):
+    n = len(args) // 2
+    size = next(aval_of(x).shape[d] for x, d in zip(args, dims) if d is not None)
+    if any(d is not None for d in dims[n:]):
+        run, out = batching.batch_flat(lambda *xs: _by_parts(*xs, **params), Axis(None, size, "vmap"), dims)
+        return run(*args), out.dims
+    xs = [batching.bring(x, d, size, 0) for x, d in zip(args[:n], dims)]
+    return reduce_window_p.bind(*xs, *args[n:], **shifted_window(0, params)), [0] * n
+
+
+def _general_lowering(ctx, *args, jaxpr, consts, **window):
+    n = len(args) // 2
+    types_out = [ctx.type_out(i) for i in range(n)]
+    arrow = types_out[0] if n == 1 else f"({', '.join(types_out)})"
+    return ctx.ops(f'"stablehlo.reduce_window"({", ".join(args)}) {window_text(**window)} '
+                   f"({scalar_body(ctx, jaxpr, 'reduce_window')}) : ({ctx.types_in()}) -> {arrow}", n)
+
+
+reduce_window_p = Primitive("reduce_window", multiple_results=True)
+reduce_window_p.def_abstract_eval(_general_aval)
+ad.primitive_jvps[reduce_window_p] = _general_jvp
+batching.primitive_batchers[reduce_window_p] = _general_batch
+mlir.register_lowering(reduce_window_p, _general_lowering)
+
+
+# -- sums, maxima, minima -----------------------------------------------------------------------------------
+
+
+def _family(name: str, accepts, identity: Callable, op: str) -> Primitive:
+    prim = Primitive(f"reduce_window_{name}")
+
+    @prim.def_abstract_eval
+    def aval(x, **window):
+        if not accepts(x.dtype):
+            raise TypeError(f"operand to reduce_window_{name} must have a {'number' if accepts is _e.numeric else 'real'} "
+                            f"dtype, got {dtypes.name(x.dtype)}")
+        return ShapedArray(_counts(x, window), x.dtype, x.weak_type)
+
+    def batch(xs, dims, **window):
+        return prim.bind(xs[0], **shifted_window(dims[0], window)), dims[0]
+
+    def lowering(ctx, x, **window):
+        scalar = ctx.avals_in[0].update(shape=(), weak_type=False)
+        t = mlir.tensor_type(scalar)
+        init = ctx.constant(np.asarray(identity(scalar.dtype), scalar.dtype), scalar)
+        body = ctx.block([t, t], lambda names: [ctx.op(f"{op} {names[0]}, {names[1]} : {t}")], [t])
+        return ctx.op(f'"stablehlo.reduce_window"({x}, {init}) {window_text(**window)} ({body}) : '
+                      f"({ctx.type_in()}, {t}) -> {ctx.type_out()}")
+    batching.primitive_batchers[prim] = batch
+    mlir.register_lowering(prim, lowering)
+    return prim
+
+
+def _extremum_jvp(prim, select_prim):
+    def rule(primals, tangents, **window):
+        out = prim.bind(*primals, **window)
+        if type(tangents[0]) is Zero:
+            return out, Zero.of(out)
+        return out, select_and_gather_add_p.bind(tangents[0], primals[0], select_prim=select_prim, **window)
+    ad.primitive_jvps[prim] = rule
+
+
+def _sum_transpose(ct, x, *, window_dimensions, window_strides, padding, base_dilation, window_dilation):
+    """A sum over the mirrored windows of the cotangent, spread out as far as the windows were apart."""
+    config = []
+    for n, w, s, (lo, _), b, d, c in zip(x.aval.shape, window_dimensions, window_strides, padding, base_dilation,
+                                         window_dilation, aval_of(ct).shape):
+        low = dilated(w, d) - 1 - lo
+        config.append((low, dilated(n, b) + dilated(w, d) - 1 - dilated(c, s) - low, s - 1))
+    ct = pad(ct, np.zeros((), aval_of(ct).dtype)[()], config)
+    ones = (1,) * len(window_dimensions)
+    return [reduce_window_sum_p.bind(ct, window_dimensions=window_dimensions, window_strides=base_dilation,
+                                     padding=((0, 0),) * len(ones), base_dilation=ones, window_dilation=window_dilation)]
+
+
+reduce_window_sum_p = _family("sum", _e.numeric, lambda d: 0, "stablehlo.add")
+reduce_window_max_p = _family("max", _e.ordered, lowest, "stablehlo.maximum")
+reduce_window_min_p = _family("min", _e.ordered, highest, "stablehlo.minimum")
+reduce_window_sum_p.linear_in_unreduced = True
+ad.deflinear2(reduce_window_sum_p, _sum_transpose)
+_extremum_jvp(reduce_window_max_p, ge_p)
+_extremum_jvp(reduce_window_min_p, le_p)
+
+_KNOWN = {_a.add: (reduce_window_sum_p, lambda d: 0), _a.max: (reduce_window_max_p, lowest),
+          _a.min: (reduce_window_min_p, highest)}
