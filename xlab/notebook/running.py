@@ -61,11 +61,11 @@ def only(report: Report, parts: frozenset[str]) -> Report:
     return report.replace(**dropped) if dropped else report
 
 
-def show_report(run: Recording, parts: frozenset[str] = frozenset(PARTS)) -> Report | None:
-    """Displays the report of a run. A report that cannot be made says why and breaks nothing."""
+def show_report(run: Recording, parts: frozenset[str] = frozenset(PARTS), opens: str = "") -> Report | None:
+    """Displays the report of a run, open at one tab. A report that cannot be made says why and breaks nothing."""
     global last
     try:
-        report = last = run.report(parts)
+        report = last = run.report(parts).replace(opens=opens)
         if run.error is None or report.programs or report.phases:
             displays.show(report)
         return report

@@ -579,7 +579,7 @@ class Failure(Record):
 
 @_record
 class Report(Record):
-    """Everything one cell did. `title` is the function or cell name; `versions` are `(package, version)`."""
+    """Everything one cell did. `title` is the function or cell name; `versions` are `(package, version)`; `opens` names a tab."""
 
     title: str
     programs: tuple[Program, ...] = ()
@@ -595,3 +595,4 @@ class Report(Record):
     notices: tuple[Notice, ...] = ()
     error: Failure | None = None
     versions: tuple[tuple[str, str], ...] = ()
+    opens: str = ""

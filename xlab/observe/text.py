@@ -478,7 +478,8 @@ def report_header(report: r.Report, *, times: bool = True) -> tuple[str, tuple[s
     words = [report.title]
     if mesh:
         words.append("×".join(map(str, mesh.axis_sizes)) + " mesh " + "·".join(mesh.axis_names))
-    words.append(plural(sum(n for p in report.programs for _, n in p.counts), "equation"))
+    if report.programs:
+        words.append(plural(sum(n for p in report.programs for _, n in p.counts), "equation"))
     numbers = []
     if times:
         best = [t for t in report.timings if t.function == report.title] or sorted(
@@ -497,7 +498,8 @@ def report_header(report: r.Report, *, times: bool = True) -> tuple[str, tuple[s
             if added
             else ""
         )
-    numbers.append(collectives)
+    if report.programs or report.transfers:
+        numbers.append(collectives)
     if report.memory:
         numbers.append(f"peak {size_text(max(m.peak for m in report.memory))} per device")
     return "   ".join(words), tuple(numbers)

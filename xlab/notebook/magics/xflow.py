@@ -26,4 +26,5 @@ class Xflow(Magics):
         if not transfers:
             print(f"{text}: no collectives; every device works alone")
             return
-        displays.show(Report(text, transfers=tuple(transfers), mesh=transfers[0].mesh))
+        program = observe.program(fun, *args, levels=True, **kwargs)
+        displays.show(Report(text, (program,), transfers=tuple(transfers), mesh=transfers[0].mesh, opens="collectives"))

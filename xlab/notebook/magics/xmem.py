@@ -30,7 +30,8 @@ class Xmem(Magics):
         fun, args, kwargs, text = call_of(self.shell, line, "xmem")
         with observe.record() as session:
             (fun if hasattr(fun, "lower") else xlab.jit(fun)).lower(*args, **kwargs).compile()
-        displays.show(Report(text, memory=observe.report(session).memory))
+        made = observe.report(session)
+        displays.show(Report(text, made.programs, memory=made.memory, mesh=made.mesh, versions=made.versions, opens="memory"))
 
 
 def arrays_table(names: dict) -> str:

@@ -10,7 +10,7 @@ from xlab import observe
 from xlab.notebook.magics.base import call_of, told
 from xlab.notebook.running import recording, show_report
 
-_PARTS = frozenset({"timings"})
+_PARTS = frozenset({"timings", "jaxpr", "hlo"})
 
 
 @magics_class
@@ -33,4 +33,4 @@ class Xtime(Magics):
         with recording(text, self.shell) as run:
             xlab.block_until_ready(jitted(*args, **kwargs))
             observe.time(jitted, *args, repeat=repeat, **kwargs)
-        show_report(run, _PARTS)
+        show_report(run, _PARTS, opens="timings")
