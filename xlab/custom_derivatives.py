@@ -5,7 +5,15 @@ from xlab.interpreters.ad import Zero as SymbolicZero
 from xlab.transforms.closure_convert import closure_convert
 from xlab.transforms.custom_gradient import custom_gradient
 from xlab.transforms.custom_jvp import custom_jvp, custom_jvp_call_p
-from xlab.transforms.custom_vjp import custom_vjp, custom_vjp_call_p
+from xlab.transforms.custom_vjp import (
+    CustomVJPPrimal,
+    custom_vjp,
+    custom_vjp_call_p,
+    custom_vjp_primal_tree_values,
+    zero_from_primal,
+)
+from xlab.transforms.linear_call import custom_transpose, linear_call
 
-__all__ = ["SymbolicZero", "closure_convert", "custom_gradient", "custom_jvp", "custom_jvp_call_p", "custom_vjp",
-           "custom_vjp_call_p"]
+__all__ = ["CustomVJPPrimal", "SymbolicZero", "closure_convert", "custom_gradient", "custom_jvp", "custom_jvp_call_p",
+           "custom_transpose", "custom_vjp", "custom_vjp_call_p", "custom_vjp_primal_tree_values", "linear_call",
+           "zero_from_primal"]

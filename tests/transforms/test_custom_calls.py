@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import xlab
 import xlab.numpy as jnp
 from xlab.custom_batching import custom_vmap
+from xlab.custom_derivatives import SymbolicZero, custom_vjp_primal_tree_values, linear_call, zero_from_primal
 
 X = jnp.arange(3.0)
 
@@ -68,3 +70,105 @@ def test_integer_results_of_a_custom_rule_can_be_batched():
     assert count.tolist() == [2, 2, 2] and three.tolist() == [3, 3, 3]
     assert [z.shape for z in zeros] == [(3,), (3,)] and all(z.dtype == xlab.dtypes.float0 for z in zeros)
     np.testing.assert_array_equal(dy, np.ones((3, 2)))
+
+
+def scaled(r, x):
+    return linear_call(lambda r, x: x / r, lambda r, ct: ct * r * 100, r, x)
+
+
+class TestLinearCall:
+    def test_value_and_transpose(self):
+        assert float(scaled(2.0, 1.0)) == 0.5
+        transpose = xlab.linear_transpose(lambda x: scaled(2.0, x), 1.0)
+        assert float(transpose(1.0)[0]) == 200.0
+        assert float(xlab.linear_transpose(lambda ct: transpose(ct)[0], 1.0)(1.0)[0]) == 0.5
+        assert float(xlab.grad(scaled, 1)(2.0, 1.0)) == 200.0
+        assert float(xlab.jit(xlab.grad(scaled, 1))(2.0, 1.0)) == 200.0
+
+    def test_residuals_are_differentiated_as_written(self):
+        assert float(xlab.grad(scaled)(2.0, 1.0)) == -0.25
+        assert [float(v) for v in xlab.jvp(scaled, (2.0, 1.0), (1.0, 1.0))] == [0.5, 0.25]
+
+    def test_batches(self):
+        r = jnp.array([1.0, 2.0, 4.0])
+        np.testing.assert_allclose(xlab.vmap(scaled)(r, jnp.ones(3)), [1, 0.5, 0.25])
+        np.testing.assert_allclose(xlab.vmap(xlab.grad(scaled, 1), (0, None))(r, 1.0), [100, 200, 400])
+        np.testing.assert_allclose(xlab.grad(lambda x: xlab.vmap(scaled)(r, x).sum())(jnp.ones(3)), [100, 200, 400])
+
+    def test_trees_and_closures(self):
+        scale = jnp.float32(3.0)
+
+        def f(x):
+            return linear_call(lambda r, x: {"a": scale * x[0], "b": x[1]}, lambda r, ct: (ct["a"] * r, ct["b"] * r), 7.0, x)
+        out = f((1.0, jnp.ones(2)))
+        assert float(out["a"]) == 3.0
+        a, b = xlab.linear_transpose(f, (1.0, jnp.ones(2)))({"a": 1.0, "b": jnp.ones(2)})[0]
+        assert float(a) == 7.0 and b.tolist() == [7.0, 7.0]
+
+    def test_a_transpose_of_another_structure(self):
+        with pytest.raises(TypeError, match="pytree structure"):
+            xlab.grad(lambda x: linear_call(lambda r, x: x, lambda r, ct: (ct, ct), (), x))(1.0)
+        with pytest.raises(ValueError, match="cotangent of type"):
+            xlab.grad(lambda x: linear_call(lambda r, x: x, lambda r, ct: jnp.ones(3), (), x))(1.0)
+
+    def test_custom_transpose(self):
+        @xlab.custom_derivatives.custom_transpose
+        def f(r, x):
+            return x * r
+        with pytest.raises(AttributeError, match="def_transpose"):
+            f(1.0, 2.0, 3.0)
+        f.def_transpose(lambda r, ct: ct * r * 10)
+        assert float(f(1.0, 2.0, 3.0)) == 6.0
+        assert float(xlab.grad(lambda x: f(1.0, 2.0, x))(3.0)) == 20.0
+        with pytest.raises(TypeError, match="declared to return"):
+            f(jnp.ones(3), 2.0, 3.0)
+
+
+def symbolic():
+    seen = {}
+
+    @xlab.custom_vjp
+    def f(x, y):
+        return x * y, x + y
+
+    def fwd(x, y):
+        seen["perturbed"] = (x.perturbed, y.perturbed)
+        x, y = custom_vjp_primal_tree_values((x, y))
+        return (x * y, x + y), (x, y)
+
+    def bwd(res, cts):
+        seen["zeros"] = tuple(type(ct) is SymbolicZero for ct in cts)
+        seen["shapes"] = tuple(ct.shape for ct in cts)
+        x, y = res
+        a, b = (zero_from_primal(x) if type(ct) is SymbolicZero else ct for ct in cts)
+        return a * y + b, a * x + b
+    f.defvjp(fwd, bwd, symbolic_zeros=True)
+    return f, seen
+
+
+@pytest.mark.parametrize("around", [lambda f: f, xlab.jit, xlab.checkpoint], ids=["plain", "jit", "checkpoint"])
+def test_symbolic_zeros_of_custom_vjp(around):
+    f, seen = symbolic()
+    first = around(lambda x: f(x, 3.0)[0])
+    assert float(first(2.0)) == 6.0
+    assert float(xlab.grad(first)(2.0)) == 3.0
+    assert seen == {"perturbed": (True, False), "zeros": (False, True), "shapes": ((), ())}
+    both = around(lambda x, y: sum(f(x, y)))
+    assert [float(g) for g in xlab.grad(both, (0, 1))(2.0, 3.0)] == [4.0, 3.0]
+    assert seen["perturbed"] == (True, True) and seen["zeros"] == (False, False)
+    np.testing.assert_allclose(xlab.vmap(xlab.grad(first))(X), [3.0] * 3)
+    assert seen["zeros"] == (False, True) and seen["shapes"] == ((), ())
+    np.testing.assert_allclose(xlab.grad(lambda x: xlab.vmap(first)(x).sum())(X), [3.0] * 3)
+
+
+def test_zeros_for_values():
+    assert float(zero_from_primal(3.0)) == 0.0
+    assert zero_from_primal(jnp.arange(3)).dtype == xlab.dtypes.float0
+    assert type(zero_from_primal(X, symbolic_zeros=True)) is SymbolicZero
+    with pytest.raises(TypeError, match="unexpected leaf type"):
+        custom_vjp_primal_tree_values({"a": 1.0})
+
+
+def test_the_gradient_of_a_weak_result_is_weak():
+    assert xlab.grad(jnp.sin)(1.0).weak_type
+    assert not xlab.grad(jnp.sin)(jnp.float32(1.0)).weak_type

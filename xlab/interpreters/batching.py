@@ -13,6 +13,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_elementwise, cut_rules
 from xlab.core.effects import NamedAxisEffect
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.rules import RuleTable
@@ -44,7 +45,7 @@ class BatchTracer(Tracer):
         aval = aval_of(value)
         shape = aval.shape
         self.aval = ShapedArray(shape[:dim] + shape[dim + 1:], aval.dtype, aval.weak_type, mat=aval.mat,
-                                memory_space=aval.memory_space)
+                                memory_space=aval.memory_space) if aval.cut is None else aval.without_dimension(dim)
         self.value, self.dim = value, dim
 
     def origin(self):
@@ -113,7 +114,8 @@ class BatchTrace(Trace):
     def process_custom_vjp(self, prim, fun, fwd, bwd, args, params):
         values, dims = zip(*map(self.split, args)) if args else ((), ())
         batched_fun, out_dims = batch_flat(fun, self.axis, dims, tag=self.tag)
-        batched_fwd, fwd_dims = batch_flat(fwd, self.axis, dims, tag=self.tag)
+        # With symbolic zeros, a flag for each argument follows.
+        batched_fwd, fwd_dims = batch_flat(fwd, self.axis, (*dims, *[None] * len(dims)), tag=self.tag)
         batched_bwd = BatchedBackward(bwd, self.axis, fwd_dims, dims, self.tag)
         with set_trace(self.parent):
             outs = self.parent.process_custom_vjp(prim, batched_fun, batched_fwd, batched_bwd, values, params)
@@ -156,7 +158,7 @@ def batch_flat(fun: Callable, axis: Axis, in_dims: Sequence, out_dims_like: OutD
     def batched(*values):
         trace = BatchTrace(state.trace, axis, tag)
         bound = axis._replace(trace=trace)
-        args = [trace.join(v, d) for v, d in zip(values, in_dims)]
+        args = [trace.join(v, d) if type(v) is not Zero else _example_zero(v, d) for v, d in zip(values, in_dims)]
         try:
             with set_trace(trace), bound_axes([bound] if axis.name is not None else []):
                 results = fun(*args)
@@ -174,6 +176,11 @@ def batch_flat(fun: Callable, axis: Axis, in_dims: Sequence, out_dims_like: OutD
         return [v for v, _ in pairs]
     batched.__name__ = getattr(fun, "__name__", "fun")
     return batched, out
+
+
+def _example_zero(zero, dim):
+    shape = zero.shape
+    return zero if dim is None else Zero(zero.aval.update(shape=(*shape[:dim], *shape[dim + 1:])))
 
 
 class BatchedBackward:
@@ -229,10 +236,10 @@ def moveaxis(x, source: int, target: int):
 
 def broadcast(x, size: int, axis: int):
     """Repeats an unbatched value along a new dimension."""
+    if type(x) is Zero:
+        return Zero(x.aval.update(shape=(*x.shape[:axis], size, *x.shape[axis:])))
     if getattr(x, "dtype", None) == dtypes.float0:
         return np.zeros((*x.shape[:axis], size, *x.shape[axis:]), dtypes.float0)
-    if type(x) is Zero:
-        return Zero(x.aval.update(shape=(*x.aval.shape[:axis], size, *x.aval.shape[axis:])))
     return _broadcast(x, size, axis)
 
 
@@ -288,11 +295,13 @@ def _batch_jaxpr(closed, axis, batched_in, force):
 
 def defvectorized(prim):
     """For unary elementwise primitives: the batch dimension stays where it is."""
+    cut_rules[prim] = cut_elementwise
     primitive_batchers[prim] = lambda xs, ds, **params: (prim.bind(*xs, **params), ds[0])
 
 
 def defbroadcasting(prim):
     """For elementwise primitives of several operands: ranks are aligned around the batch dimension."""
+    cut_rules[prim] = cut_elementwise
     primitive_batchers[prim] = lambda xs, ds, **params: broadcast_batcher(prim, xs, ds, **params)
 
 

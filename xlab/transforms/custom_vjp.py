@@ -34,7 +34,7 @@ class _CustomVJPCall(CustomCall):
         invars = [trace.atom(x) for x in (*consts, *args)]
         n = len(consts)
         return trace.record(self, invars, {
-            "call_jaxpr": closed, "fwd": _Forward(fwd, n), "bwd": _Backward(bwd, n), "name": params["name"],
+            "call_jaxpr": closed, "fwd": _Forward(fwd, n, params["symbolic_zeros"]), "bwd": _Backward(bwd, n), "name": params["name"],
             "num_consts": n + params["num_consts"], "symbolic_zeros": params["symbolic_zeros"]}, closed.out_avals, closed.effects)
 
     def linear_part(self, fwd, bwd, primals, tangents, params):
@@ -43,25 +43,27 @@ class _CustomVJPCall(CustomCall):
         if any(type(t) is not ad.Zero for t in tangents[:n]):
             from xlab.interpreters.ad.jvp import closed_over
             raise closed_over(params)
-        outs = fwd(*primals)
+        symbolic = params["symbolic_zeros"]
+        outs = fwd(*primals, *(type(t) is not ad.Zero for t in tangents)) if symbolic else fwd(*primals)
         results, residuals = outs[:bwd.n_outputs], outs[bwd.n_outputs:]
         dots = [ad.instantiate_zeros(t) for t in tangents]
         out_avals = tuple(aval_of(o).to_tangent_aval() for o in results)
         out_tangents = custom_lin_p.bind(*residuals, *dots, num_res=len(residuals), bwd=bwd, out_avals=out_avals,
-                                         name=params["name"])
+                                         name=params["name"], symbolic_zeros=symbolic)
         return results, out_tangents
 
 
 class _Forward:
     """The forward rule as a parameter: skips the operands that tracing added in front."""
 
-    __slots__ = ("__name__", "rule", "skip")
+    __slots__ = ("__name__", "flags", "rule", "skip")
 
-    def __init__(self, rule, skip):
-        self.rule, self.skip, self.__name__ = rule, skip, getattr(rule, "__name__", "fwd")
+    def __init__(self, rule, skip, flags):
+        self.rule, self.skip, self.flags, self.__name__ = rule, skip, flags, getattr(rule, "__name__", "fwd")
 
     def __call__(self, *args):
-        return self.rule(*args[self.skip:])
+        n = len(args) // 2 if self.flags else len(args)
+        return self.rule(*args[self.skip:n], *args[n + self.skip:])
 
 
 class _Backward:
@@ -100,9 +102,10 @@ ad.primitive_jvps[custom_lin_p] = lambda primals, tangents, **params: _forward_m
 mlir.register_lowering(custom_lin_p, lambda ctx, *args, **params: _forward_mode(**params))
 
 
-def _lin_transpose(cts, *operands, num_res, bwd, out_avals, name):
+def _lin_transpose(cts, *operands, num_res, bwd, out_avals, name, symbolic_zeros):
     residuals, tangents = operands[:num_res], operands[num_res:]
-    cts = [ad.instantiate_zeros(ct) for ct in cts]
+    if not symbolic_zeros:
+        cts = [ad.instantiate_zeros(ct) for ct in cts]
     given = bwd(*residuals, *cts)
     out = []
     for ct, t in zip(given, tangents):
@@ -110,7 +113,7 @@ def _lin_transpose(cts, *operands, num_res, bwd, out_avals, name):
     return [*[None] * num_res, *out]
 
 
-def _lin_batch(axis, operands, dims, *, num_res, bwd, out_avals, name):
+def _lin_batch(axis, operands, dims, *, num_res, bwd, out_avals, name, symbolic_zeros):
     res_dims, in_dims = dims[:num_res], dims[num_res:]
     tangents = [batching.bring(t, d, axis.size, 0) for t, d in zip(operands[num_res:], in_dims)]
     n_out = len(out_avals)
@@ -122,12 +125,53 @@ def _lin_batch(axis, operands, dims, *, num_res, bwd, out_avals, name):
         return [batching.bring(x, d, axis.size, 0) for x, d in zip(outs, out_dims.dims)]
     batched_bwd.n_outputs = n_out
     avals = tuple(a.update(shape=(axis.size, *a.shape)) for a in out_avals)
-    outs = custom_lin_p.bind(*operands[:num_res], *tangents, num_res=num_res, bwd=batched_bwd, out_avals=avals, name=name)
+    outs = custom_lin_p.bind(*operands[:num_res], *tangents, num_res=num_res, bwd=batched_bwd, out_avals=avals, name=name,
+                             symbolic_zeros=symbolic_zeros)
     return outs, [0] * n_out
 
 
 ad.primitive_transposes[custom_lin_p] = _lin_transpose
 batching.axis_primitive_batchers[custom_lin_p] = _lin_batch
+
+
+class CustomVJPPrimal:
+    """An argument of a forward rule that asked for symbolic zeros: its value, and whether it is being differentiated."""
+
+    __slots__ = ("perturbed", "value")
+
+    def __init__(self, value, perturbed: bool):
+        self.value, self.perturbed = value, perturbed
+
+    def __repr__(self):
+        return f"CustomVJPPrimal(value={self.value!r}, perturbed={self.perturbed!r})"
+
+
+def custom_vjp_primal_tree_values(tree):
+    """The values in a pytree of `CustomVJPPrimal`.
+
+    Example:
+        >>> custom_vjp_primal_tree_values({"a": CustomVJPPrimal(1.0, True)})
+        {'a': 1.0}
+    """
+    def value(leaf):
+        if type(leaf) is not CustomVJPPrimal:
+            raise TypeError(f"unexpected leaf type {type(leaf)}: custom_vjp_primal_tree_values takes the arguments of a forward "
+                            f"rule that was set with symbolic_zeros=True")
+        return leaf.value
+    return _tree.map(value, tree)
+
+
+def zero_from_primal(val, symbolic_zeros: bool = False):
+    """The zero tangent for a value: an array, or a `SymbolicZero` that costs nothing.
+
+    Example:
+        >>> zero_from_primal(3.0, symbolic_zeros=True)
+        Zero(float32[])
+    """
+    def zero(leaf):
+        made = ad.Zero.of(leaf)
+        return made if symbolic_zeros else ad.instantiate_zeros(made)
+    return _tree.map(zero, val)
 
 
 class custom_vjp:
@@ -183,6 +227,9 @@ class custom_vjp:
             return outs
 
         def flat_fwd(*leaves):
+            if self.symbolic_zeros:
+                n = len(leaves) // 2
+                leaves = list(map(CustomVJPPrimal, leaves[:n], leaves[n:]))
             pair = fwd(*_tree.unflatten(in_tree, leaves))
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise TypeError(f"Custom VJP fwd rule {function_name(self.fwd)} for function {name} must produce a pair (list or "

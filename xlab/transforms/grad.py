@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.compile.placement import host_array, on_default_device
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
@@ -49,6 +50,8 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         _check_scalar(fun, out, holomorphic)
         aval = aval_of(out)
         seed = np.ones((), aval.dtype)[()]
+        if aval.weak_type and aval_of(seed.item()) is aval:
+            seed = on_default_device(host_array(seed, aval), aval)
         if aval.mat:
             seed = state.match(full_like(out, 1), aval)
         grads = pull(seed)

@@ -37,6 +37,11 @@ class Zero:
     def __repr__(self):
         return f"Zero({self.aval})"
 
+    shape = property(lambda self: self.aval.shape)
+    dtype = property(lambda self: self.aval.dtype)
+    ndim = property(lambda self: self.aval.ndim)
+    size = property(lambda self: self.aval.size)
+
     @staticmethod
     def of(x) -> Zero:
         """The zero tangent for a primal value."""
