@@ -28,3 +28,13 @@ from xlab.lax.special_bessel import *
 from xlab.lax.special_incomplete import *
 from xlab.lax.transcendental import *
 from xlab.lax.windows import *
+
+
+def __getattr__(name: str):
+    if name == "linalg":                    # imported when first used
+        from importlib import import_module
+        return import_module("xlab.lax.linalg")
+    import difflib
+    near = difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], n=3)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    raise AttributeError(f"module 'xlab.lax' has no attribute {name!r}.{hint}")
