@@ -40,6 +40,10 @@ ELEMENTWISE = [
     *(Sample(name, binary(name), [floats(2, 3, low=0.2), floats(2, 3, low=0.5)]) for name in BINARY),
     *(Sample(f"{name}_int", binary(name), [EDGE_INTS, EDGE_INTS[::-1].copy()], WHOLE)
       for name in ("add", "sub", "mul", "div", "max", "min", "rem")),
+    *(Sample(f"{name}_complex", binary(name), [np.complex64([1 + 1j, 1 - 1j, 2, 3j, complex(np.nan, 0), 1]),
+                                               np.complex64([1, 1, 2 + 1j, 1, 1, complex(np.nan, 0)])], WHOLE)
+      for name in ("max", "min")),
+    Sample("add_int_too_large", lambda n, x: n.lax.add(x, 10**12), [ints(3)], error="OverflowError"),
     *(Sample(f"{name}_bits", binary(name), [EDGE_INTS, EDGE_INTS[::-1].copy()], WHOLE)
       for name in ("bitwise_and", "bitwise_or", "bitwise_xor")),
     *(Sample(name, binary(name), [EDGE_INTS, ints(9, low=0, high=31)], WHOLE)

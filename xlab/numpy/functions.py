@@ -19,6 +19,7 @@ from xlab.numpy.operands import (
     promoted_numeric,
     shape_of,
 )
+from xlab.numpy.ufuncs import greater, less
 
 __all__ = ["bitwise_count", "bitwise_right_shift", "copysign", "deg2rad", "degrees", "fmax", "fmin", "frexp", "gcd", "heaviside",
            "i0", "lcm", "ldexp", "modf", "nextafter", "rad2deg", "radians", "right_shift", "signbit", "sinc", "spacing"]
@@ -106,7 +107,7 @@ def fmax(x1, x2, /):
         Array(1., dtype=float32, weak_type=True)
     """
     x1, x2 = aligned("fmax", *promoted("fmax", x1, x2))
-    return choose(lax.bitwise_or(lax.gt(x1, x2), lax.ne(x2, x2)), x1, x2)
+    return choose(lax.bitwise_or(greater(x1, x2), lax.ne(x2, x2)), x1, x2)
 
 
 @elementary
@@ -119,7 +120,7 @@ def fmin(x1, x2, /):
         Array(1., dtype=float32, weak_type=True)
     """
     x1, x2 = aligned("fmin", *promoted("fmin", x1, x2))
-    return choose(lax.bitwise_or(lax.lt(x1, x2), lax.ne(x2, x2)), x1, x2)
+    return choose(lax.bitwise_or(less(x1, x2), lax.ne(x2, x2)), x1, x2)
 
 
 @elementary
