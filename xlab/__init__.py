@@ -15,6 +15,7 @@ _array.load_members_by(lambda: _import_module("xlab.numpy"))
 _NAMES = {
     "xlab.backend.client": "Device default_backend device_count devices live_arrays local_device_count local_devices "
                            "process_count process_index process_indices",
+    "xlab.compile.effects": "effects_barrier",
     "xlab.compile.jit": "jit",
     "xlab.compile.memory_cache": "clear_caches",
     "xlab.compile.stages": "ShapeDtypeStruct",
@@ -25,6 +26,7 @@ _NAMES = {
     "xlab.core.array": "Array Shard",
     "xlab.core.dtypes": "float0",
     "xlab.core.trace": "ensure_compile_time_eval named_scope typeof",
+    "xlab.lax.callbacks": "pure_callback",
     "xlab.lax.constraint": "reshard",
     "xlab.observe.stepping": "step",
     "xlab.parallel.assemble": "make_array_from_callback make_array_from_process_local_data "
@@ -46,7 +48,7 @@ _NAMES = {
     "xlab.transforms.vjp": "fwd_and_bwd linear_transpose linearize vjp",
     "xlab.transforms.vmap": "vmap",
 }
-_ROOMS = ("ad_checkpoint", "core", "custom_batching", "custom_derivatives", "debug", "dtypes", "errors", "events", "extend",
+_ROOMS = ("ad_checkpoint", "core", "custom_batching", "custom_derivatives", "debug", "dtypes", "errors", "events", "experimental", "extend",
           "flatten_util", "interpreters", "lax", "nn", "notebook", "numpy", "observe", "parallel", "random", "sharding",
           "stages", "tree", "tree_util")
 

@@ -1,9 +1,14 @@
-"""Looking at sharded values: the field's names for what `xlab.notebook` and `xlab.observe` do."""
+"""Looking at values and shardings while programs run: the field's `debug` names."""
 
+from xlab.core.effects import DebugEffect, OrderedDebugEffect
+from xlab.lax.debugging import debug_callback as callback
+from xlab.lax.debugging import debug_log as log
+from xlab.lax.debugging import debug_print as print
 from xlab.notebook.visualize import (
     inspect_array_sharding,
     visualize_array_sharding,
     visualize_sharding,
 )
 
-__all__ = ["inspect_array_sharding", "visualize_array_sharding", "visualize_sharding"]
+__all__ = ["DebugEffect", "OrderedDebugEffect", "callback", "inspect_array_sharding", "log", "print", "visualize_array_sharding",
+           "visualize_sharding"]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from xlab.backend import shared
+from xlab.backend.failures import RuntimeFailure, reraise
 from xlab.backend.native import _jax
 from xlab.backend.shardings import owner_of
 
@@ -87,7 +88,10 @@ def _own_copies(shards: Sequence[Any]) -> list[Any]:
 def to_numpy(arr: ArrayImpl) -> np.ndarray:
     """The values of a one-device array, read-only and without a copy where possible; raises what the
     computation that makes it raised."""
-    return arr._single_device_array_to_np_array_did_copy()[0]
+    try:
+        return arr._single_device_array_to_np_array_did_copy()[0]
+    except RuntimeFailure as e:
+        reraise(e)
 
 
 def copy_to_host_async(arr: ArrayImpl) -> None:
@@ -187,19 +191,41 @@ def execute_in_turn(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence
     A collective holds a thread per device until all devices have arrived, and the runtime has one thread per device:
     two such programs in flight can take each other's threads, and the runtime then ends the process.
     """
+    return execute_with_token(exe, flat_args, handlers, in_turn=True)[0]
+
+
+def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any], *,
+                       in_turn: bool = False) -> tuple[list[Any], Any]:  # fmt: skip
+    """As `execute` or `execute_in_turn`; also gives the token that says when the run has ended on each device."""
     global _running
+    if not in_turn or called_back.depth:    # a callback that waited for the program it belongs to would wait forever
+        results = exe.execute_sharded(flat_args, with_tokens=True)
+        done = results.consume_token()
+        return results.consume_with_handlers(handlers), done
     with _turn:
         if _running is not None:
             with contextlib.suppress(Exception):   # whoever asked for that program is told of its error
                 _running.block_until_ready()
         results = exe.execute_sharded(flat_args, with_tokens=True)
-        _running = results.consume_token()
-        return results.consume_with_handlers(handlers)
+        done = _running = results.consume_token()
+        return results.consume_with_handlers(handlers), done
+
+
+class _CalledBack(threading.local):
+    """How many host callbacks the current thread is inside of."""
+
+    depth = 0
+
+
+called_back = _CalledBack()
 
 
 def block_until_ready(arrays: Sequence[ArrayImpl]) -> None:
     """Waits for all of them, raising the first error."""
-    _jax.batched_block_until_ready(list(arrays))
+    try:
+        _jax.batched_block_until_ready(list(arrays))
+    except RuntimeFailure as e:
+        reraise(e)
 
 
 def to_dlpack(arr: ArrayImpl) -> Any:

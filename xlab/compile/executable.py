@@ -15,6 +15,7 @@ from xlab import events
 from xlab.backend import arrays as _arrays
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
+from xlab.compile import effects as _effects
 from xlab.compile import ledger
 from xlab.compile.devices import Claim, intermediate_shardings, resolve
 from xlab.compile.placement import place
@@ -120,6 +121,7 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     devices, committed = resolve(claims, f"jit({name})")
 
     several = len(devices) > 1
+    n_tokens = _effects.check_devices(closed.effects, devices)
     donate = _usable_donations(closed, donated, kept)
     final_in = []
     for i in kept:
@@ -148,7 +150,7 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
                 parts.append(f"sdy.sharding = {_sdy(s, physical_aval(jaxpr.invars[i].aval).ndim, meshes)}")
             if i in donate:
                 parts.append("jax.buffer_donor = true" if several or donate[i] is None
-                             else f"tf.aliasing_output = {donate[i]} : i32")
+                             else f"tf.aliasing_output = {donate[i] + n_tokens} : i32")
             if s is not None and s.memory_kind not in (None, "device"):
                 parts.append(f'mhlo.memory_kind = "{s.memory_kind}"')
             out.append(f" {{{', '.join(parts)}}}" if parts else "")
@@ -167,7 +169,7 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
         return out
 
     with events.span("lower", name=name) as attrs:
-        module = lower_module(kept_closed, name, platform=devices[0].platform, devices=len(devices),
+        module = lower_module(kept_closed, name, platform=devices[0].platform, devices=len(devices), assignment=devices,
                               arg_attributes=arg_attributes, result_attributes=result_attributes)
         attrs["bytes"] = len(module.text)
     return Lowered(closed, module, name, devices, committed, kept, tuple(final_in), tuple(out_shardings),
@@ -231,24 +233,28 @@ class Executable:
         self.kept = lowered.kept
         self.devices = lowered.devices
         several = len(self.devices) > 1
+        self.ordered = lowered.module.ordered
+        self.effectful = _effects.at_run_time(lowered)
+        n_tokens = len(self.ordered)
         start = events.clock()
         with events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self):
             self.native = _compiling.compile_text(
                 lowered.module.text, self.devices, partitions=len(self.devices),
-                allow_propagation_to_outputs=[s is None for s in lowered.out_shardings],
-                allow_propagation_to_inputs=[*(s is None for s in lowered.in_shardings), *(True for _ in lowered.module.hoisted)],
+                allow_propagation_to_outputs=[*(False for _ in self.ordered), *(s is None for s in lowered.out_shardings)],
+                allow_propagation_to_inputs=[*(False for _ in self.ordered), *(s is None for s in lowered.in_shardings),
+                                             *(True for _ in lowered.module.hoisted)],
                 options=lowered.compiler_options or None, host_callbacks=lowered.module.callbacks)
         ledger.add(self.name, closed, start, events.clock(), reason, differences)
         # Devices that wait for one another: such programs take turns, and Python starts each of them.
         self.in_turn = several and _compiling.communicates(self.native)
         self.in_shardings = lowered.in_shardings
-        chosen = _compiling.parameter_shardings(self.native) if several else None
+        chosen = _compiling.parameter_shardings(self.native)[n_tokens:] if several else None
         if chosen is not None:
             self.in_shardings = tuple(
                 s if s is not None else self._result_sharding(g, self.physical_in[i])
                 for i, s, g in zip(self.kept, self.in_shardings, chosen))
         if several:
-            given = _compiling.output_shardings(self.native)
+            given = _compiling.output_shardings(self.native)[n_tokens:]
             self.out_shardings = tuple(
                 physical_sharding(s, a) if s is not None else self._result_sharding(g, p)
                 for s, a, g, p in zip(lowered.out_shardings, self.out_avals, given, self.physical_out))
@@ -299,6 +305,8 @@ class Executable:
         return [self._logical(o, a) for o, a in zip(outs, self.out_avals)]
 
     def _start(self, args) -> list:
+        if self.effectful:
+            return _effects.run(self, args)
         run = _arrays.execute_in_turn if self.in_turn else _arrays.execute
         return run(self.native, args, self.handlers)
 
@@ -333,7 +341,7 @@ class Executable:
 
     def _plain(self) -> bool:
         """Whether a call is nothing but running the program on ordinary arrays."""
-        if self.lowered.module.callbacks or self.lowered.closed.effects:
+        if self.effectful or self.lowered.closed.effects:
             return False
         return all(isinstance(a, ShapedArray) and not isinstance(a.dtype, dtypes.ExtendedDType)
                    and a.dtype != dtypes.float0 for a in (*self.in_avals, *self.out_avals))

@@ -17,7 +17,7 @@ from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
-from xlab.compile import explain
+from xlab.compile import explain, specials
 from xlab.compile.devices import sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.placement import place
@@ -125,7 +125,18 @@ class _Jit:
         program = self.program(flat, in_tree, static)
         compiled = self.executable(program, flat, in_tree)
         outs = compiled.call(flat)
+        if specials.watching():
+            self.check(outs, args, kwargs)
         return _tree.unflatten(program.out_tree, outs), self.fast_path(compiled, program, flat, in_tree, static)
+
+    def check(self, outs, args, kwargs):
+        """Under `debug_nans` or `debug_infs`: raises where the values they watch for came from."""
+        if getattr(self.fun, "_apply_primitive", False):
+            specials.check_eager(self.name, outs)
+            return
+        kind = specials.find(outs)
+        if kind is not None:
+            specials.explain(kind, self.name, lambda: self.fun(*args, **kwargs))
 
     def fast_path(self, compiled, program, flat, in_tree, static):
         if _observed() or any(isinstance(x, KeyArray) for x in flat):

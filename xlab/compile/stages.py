@@ -7,9 +7,11 @@ from typing import Any
 from xlab import tree as _tree
 from xlab.backend import compiling as _compiling
 from xlab.compile import executable as _executable
+from xlab.compile import specials
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.tracing import Program
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.trace import EVAL, state
 
 AHEAD = "compiled ahead of time, by Lowered.compile()"
@@ -36,7 +38,7 @@ class ShapeDtypeStruct:
     size = property(lambda self: self._aval().size)
 
     def _aval(self):
-        return ShapedArray(self.shape, self.dtype, self.weak_type)
+        return ShapedArray(self.shape, self.dtype, self.weak_type, sharding=self.sharding)
 
     def __repr__(self):
         extra = f", sharding={self.sharding}" if self.sharding is not None else ""
@@ -228,7 +230,12 @@ class Compiled:
             if given is not None and not given.is_equivalent_to(s, flat[i].ndim):
                 path = names[i] if i < len(names) else f"argument {i}"
                 raise ValueError(f"{name} was compiled for `{path}` with sharding {s}, called with {given}")
-        return _tree.unflatten(self.out_tree, self._executable.call(flat))
+        outs = self._executable.call(flat)
+        kind = specials.find(outs)
+        if kind is not None:
+            closed = self._lowered._traced.jaxpr
+            specials.explain(kind, owner.name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *flat))
+        return _tree.unflatten(self.out_tree, outs)
 
     def __repr__(self):
         return f"Compiled({self._lowered.name}, {len(self._executable.devices)} device(s))"

@@ -39,19 +39,41 @@ class NamedAxisEffect(Effect):
 class DebugEffect(Effect):
     """A callback for the user's eyes: kept by dead code elimination."""
 
+    def __str__(self):
+        return "Debug"
 
-class OrderedDebugEffect(DebugEffect):
+
+class OrderedDebugEffect(Effect):
+    """A callback for the user's eyes that runs in program order."""
+
     ordered = True
+
+    def __str__(self):
+        return "OrderedDebug"
 
 
 class IOEffect(Effect):
     """A callback with side effects that the program relies on."""
 
+    def __str__(self):
+        return "IO"
 
-class OrderedIOEffect(IOEffect):
+
+class OrderedIOEffect(Effect):
+    """A callback with side effects that the program relies on, in program order."""
+
     ordered = True
     shardable = True
 
+    def __str__(self):
+        return "OrderedIO"
+
+
+debug_effect = DebugEffect()
+ordered_debug_effect = OrderedDebugEffect()
+io_effect = IOEffect()
+ordered_io_effect = OrderedIOEffect()
+IO_EFFECTS = (IOEffect, OrderedIOEffect)
 
 NO_EFFECTS: frozenset[Effect] = frozenset()
 
@@ -68,6 +90,13 @@ def join(effect_sets) -> frozenset[Effect]:
 def lasting(effects) -> bool:
     """Whether an equation must stay although nobody reads its results; communicating alone is no reason."""
     return bool(effects) and any(not isinstance(e, NamedAxisEffect) for e in effects)
+
+
+def in_order(effects) -> tuple[Effect, ...]:
+    """The ordered effects among these, sorted by name: a token each chains them through a program."""
+    if not effects:
+        return ()
+    return tuple(sorted((e for e in effects if e.ordered), key=str))
 
 
 def without_axes(effects, names) -> frozenset[Effect]:

@@ -6,6 +6,7 @@ operands, so a value keeps its letter; long inner programs are printed once, in 
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -15,6 +16,7 @@ from xlab.core import dtypes
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, open_jaxpr, set_printer
 
 WIDTH = 80
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}\b")   # of objects: equal programs have equal text
 HOIST_FROM = 10   # jit bodies with at least this many equations are printed in front
 
 # Parameters that are left out, by primitive: those that say nothing beyond the types, and unset ones.
@@ -109,7 +111,7 @@ def value_text(value, names: Names, indent: int, before: int = 0) -> str:
         return value.__name__
     if callable(value) and hasattr(value, "__name__"):
         return value.__name__
-    return str(value)
+    return _ADDRESS.sub("0xXXXXXXXXXXXX", str(value))
 
 
 def shown_params(eqn: JaxprEqn) -> list[tuple[str, Any]]:

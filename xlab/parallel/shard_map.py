@@ -16,7 +16,7 @@ from xlab.compile.devices import sharding_sources
 from xlab.compile.jit import jit
 from xlab.compile.tracing import argument_names, context_key, function_name
 from xlab.core import effects as _effects
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import TOKEN, ShapedArray, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, Tracer, state
@@ -370,16 +370,24 @@ def _shard_map_lowering(ctx, *args, jaxpr, mesh, in_specs, out_specs, check_vma,
         return inner.jaxpr(jaxpr, args)
     partial = len(inner.manual) < len(mesh.axis_names)
     tensor = mlir.tensor_type
-    names = [ctx.fresh() for _ in args]
-    local_in = [tensor(v.aval) for v in jaxpr.invars]
-    types_in, types_out = [tensor(a) for a in ctx.avals_in], [tensor(a) for a in ctx.avals_out]
-    body = inner.region(jaxpr, names, "sdy.return", types_out=[tensor(v.aval) for v in jaxpr.outvars])
+    ordered = _effects.in_order(jaxpr.effects)
+    tokens = [mlir.TOKEN_TYPE] * len(ordered)
+    names = [ctx.fresh() for _ in (*ordered, *args)]
+    local_in = [*tokens, *(tensor(v.aval) for v in jaxpr.invars)]
+    types_in, types_out = [*tokens, *(tensor(a) for a in ctx.avals_in)], [*tokens, *(tensor(a) for a in ctx.avals_out)]
+    args, ins = [*ctx.tokens(ordered), *args], (*[TOKEN] * len(ordered), *ctx.avals_in)
+    outs, in_specs = (*[TOKEN] * len(ordered), *ctx.avals_out), (*[_WHOLE] * len(ordered), *in_specs)
+    out_specs = (*[_WHOLE] * len(ordered), *out_specs)
+
+    def run(region, given):
+        return region.with_tokens(ordered, given, lambda rest: region.jaxpr(jaxpr, rest))
+    body = inner.region(run, names, "sdy.return", types_out=[*tokens, *(tensor(v.aval) for v in jaxpr.outvars)])
     arguments = ", ".join(f"{n}: {t}" for n, t in zip(names, local_in))
     manual = ", ".join(f'"{n}"' for n in mesh.axis_names if n in newly_manual_axes)
-    return ctx.ops(
-        f"sdy.manual_computation({', '.join(args)}) in_shardings={_shardings_text(ctx, mesh, in_specs, ctx.avals_in, partial)} "
-        f"out_shardings={_shardings_text(ctx, mesh, out_specs, ctx.avals_out, partial)} manual_axes={{{manual}}} "
-        f"({arguments}) {body} : ({', '.join(types_in)}) -> ({', '.join(types_out)})", len(types_out))
+    return ctx.take_tokens(ordered, ctx.ops(
+        f"sdy.manual_computation({', '.join(args)}) in_shardings={_shardings_text(ctx, mesh, in_specs, ins, partial)} "
+        f"out_shardings={_shardings_text(ctx, mesh, out_specs, outs, partial)} manual_axes={{{manual}}} "
+        f"({arguments}) {body} : ({', '.join(types_in)}) -> ({', '.join(types_out)})", len(types_out)))
 
 
 mlir.register_lowering(shard_map_p, _shard_map_lowering)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from xlab import tree as _tree
 from xlab.compile.jit import hoisted, jit_p
 from xlab.compile.tracing import trace_program
+from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
@@ -105,6 +106,10 @@ ad.primitive_jvps[remat_p] = _remat_jvp
 def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiated):
     """Runs what is known without keeping its inner values, and records the whole body for what is not."""
     unknown = [trace.is_unknown(x) for x in args]
+    io = [e for e in jaxpr.effects if isinstance(e, _effects.IO_EFFECTS)]
+    if io:
+        raise NotImplementedError(f"Effects not supported in partial-eval of `checkpoint`/`remat`: {io}. The function runs again on the way "
+                                  f"back, and would repeat its io_callback; move that out of the checkpointed function")
     known, _, out_unknown, _ = pe.split_jaxpr(_close(jaxpr), unknown)
     n_known = sum(not u for u in out_unknown)
     body, saved = jaxpr, []

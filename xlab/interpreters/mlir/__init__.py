@@ -14,8 +14,8 @@ from xlab.interpreters.mlir.helpers import (
                                             register_lowering,
                                             unary,
 )
-from xlab.interpreters.mlir.module import Context, LoweredModule, lower_module, lowerings
+from xlab.interpreters.mlir.module import TOKEN_TYPE, Context, LoweredModule, lower_module, lowerings
 from xlab.interpreters.mlir.values import constant_text, dense_text, tensor_type
 
-__all__ = ["Context", "LoweredModule", "binary", "comparison", "constant_text", "custom_call", "dense_text",
+__all__ = ["TOKEN_TYPE", "Context", "LoweredModule", "binary", "comparison", "constant_text", "custom_call", "dense_text",
            "inline_call", "lower_fun", "lower_module", "lowerings", "register_lowering", "tensor_type", "unary"]

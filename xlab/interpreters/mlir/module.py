@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from xlab.core import effects as _effects
 from xlab.core import source
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, number_equations
@@ -28,6 +29,8 @@ and returns its name. Worked example: `lambda ctx, x: ctx.op(f"stablehlo.sine {x
 # Arrays with more elements than this become arguments of the executable instead of text in the module.
 INLINE_CONSTANT_LIMIT = 64
 
+TOKEN_TYPE = "!stablehlo.token"
+
 
 @dataclass
 class LoweredModule:
@@ -38,11 +41,12 @@ class LoweredModule:
     hoisted: list[Any] = field(default_factory=list)     # constants passed as trailing arguments
     callbacks: list[Callable] = field(default_factory=list)
     shards: bool = False                                   # names a mesh
+    ordered: tuple = ()                                    # effects with a token: leading argument and leading result
 
 
 class _ModuleBuilder:
-    def __init__(self, name: str, platform: str, devices: int):
-        self.name, self.platform, self.devices = name, platform, devices
+    def __init__(self, name: str, platform: str, devices: int, assignment: Sequence = ()):
+        self.name, self.platform, self.devices, self.assignment = name, platform, devices, assignment
         self.meshes = MeshTable()
         self.functions: list[str] = []
         self.locations: list[str] = []
@@ -121,7 +125,6 @@ class Context:
         "mesh",
         "module",
         "scope",
-        "tokens",
     )
 
     def __init__(self, module: _ModuleBuilder, fn: _FunctionNames, lines, scope, mesh=None, manual=()):
@@ -131,7 +134,6 @@ class Context:
         self.eqn = None
         self.loc = ""
         self.indent = "    "
-        self.tokens = None
 
     @property
     def params(self):
@@ -230,6 +232,36 @@ class Context:
             name = cache[key] = self.constant(_host(value), atom.aval)
         return name
 
+    # -- tokens ----------------------------------------------------------------------------------------
+
+    def token(self, effect) -> str:
+        """The token that everything with an ordered effect so far has passed on."""
+        return self._fn.tokens[effect]
+
+    def set_token(self, effect, name: str) -> None:
+        self._fn.tokens[effect] = name
+
+    def tokens(self, effects) -> list[str]:
+        """Tokens to hand to an inner program with these ordered effects, in front of its operands."""
+        return [self._fn.tokens[e] for e in effects]
+
+    def take_tokens(self, effects, results: Sequence[str]) -> list[str]:
+        """Keeps the tokens in front of an operation's results; returns the rest."""
+        self._fn.tokens.update(zip(effects, results))
+        return list(results[len(effects):])
+
+    def with_tokens(self, effects, names: Sequence[str], body: Callable) -> list[str]:
+        """Runs `body(names)` in a region whose leading names are tokens; its results, tokens in front."""
+        if not effects:
+            return body(names)
+        fn = self._fn
+        outer, fn.tokens = fn.tokens, {**fn.tokens, **dict(zip(effects, names))}
+        try:
+            outs = body(names[len(effects):])
+            return [*self.tokens(effects), *outs]
+        finally:
+            fn.tokens = outer
+
     # -- inner programs --------------------------------------------------------------------------------
 
     def jaxpr(self, jaxpr: Jaxpr | ClosedJaxpr, args: Sequence[str], consts: Sequence[str] | None = None,
@@ -302,10 +334,13 @@ class Context:
             module.functions.append(_function_text(
                 module, symbol, closed, f"{self.scope}/jit({name})" if self.scope else f"jit({name})",
                 mesh=self.mesh, manual=self.manual))
-        types_in = ", ".join(tensor_type(a) for a in closed.in_avals)
-        types_out = ", ".join(tensor_type(a) for a in closed.out_avals)
-        return self.ops(f"func.call @{symbol}({', '.join(args)}) : ({types_in}) -> ({types_out})",
-                        len(closed.out_avals))
+        ordered = _effects.in_order(closed.effects)
+        tokens = [TOKEN_TYPE] * len(ordered)
+        types_in = ", ".join([*tokens, *(tensor_type(a) for a in closed.in_avals)])
+        types_out = ", ".join([*tokens, *(tensor_type(a) for a in closed.out_avals)])
+        outs = self.ops(f"func.call @{symbol}({', '.join([*self.tokens(ordered), *args])}) : ({types_in}) -> ({types_out})",
+                        len(ordered) + len(closed.out_avals))
+        return self.take_tokens(ordered, outs)
 
     def with_axes(self, mesh, manual):
         """A context for code that runs per device over the `manual` axes of `mesh`."""
@@ -316,10 +351,11 @@ class Context:
 
 
 class _FunctionNames:
-    __slots__ = ("constants", "count", "hoisted")
+    __slots__ = ("constants", "count", "hoisted", "tokens")
 
     def __init__(self):
         self.count = -1
+        self.tokens: dict[Any, str] = {}
         self.constants: list[dict[Any, str]] = [{}]
         self.hoisted: dict[int, str] = {}
 
@@ -363,20 +399,25 @@ def _function_text(module, symbol, closed: ClosedJaxpr, scope, *, mesh=None, man
     fn = _FunctionNames()
     lines: list[str] = []
     ctx = Context(module, fn, lines, scope, mesh, manual)
-    args = [f"%arg{i}" for i in range(len(closed.in_avals))]
-    types = [tensor_type(a) for a in closed.in_avals]
+    ordered = _effects.in_order(closed.effects)
+    fn.tokens = {e: f"%token{i}" for i, e in enumerate(ordered)}
+    tokens = [TOKEN_TYPE] * len(ordered)
+    operands = [f"%arg{i}" for i in range(len(closed.in_avals))]
+    args = [*fn.tokens.values(), *operands]
+    types = [*tokens, *(tensor_type(a) for a in closed.in_avals)]
     for c in hoisted:
         name = f"%const{len(fn.hoisted)}"
         fn.hoisted[id(c)] = name
         args.append(name)
         types.append(tensor_type(aval_of(c)))
-    attributes = arg_attributes or [""] * len(args)
+    attributes = [*([" {jax.token = true}"] * len(ordered)), *(arg_attributes or ())]
     attributes = [*attributes, *[""] * (len(args) - len(attributes))]
     header = ", ".join(f"{a}: {t}{x}" for a, t, x in zip(args, types, attributes))
     consts = [ctx.value(c) for c in closed.consts]
-    outs = _lower_equations(ctx, closed.jaxpr, consts, args[:len(closed.in_avals)])
-    out_types = [tensor_type(a) for a in closed.out_avals]
-    result_attributes = result_attributes or [""] * len(outs)
+    outs = _lower_equations(ctx, closed.jaxpr, consts, operands)
+    outs = [*ctx.tokens(ordered), *outs]
+    out_types = [*tokens, *(tensor_type(a) for a in closed.out_avals)]
+    result_attributes = [*([" {jax.token = true}"] * len(ordered)), *(result_attributes or [""] * len(closed.out_avals))]
     results = ", ".join(t + x for t, x in zip(out_types, result_attributes))
     visibility = "public" if public else "private"
     body = "\n".join(lines)
@@ -385,14 +426,14 @@ def _function_text(module, symbol, closed: ClosedJaxpr, scope, *, mesh=None, man
             if lines else f"  func.func {visibility} @{symbol}({header}) -> ({results}) {{\n{ending}\n  }}")
 
 
-def lower_module(closed: ClosedJaxpr, name: str, *, platform: str = "cpu", devices: int = 1,
+def lower_module(closed: ClosedJaxpr, name: str, *, platform: str = "cpu", devices: int = 1, assignment: Sequence = (),
                  arg_attributes: Callable | None = None, result_attributes: Callable | None = None) -> LoweredModule:
     """Lowers a program to a module with one public function `main`.
 
-    `arg_attributes(meshes)` and `result_attributes(meshes)` give the attribute text of each argument and result
+    `assignment` lists the devices in the program's order. `arg_attributes(meshes)` and `result_attributes(meshes)` give the attribute text of each argument and result
     (shardings, donation), empty or starting with a space.
     """
-    module = _ModuleBuilder(name, platform, devices)
+    module = _ModuleBuilder(name, platform, devices, assignment)
     module.numbers = number_equations(closed.jaxpr)
     hoisted = [c for c in _all_consts(closed)
                if getattr(aval_of(c), "size", 0) > INLINE_CONSTANT_LIMIT]
@@ -405,7 +446,7 @@ def lower_module(closed: ClosedJaxpr, name: str, *, platform: str = "cpu", devic
     text = "\n".join([
         f"module @{symbol} attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{",
         *meshes, main, *module.functions, "}", *module.locations, ""])
-    return LoweredModule(text, name, hoisted, module.callbacks, bool(meshes))
+    return LoweredModule(text, name, hoisted, module.callbacks, bool(meshes), _effects.in_order(closed.effects))
 
 
 def _all_consts(closed: ClosedJaxpr) -> list:

@@ -270,9 +270,9 @@ def _cond_batch(axis, args, dims, *, branches, **params):
         outs = cond_p.bind(index, *ops, branches=new, **params)
         return outs, [0 if b else None for b in union]
     # A choice per example: all branches run, the results are selected.
-    if any(isinstance(e, (_effects.IOEffect, _effects.DebugEffect)) for b in branches for e in b.effects):
-        raise NotImplementedError("vmap over the predicate of a cond whose branches have side effects would run all of them; "
-                                  "move the effect out of the branches")
+    if any(isinstance(e, _effects.IO_EFFECTS) for b in branches for e in b.effects):
+        raise NotImplementedError("IO effect not supported in vmap-of-cond: with a predicate per example all branches run, and with "
+                                  "them their io_callback. Move it out of the branches, or map with lax.map")
     index = batching.moveaxis(index, di, 0)
     ops = [x if b else batching.broadcast(x, axis.size, 0) for x, b in zip(ops, batched)]
     results = []
@@ -328,9 +328,15 @@ pe.dce_rules[cond_p] = _cond_dce
 
 
 def _cond_lowering(ctx, index, *ops, branches, **_):
-    types = [mlir.tensor_type(a) for a in ctx.avals_out]
-    regions = [ctx.block([], lambda _names, b=b: ctx.jaxpr(b, ops), types) for b in branches]
-    return ctx.ops(f'"stablehlo.case"({index}) ({", ".join(regions)}) : (tensor<i32>) -> ({", ".join(types)})', len(types))
+    ordered = _effects.in_order(ctx.eqn.effects)
+    types = [*[mlir.TOKEN_TYPE] * len(ordered), *(mlir.tensor_type(a) for a in ctx.avals_out)]
+    tokens = ctx.tokens(ordered)
+
+    def branch(b):
+        return ctx.block([], lambda _names: ctx.with_tokens(ordered, tokens, lambda _: ctx.jaxpr(b, ops)), types)
+    regions = ", ".join(map(branch, branches))
+    outs = ctx.ops(f'"stablehlo.case"({index}) ({regions}) : (tensor<i32>) -> ({", ".join(types)})', len(types))
+    return ctx.take_tokens(ordered, outs)
 
 
 mlir.register_lowering(cond_p, _cond_lowering)

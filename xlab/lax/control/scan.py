@@ -9,6 +9,7 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.config import config
+from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
@@ -360,11 +361,12 @@ def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, un
         for i in range(length):
             carry, ys = one(position(i), carry, ys)
         return [*carry, *ys]
-    types = ["tensor<i32>", *(mlir.tensor_type(a) for a in eqn_avals)]
+    ordered = _effects.in_order(jaxpr.effects)
+    types = [*[mlir.TOKEN_TYPE] * len(ordered), "tensor<i32>", *(mlir.tensor_type(a) for a in eqn_avals)]
     if trips:
         def keep_going(names):
             limit = ctx.constant(np.int32(trips * unroll), i32)
-            return [ctx.op(f"stablehlo.compare LT, {names[0]}, {limit}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>")]
+            return [ctx.op(f"stablehlo.compare LT, {names[len(ordered)]}, {limit}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>")]
 
         def step(names):
             i, state, buffers = names[0], names[1:1 + num_carry], names[1 + num_carry:]
@@ -378,10 +380,11 @@ def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, un
             return [i, *state, *buffers]
         zero = ctx.constant(np.int32(0), i32)
         cond = ctx.block(types, keep_going, ["tensor<i1>"])
-        body = ctx.block(types, step, types)
+        body = ctx.block(types, lambda names: ctx.with_tokens(ordered, names, step), types)
         joined = ", ".join(types)
-        outs = ctx.ops(f'"stablehlo.while"({", ".join([zero, *carry, *ys])}) ({cond}, {body}) : ({joined}) -> ({joined})',
-                       len(types))
+        operands = ", ".join([*ctx.tokens(ordered), zero, *carry, *ys])
+        outs = ctx.ops(f'"stablehlo.while"({operands}) ({cond}, {body}) : ({joined}) -> ({joined})', len(types))
+        outs = ctx.take_tokens(ordered, outs)
         carry, ys = outs[1:1 + num_carry], outs[1 + num_carry:]
     for i in range(length - rest, length):
         carry, ys = one(position(i), carry, ys)

@@ -199,6 +199,9 @@ def _while_batch(axis, args, dims, *, cond_nconsts, cond_jaxpr, body_nconsts, bo
                             body_jaxpr=body)
         return outs, [0 if b else None for b in carry_b]
     # A condition per example: go on while any holds, and keep the examples that are done as they are.
+    if any(isinstance(e, _effects.IO_EFFECTS) for e in (*cond_jaxpr.effects, *body_jaxpr.effects)):
+        raise NotImplementedError("IO effects are not supported in while_loop with a batched predicate: the loop goes on for examples "
+                                  "that are done, and would repeat their io_callback. Map with lax.map instead of vmap")
     nc = cond_nconsts
 
     def any_cond(*xs):
@@ -254,11 +257,30 @@ pe.dce_rules[while_p] = _while_dce
 
 def _while_lowering(ctx, *args, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
     cc, bc, init = _split(args, cond_nconsts, body_nconsts)
-    types = [mlir.tensor_type(a) for a in body_jaxpr.out_avals]
-    cond = ctx.block(types, lambda carry: ctx.jaxpr(cond_jaxpr, [*cc, *carry]), ["tensor<i1>"])
-    body = ctx.block(types, lambda carry: ctx.jaxpr(body_jaxpr, [*bc, *carry]), types)
+    ordered = _effects.in_order(ctx.eqn.effects)
+    n = len(ordered)
+    types = [*[mlir.TOKEN_TYPE] * n, *(mlir.tensor_type(a) for a in body_jaxpr.out_avals)]
+    again = _effects.in_order(cond_jaxpr.effects)   # the condition then runs in order, before the loop and after each body
+
+    def test(carry):
+        return ctx.jaxpr(cond_jaxpr, [*cc, *carry])
+
+    def step(carry):
+        if not again:
+            return ctx.jaxpr(body_jaxpr, [*bc, *carry])
+        new = ctx.jaxpr(body_jaxpr, [*bc, *carry[1:]])
+        return [*test(new), *new]
+
+    if again:
+        init = [*test(init), *init]
+        types.insert(n, "tensor<i1>")
+    cond = ctx.block(types, lambda names: [names[n]] if again else test(names[n:]), ["tensor<i1>"])
+    body = ctx.block(types, lambda names: ctx.with_tokens(ordered, names, step), types)
     joined = ", ".join(types)
-    return ctx.ops(f'"stablehlo.while"({", ".join(init)}) ({cond}, {body}) : ({joined}) -> ({joined})', len(types))
+    outs = ctx.ops(f'"stablehlo.while"({", ".join([*ctx.tokens(ordered), *init])}) ({cond}, {body}) : ({joined}) -> ({joined})',
+                   len(types))
+    outs = ctx.take_tokens(ordered, outs)
+    return outs[1:] if again else outs
 
 
 mlir.register_lowering(while_p, _while_lowering)
