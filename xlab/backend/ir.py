@@ -9,6 +9,7 @@ Example:
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 _lock = threading.Lock()
@@ -39,6 +40,125 @@ def _new_context() -> Any:
                      _mlirHlo.register_mhlo_dialect):  # fmt: skip
         register(made)
     return made
+
+
+def objects() -> Any:
+    """The module of MLIR objects: `Type`, `Value`, `Location`, `Module`, ..."""
+    from jaxlib.mlir import ir
+
+    return ir
+
+
+def dialect(name: str) -> Any:
+    """The Python builders of a dialect, by name: `stablehlo`, `func`, `chlo`, ...
+
+    Example:
+        >>> dialect("stablehlo").AddOp.OPERATION_NAME
+        'stablehlo.add'
+    """
+    import importlib
+
+    try:
+        return importlib.import_module(f"jaxlib.mlir.dialects.{name}")
+    except ModuleNotFoundError:
+        raise AttributeError(f"there is no MLIR dialect {name!r} in this jaxlib") from None
+
+
+HERE = "xlab.here"
+"""Name of the location that built functions carry until they become part of a program."""
+
+
+def build_function(types_in: Sequence[str], types_out: Sequence[str], body: Callable, made: Callable) -> list[str]:
+    """Builds a function from MLIR objects; gives its text, followed by that of further functions that were built beside it.
+
+    Args:
+        types_in: types of the arguments, as MLIR spells them.
+        types_out: types its results must have.
+        body: called as `body(arguments)` inside the function; returns its results, values or operations.
+        made: called with the new module before the body, for those who add functions to it.
+
+    Raises:
+        TypeError: when the results are not of the types they must have.
+    """
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import func
+
+    with context() as made_in, ir.Location.name(HERE):
+        module = ir.Module.create()
+        made(module)
+        with ir.InsertionPoint.at_block_begin(module.body):
+            kind = ir.FunctionType.get([ir.Type.parse(t, made_in) for t in types_in], [ir.Type.parse(t, made_in) for t in types_out])
+            function = func.FuncOp("function", kind, visibility="private")
+        block = function.add_entry_block()
+        with ir.InsertionPoint(block):
+            results = [_value(r) for r in body(list(block.arguments))]
+            got = [str(r.type) for r in results]
+            if got != list(types_out):
+                raise TypeError(f"it gave results of types ({', '.join(got)}), but its primitive's abstract evaluation says "
+                                f"({', '.join(types_out)})")
+            func.ReturnOp(results)
+        module.operation.verify()
+        return [op.operation.get_asm(enable_debug_info=True, use_local_scope=True) for op in module.body.operations
+                if not (op.operation.name == "func.func" and op.is_external)]
+
+
+def _value(x: Any) -> Any:
+    """The value of an operation with one result, or the value itself."""
+    from jaxlib.mlir import ir
+
+    if isinstance(x, ir.Value):
+        return x
+    results = getattr(x, "results", None)
+    if results is None or len(results) != 1:
+        raise TypeError(f"it gave {x!r} where an MLIR value was expected")
+    return results[0]
+
+
+def declare(module: Any, symbol: str, types_in: Sequence[str], types_out: Sequence[str]) -> Any:
+    """Declares in `module` a function that is defined elsewhere."""
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import func
+
+    made_in = context()
+    with made_in, ir.Location.name(HERE), ir.InsertionPoint(module.body):
+        kind = ir.FunctionType.get([ir.Type.parse(t, made_in) for t in types_in], [ir.Type.parse(t, made_in) for t in types_out])
+        return func.FuncOp(symbol, kind, visibility="private")
+
+
+def call(module: Any, symbol: str, types_in: Sequence[str], types_out: Sequence[str], operands: Sequence) -> list:
+    """Emits a call of a function that is defined elsewhere, declaring it in `module`."""
+    from jaxlib.mlir.dialects import func
+
+    return list(func.CallOp(declare(module, symbol, types_in, types_out), [_value(x) for x in operands]).results)
+
+
+def merge(target: Any, name: str, source: Any) -> str:
+    """Copies the functions of `source` into `target`, all private; `main` is called `name`. Returns the name it got."""
+    from jaxlib.mlir import ir
+
+    made_in = target.context
+    copy = ir.Module.parse(source.operation.get_asm(enable_debug_info=True), context=made_in)
+    own = ir.SymbolTable(copy.operation)
+    taken = {ir.StringAttr(op.attributes["sym_name"]).value for op in target.body.operations if "sym_name" in op.attributes}
+    result = name
+    for op in list(copy.body.operations):
+        old = ir.StringAttr(op.attributes["sym_name"]).value
+        new = base = name if old == "main" else old
+        n = 0
+        while new in taken:
+            new, n = f"{base}_{n}", n + 1
+        taken.add(new)
+        if old == "main":
+            result = new
+        if new != old:
+            with made_in:
+                ir.SymbolTable.replace_all_symbol_uses(old, new, copy.operation)
+                own.set_symbol_name(op, new)
+    with made_in:
+        for op in list(copy.body.operations):
+            op.attributes["sym_visibility"] = ir.StringAttr.get("private")
+            target.body.append(op)
+    return result
 
 
 def parse(text: str | bytes) -> Any:

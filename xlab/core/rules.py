@@ -27,10 +27,12 @@ class RuleTable(MutableMapping):
         purpose: completes "there is no rule to ..." in the error for a missing rule.
         signature: the form of a rule, shown to people who write one.
         required: whether every primitive must have a rule here or an excuse.
+        registration: how a rule is registered, if not by assignment to the table; `{}` stands for the primitive's name.
     """
 
-    def __init__(self, name: str, purpose: str, signature: str, *, required: bool = True):
+    def __init__(self, name: str, purpose: str, signature: str, *, required: bool = True, registration: str = ""):
         self.name, self.purpose, self.signature, self.required = name, purpose, signature, required
+        self.registration = registration or f"{name}[{{}}_p] = rule"
         self._rules: dict = {}
         self._excuses: dict = {}
         _tables[name] = self
@@ -73,7 +75,7 @@ class RuleTable(MutableMapping):
         where = getattr(primitive, "module", None)
         return MissingRule(
             f"there is no rule to {self.purpose} '{primitive.name}' (at {source.describe_caller()}). A rule has "
-            f"the form {self.signature} and is registered with {self.name}[{primitive.name}_p] = rule"
+            f"the form {self.signature} and is registered with {self.registration.format(primitive.name)}"
             + (f", beside the primitive in {where}" if where else ""))
 
     def __repr__(self):

@@ -2,20 +2,81 @@
 
 Text, because the compiler parses it in C++: emitting a line costs a fraction of building an operation from Python, and
 it is what people read. `module.py` (functions, constants, locations), `values.py` (how types and literals are spelled),
-`shardings.py` (Shardy attributes), `helpers.py` (short ways to write rules).
+`shardings.py` (Shardy attributes), `helpers.py` (short ways to write rules). Rules written outside of the package build
+operations with the dialects' Python builders: `building.py` (from such rules to text), `objects.py` (types, constants).
 """
 
+from importlib import import_module as _import_module
+
+from xlab.interpreters.mlir.building import (
+    AxisContext,
+    LoweringParameters,
+    LoweringResult,
+    LoweringRuleContext,
+    ModuleContext,
+    ShardingContext,
+    SPMDAxisContext,
+    TokenSet,
+    core_call_lowering,
+    jaxpr_subcomp,
+    lower_jaxpr_to_fun,
+    lower_jaxpr_to_module,
+    merge_mlir_modules,
+    text_rule,
+)
 from xlab.interpreters.mlir.helpers import (
-                                            binary,
-                                            comparison,
-                                            custom_call,
-                                            inline_call,
-                                            lower_fun,
-                                            register_lowering,
-                                            unary,
+    binary,
+    comparison,
+    custom_call,
+    inline_call,
+    lower_fun,
+    register_lowering,
+    unary,
 )
 from xlab.interpreters.mlir.module import TOKEN_TYPE, Context, LoweredModule, lower_module, lowerings
+from xlab.interpreters.mlir.objects import (
+    aval_to_ir_type,
+    aval_to_ir_types,
+    dense_int_array,
+    dense_int_elements,
+    dtype_to_ir_type,
+    flatten_ir_types,
+    flatten_ir_values,
+    i32_attr,
+    i64_attr,
+    ir_attribute,
+    ir_constant,
+    ir_constants,
+    make_ir_context,
+    module_to_bytecode,
+    module_to_string,
+    register_constant_handler,
+    shape_tensor,
+    token_type,
+    unflatten_ir_values_like_types,
+)
 from xlab.interpreters.mlir.values import constant_text, dense_text, tensor_type
 
-__all__ = ["TOKEN_TYPE", "Context", "LoweredModule", "binary", "comparison", "constant_text", "custom_call", "dense_text",
-           "inline_call", "lower_fun", "lower_module", "lowerings", "register_lowering", "tensor_type", "unary"]
+__all__ = [
+    "TOKEN_TYPE", "AxisContext", "Context", "LoweredModule", "LoweringParameters", "LoweringResult", "LoweringRuleContext",
+    "ModuleContext", "SPMDAxisContext", "ShardingContext", "TokenSet", "aval_to_ir_type", "aval_to_ir_types", "binary",
+    "comparison", "constant_text", "core_call_lowering", "custom_call", "dense_int_array", "dense_int_elements", "dense_text",
+    "dtype_to_ir_type", "flatten_ir_types", "flatten_ir_values", "i32_attr", "i64_attr", "inline_call", "ir_attribute",
+    "ir_constant", "ir_constants", "jaxpr_subcomp", "lower_fun", "lower_jaxpr_to_fun", "lower_jaxpr_to_module", "lower_module",
+    "lowerings", "make_ir_context", "merge_mlir_modules", "module_to_bytecode", "module_to_string", "register_constant_handler",
+    "register_lowering", "shape_tensor", "tensor_type", "text_rule", "token_type", "unary", "unflatten_ir_values_like_types",
+]
+
+
+def __getattr__(name: str):
+    """`ir`, `hlo`, `func`, and `Value` (also called `Token`): what loads the MLIR bindings, when first used."""
+    backend = _import_module("xlab.backend.ir")
+    if name == "ir":
+        return backend.objects()
+    if name in ("Value", "Token"):
+        return backend.objects().Value
+    if name in ("hlo", "func"):
+        return backend.dialect("stablehlo" if name == "hlo" else name)
+    if name == "Mesh":
+        return _import_module("xlab.sharding").Mesh
+    raise AttributeError(f"module 'xlab.interpreters.mlir' has no attribute {name!r}")

@@ -5,25 +5,66 @@ from __future__ import annotations
 import functools
 
 from xlab.core.avals import INVARYING, ShapedArray
+from xlab.core.jaxpr import number_equations
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.mlir.building import LoweringRuleContext, call_program, from_objects, works_on_text
 from xlab.interpreters.mlir.module import lowerings
+from xlab.interpreters.mlir.objects import custom_call_op
 from xlab.interpreters.mlir.values import escape, tensor_type
 
 
-def register_lowering(prim, rule, platform: str | None = None):
-    """Registers how a primitive becomes StableHLO, on all platforms or on one."""
-    if platform is None:
+_PLATFORMS = {"gpu": ("gpu", "cuda", "rocm"), "cuda": ("cuda", "gpu"), "rocm": ("rocm", "gpu")}
+
+
+def register_lowering(prim, rule, platform: str | None = None, inline: bool = True, cacheable: bool = True):
+    """Registers how a primitive becomes StableHLO, on all platforms or on one.
+
+    A rule is `rule(ctx, *operands, **params)`. Those written outside of this package get MLIR values and return MLIR values
+    (`building.py`); the package's own, and those marked with `text_rule`, work on names in text.
+
+    Args:
+        platform: `"cpu"`, `"gpu"`, `"tpu"`, ...; the rule for all platforms is used where there is none for the platform.
+        cacheable: whether the rule gives the same for the same types and parameters.
+
+    Example:
+        >>> import xlab
+        >>> from xlab.extend.core import Primitive
+        >>> from xlab.extend.mlir.dialects import stablehlo as hlo
+        >>> twice_p = Primitive("twice")
+        >>> twice_p.def_abstract_eval(lambda x: x) and None
+        >>> register_lowering(twice_p, lambda ctx, x: [hlo.add(x, x)])
+        >>> float(xlab.jit(twice_p.bind)(2.0))
+        4.0
+    """
+    if not works_on_text(rule):
+        rule = from_objects(prim, rule, cacheable)
+    known = lowerings.get(prim)
+    by_platform = known if isinstance(known, _ByPlatform) else None
+    if platform is None and by_platform is None:
         lowerings[prim] = rule
         return
-    general = lowerings.get(prim)
+    if by_platform is None:
+        by_platform = lowerings[prim] = _ByPlatform(prim, known)
+    if platform is None:
+        by_platform.general = rule
+    else:
+        by_platform.rules.update(dict.fromkeys(_PLATFORMS.get(platform, (platform,)), rule))
 
-    def by_platform(ctx, *args, **params):
-        chosen = rule if ctx.platform == platform else general
+
+class _ByPlatform:
+    """The lowering rules of a primitive that differ between platforms."""
+
+    def __init__(self, prim, general):
+        self.prim, self.general, self.rules = prim, general, {}
+
+    def __call__(self, ctx, *args, **params):
+        chosen = self.rules.get(ctx.platform, self.general)
         if chosen is None:
             raise NotImplementedError(
-                f"primitive '{prim.name}' has a lowering for {platform} only, not for {ctx.platform}")
+                f"MLIR translation rule for primitive '{self.prim.name}' not found for platform {ctx.platform}: there is one for "
+                f"{', '.join(self.rules)} only. Register one with mlir.register_lowering({self.prim.name}_p, rule), for all "
+                f"platforms, or with platform={ctx.platform!r}.")
         return chosen(ctx, *args, **params)
-    lowerings[prim] = by_platform
 
 
 def unary(op: str):
@@ -66,9 +107,19 @@ def comparison(direction: str, kind_of):
     return rule
 
 
-def custom_call(ctx, target: str, operands, types_in, types_out, *, config: str = "", extra: str = "",
-                side_effect: bool = False) -> list[str]:
-    """Emits a typed-FFI custom call."""
+def custom_call(ctx, *args, **options):
+    """Emits a custom call.
+
+    With a name as first argument, as in rules on MLIR values: `custom_call(target, result_types=, operands=, ...)` gives the
+    operation. With the context of a rule on text: `custom_call(ctx, target, operands, types_in, types_out, ...)` gives names.
+    """
+    if isinstance(ctx, str):
+        return custom_call_op(ctx, *args, **options)
+    return _custom_call_text(ctx, *args, **options)
+
+
+def _custom_call_text(ctx, target: str, operands, types_in, types_out, *, config: str = "", extra: str = "",
+                      side_effect: bool = False) -> list[str]:
     attrs = [f'call_target_name = "{escape(target)}"', "api_version = 4 : i32"]
     if config:
         attrs.append(f"backend_config = {{{config}}}")
@@ -98,15 +149,16 @@ def lower_fun(fun, multiple_results: bool = True):
         def flat(*args):
             out = fun(*args, **dict(params))
             return list(out) if isinstance(out, (list, tuple)) else [out]
-        return pe.trace_to_closed_jaxpr(flat, avals)
+        closed = pe.trace_to_closed_jaxpr(flat, avals)
+        return closed, tuple(number_equations(closed.jaxpr))
 
     def rule(ctx, *args, **params):
         avals = tuple(a.update(sharding=None, mat=INVARYING) if type(a) is ShapedArray else a for a in ctx.avals_in)
-        closed = program(avals, tuple(params.items()))
+        closed, equations = program(avals, tuple(params.items()))
+        if isinstance(ctx, LoweringRuleContext):
+            return call_program(ctx, closed, args, getattr(fun, "__name__", "fun"))
         module = ctx.module
         module.keepalive.append(closed)
-        number = module.numbers[id(ctx.eqn)]
-        for eqn in closed.jaxpr.eqns:
-            module.numbers[id(eqn)] = number
+        module.numbers.update(dict.fromkeys(equations, module.numbers[id(ctx.eqn)]))
         return ctx.jaxpr(closed, args)
     return rule
