@@ -1,0 +1,1 @@
+"""What may not happen whatever is asked: a crash, a hang, a leak, a wrong answer from two threads."""

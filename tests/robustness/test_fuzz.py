@@ -1,0 +1,60 @@
+"""Wrong calls of every public function end with an error people can catch, soon, and with the process alive.
+
+`XLAB_FUZZ_CALLS` raises the number of calls per function (4 here; a nightly run takes 100).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.robustness import calls
+
+ROOT = Path(__file__).resolve().parents[2]
+COUNT = os.environ.get("XLAB_FUZZ_CALLS", "4")
+SEED = os.environ.get("XLAB_FUZZ_SEED", "0")
+# What a wrong call may end with. The last two are for sizes: memory that is not there.
+DOCUMENTED = {"returned", "TypeError", "ValueError", "IndexError", "KeyError", "OverflowError", "NameError",
+              "NotImplementedError", "ZeroDivisionError", "LinAlgError", "MemoryError"}  # fmt: skip
+SOON = 5.0      # seconds; compiling on a loaded machine included
+
+
+def problem(line: dict) -> str:
+    """What is wrong with the end of a call, or nothing."""
+    kinds = set(line["kind"].split("/"))
+    if "JaxRuntimeError" in kinds and "RESOURCE_EXHAUSTED" in line["words"]:
+        return ""
+    if not kinds & DOCUMENTED:
+        return f"ended with {line['kind']}: {line['words']}"
+    if ("KeyError" in kinds and len(line["words"]) < 20) or "pop from an empty" in line["words"]:
+        return f"ended with a bare {line['kind']}: {line['words']}"
+    if line["seconds"] > SOON:
+        return f"took {line['seconds']:.1f} s"
+    return ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", calls.MODULES, ids=lambda m: m or "xlab")
+def test_wrong_calls(module):
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.robustness.calls", "xlab", module, COUNT, SEED], capture_output=True, text=True, cwd=ROOT,
+        env={**os.environ, "XLAB_NUM_CPU_DEVICES": "8"}, timeout=1200)
+    lines = [json.loads(line) for line in child.stdout.splitlines() if line.startswith("{")]
+    ended = [line for line in lines if "end" in line]
+    begun = next((line["begin"] for line in reversed(lines) if "begin" in line), "nothing")
+    assert child.returncode == 0, f"the process ended with {child.returncode} in {begun}:\n{child.stderr[-2000:]}"
+    assert len(ended) > 20
+    wrong = [f"{line['end']} {problem(line)}" for line in ended if problem(line)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_counts_as_a_problem():
+    assert problem({"kind": "AttributeError", "words": "x", "seconds": 0.0})
+    assert problem({"kind": "JaxRuntimeError/RuntimeError", "words": "INTERNAL: x", "seconds": 0.0})
+    assert problem({"kind": "returned", "words": "", "seconds": 99.0})
+    assert not problem({"kind": "InvalidInputException/XlabError/TypeError", "words": "x", "seconds": 0.0})

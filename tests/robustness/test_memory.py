@@ -1,0 +1,130 @@
+"""What is left behind: by compiles, by closures, by user arrays in caches.
+
+`XLAB_COMPILES` raises the number of distinct compiles (400 here; a nightly run takes 10 000).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xlab
+from xlab import numpy as jnp
+from xlab.backend import client
+
+COMPILES = int(os.environ.get("XLAB_COMPILES", "400"))
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def compile_many(count, start):
+    for i in range(start, start + count):
+        shape = i % 7 + 1
+        float(xlab.jit(lambda x: jnp.sum(jnp.tanh(x) * i))(np.ones(shape, np.float32)))
+
+
+@pytest.mark.slow
+def test_distinct_compiles_leave_nothing():
+    """Executables, programs and rules are gone after `clear_caches`; memory stops growing."""
+    sizes, executables = [], []
+    step = max(COMPILES // 4, 1)
+    for round_ in range(4):
+        compile_many(step, round_ * step)
+        xlab.clear_caches()
+        gc.collect()
+        sizes.append(resident())
+        executables.append(len(client.client().live_executables()))
+    assert executables[-1] <= executables[0] + 2, executables
+    # The allocator keeps some of what it had; what each further round adds has to be far below what it used.
+    assert sizes[-1] - sizes[1] < 20e6 + 2 * step * 4096, sizes
+
+
+def test_the_ledger_is_bounded():
+    from xlab.compile import ledger
+
+    for i in range(ledger.LIMIT // 50):
+        float(xlab.jit(lambda x: x * i + 0.5)(1.0))
+    assert ledger.entries and ledger.entries.maxlen == ledger.LIMIT <= 10_000
+
+
+def test_a_jitted_function_dies_with_its_closure():
+    class Big:
+        pass
+
+    big = Big()
+    watched = weakref.ref(big)
+
+    def use(big):
+        f = xlab.jit(lambda x: x + 1 if big else x)
+        f(1.0)
+        xlab.jit(xlab.grad(lambda x: f(x) * x))(2.0)
+        xlab.vmap(f)(np.ones(3, np.float32))
+    use(big)
+    del big
+    gc.collect()
+    assert watched() is None
+
+
+@pytest.mark.parametrize("use", [
+    lambda x: x + 1,
+    lambda x: xlab.jit(lambda v: jnp.sin(v).sum())(x),
+    lambda x: xlab.grad(lambda v: jnp.sin(v).sum())(x),
+    lambda x: xlab.vmap(jnp.cos)(x),
+    lambda x: xlab.vjp(lambda v: v * v, x)[1](x),
+    lambda x: xlab.make_jaxpr(lambda v: v * 2)(x),
+    lambda x: xlab.lax.scan(lambda c, v: (c + v, c), x[0], x),
+    lambda x: x[1:3].at[0].set(5.0),
+], ids=["eager", "jit", "grad", "vmap", "vjp", "make_jaxpr", "scan", "index"])
+def test_no_cache_keeps_an_array(use):
+    x = jnp.arange(6.0) + 0.5
+    use(x)
+    watched = weakref.ref(x)
+    del x
+    gc.collect()
+    assert watched() is None
+
+
+def test_what_a_program_closes_over_dies_with_it():
+    def use():
+        x = jnp.arange(100_000.0)
+        f = xlab.jit(lambda v: v + x)
+        f(1.0)
+        return weakref.ref(x)
+    watched = use()
+    gc.collect()
+    xlab.clear_caches()
+    gc.collect()
+    assert watched() is None
+
+
+def test_an_error_while_tracing_keeps_nothing():
+    x = jnp.arange(6.0)
+    watched = weakref.ref(x)
+    with pytest.raises(TypeError):
+        xlab.jit(lambda v: xlab.lax.add(v, np.ones(3, np.int32)))(x)
+    del x
+    gc.collect()
+    assert watched() is None
+
+
+def test_live_arrays_after_many_runs():
+    def step(w, x):
+        return w - 0.1 * xlab.grad(lambda w: jnp.sum((x @ w) ** 2))(w)
+    f = xlab.jit(step, donate_argnums=0)
+    w, x = jnp.ones((3, 2)), jnp.ones((4, 3))
+    w = f(w, x)
+    gc.collect()
+    before = len(xlab.live_arrays())
+    for _ in range(50):
+        w = f(w, x)
+    gc.collect()
+    assert len(xlab.live_arrays()) == before
