@@ -15,6 +15,8 @@ _array.load_members_by(lambda: _import_module("xlab.numpy"))
 _NAMES = {
     "xlab.backend.client": "Device default_backend device_count devices live_arrays local_device_count local_devices "
                            "process_count process_index process_indices",
+    "xlab.backend.transfer_guards": "transfer_guard transfer_guard_device_to_device transfer_guard_device_to_host "
+                                    "transfer_guard_host_to_device",
     "xlab.compile.effects": "effects_barrier",
     "xlab.compile.jit": "jit",
     "xlab.compile.memory_cache": "clear_caches",
@@ -22,7 +24,7 @@ _NAMES = {
     "xlab.config": "check_tracer_leaks checking_leaks debug_infs debug_key_reuse debug_nans default_device "
                    "default_matmul_precision default_prng_impl disable_jit enable_custom_prng enable_x64 "
                    "explain_cache_misses log_compiles no_execution numpy_dtype_promotion numpy_rank_promotion "
-                   "threefry_partitionable transfer_guard",
+                   "threefry_partitionable",
     "xlab.core.array": "Array Shard",
     "xlab.core.dtypes": "float0",
     "xlab.core.trace": "ensure_compile_time_eval named_scope typeof",
@@ -49,7 +51,7 @@ _NAMES = {
     "xlab.transforms.vmap": "vmap",
 }
 _ROOMS = ("ad_checkpoint", "core", "custom_batching", "custom_derivatives", "debug", "dtypes", "errors", "events", "experimental", "extend",
-          "flatten_util", "interpreters", "lax", "nn", "notebook", "numpy", "observe", "parallel", "random", "sharding",
+          "flatten_util", "interpreters", "lax", "monitoring", "nn", "notebook", "numpy", "observe", "parallel", "random", "sharding",
           "stages", "tree", "tree_util")
 
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

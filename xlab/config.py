@@ -94,6 +94,8 @@ _PRECISIONS = (
     None, "default", "high", "highest", "bfloat16", "tensorfloat32", "float32", "fastest", "bfloat16_3x",
 )  # fmt: skip
 
+_GUARD_LEVELS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
+
 FLAGS: dict[str, Flag] = {
     flag.name: flag
     for flag in (
@@ -141,8 +143,10 @@ FLAGS: dict[str, Flag] = {
         Flag("distributed_debug", False, bool, "Log placement decisions."),
         Flag("platforms", None, str, "Platforms to try, in order; only cpu exists here."),
         Flag("platform_name", None, str, "Older name of platforms."),
-        Flag("transfer_guard", "allow", ("allow", "log", "disallow", "log_explicit", "disallow_explicit"),
-             "What implicit transfers do."),
+        Flag("transfer_guard", "allow", _GUARD_LEVELS, "What implicit transfers do, in all directions."),
+        Flag("transfer_guard_host_to_device", "allow", _GUARD_LEVELS, "What implicit transfers to devices do."),
+        Flag("transfer_guard_device_to_host", "allow", _GUARD_LEVELS, "What implicit transfers from devices do."),
+        Flag("transfer_guard_device_to_device", "allow", _GUARD_LEVELS, "What implicit transfers among devices do."),
         Flag("array_garbage_collection_guard", "allow", ("allow", "log", "fatal"), "Arrays in cycles."),
         Flag("pmap_replica_mode", False, bool, "Run pmap as replicas.", True),
         Flag("pmap_reshard_inputs", False, bool, "Let pmap move committed inputs.", True),
@@ -196,6 +200,8 @@ class Config(threading.local):
                     box.context = None
         if flag.traced:
             _notify()
+        for observe in _observers.get(flag.name, ()):
+            observe(value)
 
     def read(self, name: str) -> Any:
         """The flag's value in this thread; accepts prefixed names."""
@@ -281,6 +287,10 @@ class Config(threading.local):
         """Calls `fn()`, in the thread concerned, after each change of the trace context."""
         _subscribers.append(fn)
 
+    def add_observer(self, name: str, fn: Callable[[Any], Any]) -> None:
+        """Calls `fn(value)` after `name` was updated for the whole process."""
+        _observers.setdefault(name, []).append(fn)
+
     def add_validator(self, name: str, fn: Callable[[Any], Any]) -> None:
         """Calls `fn(value)` before `name` is updated; it raises to refuse."""
         _validators.setdefault(name, []).append(fn)
@@ -292,6 +302,7 @@ _boxes: weakref.WeakSet[_Box] = weakref.WeakSet([Config._box])
 _extra_names: list[str] = []
 _subscribers: list[Callable[[], Any]] = []
 _validators: dict[str, list[Callable[[Any], Any]]] = {}
+_observers: dict[str, list[Callable[[Any], Any]]] = {}
 
 
 def _notify() -> None:
@@ -418,4 +429,3 @@ default_matmul_precision = _scoped("default_matmul_precision")
 default_prng_impl = _scoped("default_prng_impl")
 numpy_dtype_promotion = _scoped("numpy_dtype_promotion")
 numpy_rank_promotion = _scoped("numpy_rank_promotion")
-transfer_guard = _scoped("transfer_guard")

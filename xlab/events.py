@@ -50,24 +50,36 @@ listeners: list[Listener] = []
 """Functions called with each finished event. Replaced as a whole, never mutated while being read."""
 
 _depth = threading.local()
-_lock = threading.Lock()
+lock = threading.Lock()
+
+STAGES = frozenset(("trace", "lower", "compile"))
+_stage_watcher: Callable[[str, str], Callable[[], Any]] | None = None
+
+
+def set_stage_watcher(watcher: Callable[[str, str], Callable[[], Any]] | None) -> None:
+    """Calls `watcher(kind, name)` when a stage of compilation begins and what it returns when the stage ends.
+
+    Unlike a listener it leaves the calls of compiled programs alone, so that they stay on the native path.
+    """
+    global _stage_watcher
+    _stage_watcher = watcher
 
 
 def add(listener: Listener) -> None:
     """Calls `listener(event)` for every event from now on."""
-    with _lock:
+    with lock:
         listeners[:] = [*listeners, listener]
 
 
 def remove(listener: Listener) -> None:
     """Stops calling `listener`; unknown listeners are ignored."""
-    with _lock:
+    with lock:
         listeners[:] = [seen for seen in listeners if seen != listener]
 
 
 def span(kind: str, **attrs: Any):
     """Context manager around one piece of work; yields the event's attributes, which may be added to."""
-    if not listeners:
+    if not listeners and (_stage_watcher is None or kind not in STAGES):
         return _OFF
     return _Span(kind, attrs)
 
@@ -108,7 +120,7 @@ _OFF = _Off()
 
 
 class _Span:
-    __slots__ = ("attrs", "depth", "kind", "start")
+    __slots__ = ("attrs", "depth", "ended", "kind", "start")
 
     def __init__(self, kind: str, attrs: dict[str, Any]):
         self.kind = _checked(kind)
@@ -117,14 +129,30 @@ class _Span:
     def __enter__(self):
         self.depth = getattr(_depth, "now", 0)
         _depth.now = self.depth + 1
+        self.ended = None
+        if _stage_watcher is not None and self.kind in STAGES:
+            self._begin_stage()
         self.start = clock()
         return self.attrs
 
     def __exit__(self, exc_type, exc, tb):
         end = clock()
         _depth.now = self.depth
+        if self.ended is not None:
+            _depth.tracing -= self.kind == "trace"
+            self.ended()
         _send(Event(self.kind, self.start, end, self.attrs, threading.get_ident(), self.depth, exc))
         return False
+
+
+    def _begin_stage(self):
+        """A function traced inside another is part of that tracing, and no stage of its own."""
+        inside = getattr(_depth, "tracing", 0)
+        if self.kind == "trace":
+            if inside:
+                return
+            _depth.tracing = inside + 1
+        self.ended = _stage_watcher(self.kind, str(self.attrs.get("name", "")))
 
 
 def _checked(kind: str) -> str:

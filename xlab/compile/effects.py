@@ -15,6 +15,7 @@ import numpy as np
 
 from xlab.backend import arrays as _arrays
 from xlab.backend import failures
+from xlab.backend.transfer_guards import asked_for
 from xlab.core import effects as _effects
 from xlab.core.avals import ShapedArray
 from xlab.core.effects import Effect
@@ -108,10 +109,10 @@ def wait_for_tokens() -> None:
 
 
 def _new_token(devices: tuple):
-    if len(devices) == 1:
-        return _arrays.put([np.zeros(0, bool)], _TOKEN, SingleDeviceSharding(devices[0]), list(devices))
-    sharding = NamedSharding(Mesh(np.array(devices, dtype=object), ("token",)), PartitionSpec())
-    return _arrays.put([np.zeros(0, bool)] * len(devices), _TOKEN, sharding, list(devices))
+    sharding = (SingleDeviceSharding(devices[0]) if len(devices) == 1
+                else NamedSharding(Mesh(np.array(devices, dtype=object), ("token",)), PartitionSpec()))
+    with asked_for():
+        return _arrays.put([np.zeros(0, bool)] * len(devices), _TOKEN, sharding, list(devices))
 
 
 def check_devices(effects, devices: tuple) -> int:

@@ -15,6 +15,7 @@ from xlab import events
 from xlab.backend import arrays as _arrays
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
+from xlab.backend.transfer_guards import asked_for
 from xlab.compile import effects as _effects
 from xlab.compile import ledger
 from xlab.compile.devices import Claim, intermediate_shardings, resolve
@@ -265,7 +266,8 @@ class Executable:
         self.committed = lowered.committed or several
         self.handlers = [_arrays.result_handler(a, s, self.committed)
                          for a, s in zip(self.physical_out, self.out_shardings)]
-        self.consts = self._placed_constants(chosen)
+        with asked_for():
+            self.consts = self._placed_constants(chosen)
 
     def _placed_constants(self, chosen) -> list:
         """Large constants as device arrays, laid out as the compiled program expects its last parameters."""

@@ -12,6 +12,7 @@ from xlab import events
 from xlab.backend import arrays as _arrays
 from xlab.backend.arrays import ArrayImpl
 from xlab.backend.client import default_device
+from xlab.backend.transfer_guards import between_devices
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array, set_from_host
 from xlab.core.avals import ShapedArray
@@ -83,7 +84,8 @@ def _move(x, aval, sharding, committed, copy):
             matched = _match_buffers(x, aval, source, sharding)
             if matched is not None:
                 return _arrays.from_shards(aval, sharding, matched, committed)
-        return put_host(np.asarray(x._host_value()), aval, sharding, committed)
+        with between_devices(aval, sharding):
+            return put_host(np.asarray(x._host_value()), aval, sharding, committed)
 
 
 def _match_buffers(x, aval, source, target):

@@ -14,6 +14,7 @@ from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
 from xlab.backend import failures
 from xlab.backend.client import default_device
+from xlab.backend.transfer_guards import asked_for
 from xlab.compile.placement import default_sharding, place, put_host
 from xlab.config import config
 from xlab.core import dtypes, source
@@ -82,7 +83,8 @@ def _from_host(value: np.ndarray, aval: ShapedArray):
     own = raw[start:start + value.nbytes].view(value.dtype).reshape(value.shape)
     own[...] = value
     sharding = SingleDeviceSharding(default_device())
-    made = _arrays.put([own], physical, sharding, [sharding.device], False, owned=True)
+    with asked_for():
+        made = _arrays.put([own], physical, sharding, [sharding.device], False, owned=True)
     return KeyArray(made, aval.dtype) if dtypes.is_extended(aval.dtype) else made
 
 
@@ -110,7 +112,8 @@ def check_results(callback: FlatCallback, outs: Sequence, result_avals: Sequence
 def results(values: Sequence[np.ndarray], avals: Sequence, sharding=None) -> list:
     """Host results of an eager callback as arrays."""
     where = sharding or default_sharding()
-    return [put_host(v.reshape(a.shape), a, where, sharding is not None) for v, a in zip(values, avals)]
+    with asked_for():
+        return [put_host(v.reshape(a.shape), a, where, sharding is not None) for v, a in zip(values, avals)]
 
 
 # -- the call ---------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
 from xlab.backend.client import Device
+from xlab.backend.transfer_guards import asked_for
 from xlab.compile.devices import sharding_sources
 from xlab.compile.executable import physical_sharding
 from xlab.compile.placement import check_alive, default_sharding, place
@@ -82,7 +83,8 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     srcs = [_destination(d) for d in _prefix("src", src, x)] if src is not None else [None] * len(leaves)
     copies = [_semantics(d, a) for d, a in zip(_flags("donate", donate, x, len(leaves)), _flags("may_alias", may_alias, x, len(leaves)))]
     if state.trace is EVAL and not any(isinstance(v, Tracer) for v in leaves):
-        return _tree.unflatten(treedef, [_put(v, d, c) for v, d, c in zip(leaves, devices, copies)])
+        with asked_for():
+            return _tree.unflatten(treedef, [_put(v, d, c) for v, d, c in zip(leaves, devices, copies)])
     for v, d in zip(leaves, devices):
         aval = aval_of(v)
         if isinstance(d, Sharding):

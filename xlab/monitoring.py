@@ -1,0 +1,179 @@
+"""Monitoring: named events, durations, time spans and scalars, for tools that watch from outside.
+
+Anything may be recorded. The runtime itself records the stages of compilation, each as a scalar when it begins and a
+duration and a time span when it ends, under the names that tools of the field know.
+
+Example:
+    >>> import xlab
+    >>> seen = []
+    >>> listener = lambda event, seconds, **kw: seen.append((event.rsplit("/", 1)[1], kw["fun_name"]))
+    >>> register_event_duration_secs_listener(listener)
+    >>> y = xlab.jit(lambda x: x + 1, name="f")(1.0)
+    >>> unregister_event_duration_listener(listener)
+    >>> seen[0]
+    ('jaxpr_trace_duration', 'f')
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from xlab import events as _events
+
+__all__ = [
+    "BACKEND_COMPILE_EVENT", "JAXPR_TO_MLIR_MODULE_EVENT", "JAXPR_TRACE_EVENT", "clear_event_listeners", "get_event_duration_listeners",
+    "get_event_listeners", "get_event_time_span_listeners", "get_scalar_listeners", "record_event", "record_event_duration_secs",
+    "record_event_time_span", "record_scalar", "register_event_duration_secs_listener", "register_event_listener",
+    "register_event_time_span_listener", "register_scalar_listener", "unregister_event_duration_listener",
+    "unregister_event_listener", "unregister_event_time_span_listener", "unregister_scalar_listener"]
+
+JAXPR_TRACE_EVENT = "/jax/core/compile/jaxpr_trace_duration"
+JAXPR_TO_MLIR_MODULE_EVENT = "/jax/core/compile/jaxpr_to_mlir_module_duration"
+BACKEND_COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
+
+
+class _Channel:
+    """Listeners of one kind of record, called in the order they were registered."""
+
+    def __init__(self, what: str):
+        self.what = what
+        self.listeners: tuple[Callable, ...] = ()
+
+    def add(self, callback: Callable) -> None:
+        if not callable(callback):
+            raise TypeError(f"a listener is called with each {self.what}; got {callback!r} of type {type(callback).__name__}")
+        with _events.lock:
+            self.listeners = (*self.listeners, callback)
+        _watch()
+
+    def remove(self, callback: Callable) -> None:
+        with _events.lock:
+            if callback not in self.listeners:
+                raise ValueError(f"{callback!r} is not registered as a listener of {self.what}s; registered are {list(self.listeners)}")
+            at = self.listeners.index(callback)
+            self.listeners = (*self.listeners[:at], *self.listeners[at + 1:])
+        _watch()
+
+    def clear(self) -> None:
+        self.listeners = ()
+
+    def send(self, *args, **kwargs) -> None:
+        for listener in self.listeners:
+            listener(*args, **kwargs)
+
+
+_EVENTS, _DURATIONS, _SPANS, _SCALARS = (_Channel(w) for w in ("event", "duration", "time span", "scalar"))
+_CHANNELS = (_EVENTS, _DURATIONS, _SPANS, _SCALARS)
+
+
+def record_event(event: str, **kwargs: str | int) -> None:
+    """Tells listeners that something happened."""
+    _EVENTS.send(event, **kwargs)
+
+
+def record_event_duration_secs(event: str, duration: float, **kwargs: str | int) -> None:
+    """Tells listeners how long something took."""
+    _DURATIONS.send(event, duration, **kwargs)
+
+
+def record_event_time_span(event: str, start_time: float, end_time: float, **kwargs: str | int) -> None:
+    """Tells listeners when something began and ended, in seconds since the epoch."""
+    _SPANS.send(event, start_time, end_time, **kwargs)
+
+
+def record_scalar(event: str, value: float | int, **kwargs: str | int) -> None:
+    """Tells listeners a number."""
+    _SCALARS.send(event, value, **kwargs)
+
+
+def register_event_listener(callback: Callable) -> None:
+    """Calls `callback(event, **kwargs)` for each event."""
+    _EVENTS.add(callback)
+
+
+def register_event_duration_secs_listener(callback: Callable) -> None:
+    """Calls `callback(event, seconds, **kwargs)` for each duration."""
+    _DURATIONS.add(callback)
+
+
+def register_event_time_span_listener(callback: Callable) -> None:
+    """Calls `callback(event, start, end, **kwargs)` for each time span."""
+    _SPANS.add(callback)
+
+
+def register_scalar_listener(callback: Callable) -> None:
+    """Calls `callback(event, value, **kwargs)` for each scalar."""
+    _SCALARS.add(callback)
+
+
+def unregister_event_listener(callback: Callable) -> None:
+    """Stops calling a listener of events."""
+    _EVENTS.remove(callback)
+
+
+def unregister_event_duration_listener(callback: Callable) -> None:
+    """Stops calling a listener of durations."""
+    _DURATIONS.remove(callback)
+
+
+def unregister_event_time_span_listener(callback: Callable) -> None:
+    """Stops calling a listener of time spans."""
+    _SPANS.remove(callback)
+
+
+def unregister_scalar_listener(callback: Callable) -> None:
+    """Stops calling a listener of scalars."""
+    _SCALARS.remove(callback)
+
+
+def get_event_listeners() -> list[Callable]:
+    """The listeners of events."""
+    return list(_EVENTS.listeners)
+
+
+def get_event_duration_listeners() -> list[Callable]:
+    """The listeners of durations."""
+    return list(_DURATIONS.listeners)
+
+
+def get_event_time_span_listeners() -> list[Callable]:
+    """The listeners of time spans."""
+    return list(_SPANS.listeners)
+
+
+def get_scalar_listeners() -> list[Callable]:
+    """The listeners of scalars."""
+    return list(_SCALARS.listeners)
+
+
+def clear_event_listeners() -> None:
+    """Removes every listener of all four kinds."""
+    for channel in _CHANNELS:
+        channel.clear()
+    _watch()
+
+
+# -- what the runtime records ----------------------------------------------------------------------------
+
+_STAGES = {"trace": (JAXPR_TRACE_EVENT, "{}"), "lower": (JAXPR_TO_MLIR_MODULE_EVENT, "jit({})"),
+           "compile": (BACKEND_COMPILE_EVENT, "jit({})")}
+
+
+def _watch() -> None:
+    """Has the runtime report its stages while anybody listens."""
+    _events.set_stage_watcher(_stage if any(c.listeners for c in _CHANNELS) else None)
+
+
+def _stage(kind: str, name: str) -> Callable[[], None]:
+    """A stage begins; what is returned is called when it ends."""
+    event, form = _STAGES[kind]
+    fun_name = form.format(name)
+    start = time.time()
+    record_scalar(event, start, fun_name=fun_name)
+
+    def ended() -> None:
+        end = time.time()
+        record_event_duration_secs(event, max(end - start, 0.0), fun_name=fun_name)
+        record_event_time_span(event, start, max(end, start), fun_name=fun_name)
+    return ended
