@@ -77,6 +77,7 @@ export class Element {
       this.childNodes.push(node);
     }
   }
+  appendChild(node) { this.append(node); return node; }
   insertNear(node, offset) {
     node.remove();
     const all = this.parentNode.childNodes;

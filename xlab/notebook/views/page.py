@@ -38,6 +38,18 @@ LARGEST = 8_000_000
 """Bytes of packed page data above which a saved page goes without its interaction."""
 
 
+UNPACK = """(async()=>{
+const packed=Uint8Array.from(atob(document.getElementById("xl-data").textContent),(c)=>c.charCodeAt(0));
+const stream=new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+const page=JSON.parse(await new Response(stream).text());
+globalThis.xlabPage=page.data;
+const script=document.createElement("script");
+script.textContent=page.code;
+document.body.append(script);
+})();"""
+"""Starts a saved page: the views' own script is packed with the data, since every saved output carries it."""
+
+
 def script_json(value: Any) -> str:
     """JSON that can stand inside a script element: no `</`, no `<!--`, no line separators.
 
@@ -56,16 +68,19 @@ def pack(value: Any) -> str:
 
 def document(view: Any, record: Any) -> str:
     """Return a whole HTML document for one record."""
-    payload = view.payload(record)
+    return _document(view, record, view.payload(record))
+
+
+def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
     title = clean(view.title(record))
     tree = payload["tree"]
     script = ""
     if view.scripted:
-        packed = pack({"view": payload["view"], "data": payload["data"]})
+        packed = pack({"view": payload["view"], "data": payload["data"], "code": assets.script()})
         if len(packed) <= LARGEST:
             script = (
                 f'<script type="application/octet-stream" id="xl-data">{packed}</script>\n'
-                f"<script>{assets.script()}</script>\n"
+                f"<script>{UNPACK}</script>\n"
             )
         else:
             size = f"This page has no interaction: its data would be {len(packed) / 1e6:.0f} MB."
@@ -82,8 +97,37 @@ def document(view: Any, record: Any) -> str:
 
 def frame(view: Any, record: Any) -> str:
     """Return the document inside an `srcdoc` frame, so that two outputs never share globals or styles."""
-    inside = document(view, record)
+    payload = view.payload(record)
+    inside = _document(view, record, payload)
+    tall = min(view.height, estimate(payload["tree"]))
     return (
         f'<iframe title="{escape(clean(view.title(record)))}" srcdoc="{inside.replace("&", "&amp;").replace(chr(34), "&quot;")}" '
-        f'style="width:100%;height:{view.height}px;border:0;resize:vertical;overflow:auto" loading="lazy"></iframe>'
+        f'style="width:100%;height:{tall}px;border:0" loading="lazy"></iframe>'
     )
+
+
+_TALL = {"p": 24, "tr": 25, "h2": 48, "h3": 36, "summary": 24, "button": 28, "footer": 36, "figcaption": 20}
+
+
+def estimate(tree: Any) -> int:
+    """About how many pixels a picture is tall, for where no script measures it; side by side counts as one under the other.
+
+    >>> estimate(h("div", None, h("p", None, "one"), h("p", None, "two")))
+    64
+    """
+    return 16 + round(_tall(tree))
+
+
+def _tall(node: Any) -> float:
+    if isinstance(node, str):
+        return 0
+    tag, attributes, *children = node
+    if tag == "svg":
+        return float(str(attributes.get("height", 100)).removesuffix("px"))
+    if tag == "pre":
+        return 18.0 * sum(c.count("\n") + 1 for c in children if isinstance(c, str)) + 8
+    if tag == "details" and "open" not in attributes:
+        return _TALL["summary"]
+    inside = [_tall(c) for c in children]
+    beside = tag == "tr" or "xl-pair" in attributes.get("class", "")
+    return max(_TALL.get(tag, 0), (max(inside, default=0) if beside else sum(inside)) + (_TALL.get(tag, 0) if tag == "h2" else 0))

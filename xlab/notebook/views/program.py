@@ -9,6 +9,7 @@ from typing import Any
 
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, clean, h, panel
+from xlab.notebook.views.levels import level_columns
 from xlab.observe.records import Equation, Program, Variable
 from xlab.observe.text import equation_text
 from xlab.observe.units import plural
@@ -19,19 +20,14 @@ SHOWN = 200
 FOLDED = 2000
 """Lines of Python and jaxpr that are there without a script, those beyond `SHOWN` folded."""
 
-LEVEL_TITLES = {
-    "stablehlo": "StableHLO",
-    "propagated": "shardings propagated",
-    "partitioned": "partitioned",
-    "optimized": "compiled HLO",
-}
-
 
 def columns(program: Program) -> dict[str, Any]:
     """Return the program as columns for the page.
 
     `rows` are the lines of the jaxpr: text, equation id (-1: none), depth, and how many following rows fold under it.
-    `eqs` are per equation: id, row, program number (for name scopes), names in and out, line in `python`.
+    `eqs` are per equation: id, row, program number (for name scopes), names in and out, line in `python`, and `args`: per
+    input the position of the equation that made it, -1 for a literal or constant, -2 - n for argument n of its own program.
+    `names` are the user's own names of variables.
     """
     lines, places = _python_lines(program)
     text: list[str] = []
@@ -39,8 +35,9 @@ def columns(program: Program) -> dict[str, Any]:
     depth: list[int] = []
     fold: list[int] = []
     eqs: dict[str, list[Any]] = {
-        k: [] for k in ("id", "row", "prog", "ins", "outs", "src", "op", "extra")
+        k: [] for k in ("id", "row", "prog", "ins", "outs", "args", "src", "op", "scope", "extra")
     }
+    notes: dict[str, str] = {}
     numbers = iter(range(1 << 60))
 
     def row(line: str, equation: int, level: int) -> int:
@@ -50,12 +47,22 @@ def columns(program: Program) -> dict[str, Any]:
         fold.append(0)
         return len(text) - 1
 
+    def note(variables: tuple[Variable, ...]) -> None:
+        for v in variables:
+            if v.note:
+                notes[v.name] = "" if notes.get(v.name, v.note) != v.note else v.note
+
     def put(p: Program, level: int) -> None:
         number = next(numbers)
+        made = {v.name: -2 - n for n, v in enumerate(p.inputs)}
+        note(p.inputs)
         for e in p.equations:
-            at = row(equation_text(e), e.id, level)
+            at = row(equation_row(e), e.id, level)
             for name, value in _equation_columns(e, at, number, places).items():
                 eqs[name].append(value)
+            eqs["args"].append([made.get(name, -1) for name in e.inputs])
+            made.update((v.name, len(eqs["id"]) - 1) for v in e.outputs)
+            note(e.outputs)
             labels = e.nested_labels or ("",) * len(e.nested)
             for label, inner in zip(labels, e.nested, strict=False):
                 head = row(f"{label or inner.name} {_names(inner.inputs)}".rstrip(), -1, level + 1)
@@ -63,7 +70,9 @@ def columns(program: Program) -> dict[str, Any]:
                 row("→ " + " ".join(inner.outputs), -1, level + 2)
                 fold[head] = len(text) - 1 - head
             fold[at] = len(text) - 1 - at
+        results.append([made.get(name, -1) for name in p.outputs] if number == 0 else [])
 
+    results: list[list[int]] = []
     for word, variables in (("in ", program.inputs), ("const ", program.constants)):
         for v in variables:
             row(
@@ -83,18 +92,27 @@ def columns(program: Program) -> dict[str, Any]:
         "python": lines,
         "rows": {"text": text, "id": ids, "depth": depth, "fold": fold},
         "eqs": eqs,
+        "inputs": [clean(f"{v.name}:{v.type.text}") for v in program.inputs],
+        "results": results[-1],
+        "names": {clean(k): clean(v) for k, v in notes.items() if v and v != k},
         "counts": [list(c) for c in program.counts],
-        "levels": [
-            {
-                "name": LEVEL_TITLES.get(lv.name, clean(lv.name)),
-                "lines": [clean(x) for x in lv.text.splitlines()],
-                "links": [[line, *found] for line, found in lv.links],
-                "heat": [list(x) for x in lv.heat],
-            }
-            for lv in program.levels
-        ],
+        "levels": [level_columns(lv) for lv in program.levels],
         "heat": [list(x) for x in program.heat],
     }
+
+
+def equation_row(e: Equation) -> str:
+    """The equation's line with the shardings its results turned out to have.
+
+    >>> from xlab.observe.records import Type
+    >>> equation_row(Equation(0, "sin", ("a",), (Variable("b", Type("f32", (8,), (("data",),))),), text="b:f32[8] = sin a"))
+    'b:f32[8@data] = sin a'
+    """
+    whole = equation_text(e)
+    if not e.text or not any(v.type.spec for v in e.outputs):
+        return whole
+    left, equals, right = whole.partition(" = ")
+    return f"{_names(e.outputs)} = {right}" if equals and ":" in left else whole
 
 
 def _equation_columns(
@@ -110,14 +128,14 @@ def _equation_columns(
         )
         if part
     )
-    notes = "".join(f" ({v.note})" for v in e.outputs if v.note and v.note != v.name)
     return {
         "id": e.id,
         "row": at,
         "prog": number,
-        "ins": clean(" ".join(e.inputs)),
-        "outs": clean(_names(e.outputs) + notes),
+        "ins": clean(" ".join(name.replace(" ", "\u00a0") for name in e.inputs)),
+        "outs": clean(_names(e.outputs)),
         "op": clean(e.primitive),
+        "scope": clean(e.scope),
         "extra": clean(extra),
         "src": places.get((source.file, source.line), -1) if source else -1,
     }

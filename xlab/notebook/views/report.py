@@ -136,16 +136,24 @@ class ReportView(View):
 
     def _tree(self, r: Report, programs: list[dict[str, Any]]) -> Node:
         mesh = mesh_of(r)
+        # A cell that ended before there was a program has its error to show, and nothing else.
+        alone = r.error is not None and not r.programs
+        timed = r.phases or r.timings or (r.ledger and r.ledger.entries)
         panels = [
-            guarded("program", "Program", programs_panel, r.programs, programs),
-            guarded("shardings", "Shardings", layouts_panel, r.layouts, mesh),
-            guarded("collectives", "Collectives", transfers_panel, r.transfers, mesh),
-            guarded("timings", "Timings", timings_panel, r.phases, r.timings, r.ledger),
-            guarded("memory", "Memory", memory_panel, r.memory),
-            guarded("passes", "Passes", passes_panel, r.passes),
+            guarded(name, title, draw, *given)
+            for name, title, there, draw, *given in (
+                ("program", "Program", r.programs, programs_panel, r.programs, programs),
+                ("shardings", "Shardings", r.layouts, layouts_panel, r.layouts, mesh),
+                ("collectives", "Collectives", r.transfers, transfers_panel, r.transfers, mesh),
+                ("timings", "Timings", timed and not alone, timings_panel, r.phases, r.timings, r.ledger),
+                ("memory", "Memory", r.memory, memory_panel, r.memory),
+                ("passes", "Passes", r.passes, passes_panel, r.passes),
+                ("steps", "Steps", r.trace, steps_panel, r.trace),
+            )
+            if there
         ]
-        if r.trace:
-            panels.append(guarded("steps", "Steps", steps_panel, r.trace))
+        if not panels and r.error is None:
+            panels = [h("p", {"class": "xl-dim"}, "Nothing was traced.")]
         versions = "   ".join(f"{name} {version}" for name, version in r.versions)
         return h(
             "article",
@@ -159,6 +167,7 @@ class ReportView(View):
         mesh = mesh_of(r)
         return {
             "title": clean(r.title),
+            "opens": r.opens,
             "programs": programs,
             "transfers": transfers_data(r.transfers, mesh),
             "steps": steps_data(r.trace) if r.trace else None,

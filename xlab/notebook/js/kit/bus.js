@@ -16,8 +16,8 @@ export function makeBus() {
   return bus;
 }
 
-/** Light every drawn element that belongs to the selection. */
-export function lightElements(root, bus) {
+/** Light every drawn element that belongs to the selection; `seen` is given those that are lit. */
+export function lightElements(root, bus, seen = () => {}) {
   let lit = [];
   bus.on((keys) => {
     for (const node of lit) node.classList.remove("xl-sel", "xl-lnk");
@@ -28,5 +28,6 @@ export function lightElements(root, bus) {
         lit.push(node);
       }
     });
+    seen(lit);
   });
 }

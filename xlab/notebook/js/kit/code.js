@@ -1,11 +1,11 @@
-/** Colours for code: types with their mesh axes, numbers, strings, comments, words of the language. */
+/** Colours for code. Python and compiled text by word; lines of a jaxpr by position, since any letter may be a variable there. */
 
 const token = new RegExp(
   [
     "(#.*$|//.*$)",
     "(\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*')",
     "((?<![\\w.%@])(?:(?:b?f|i|u|s|c)\\d\\w*|pred|bool|key<\\w+>|float0)\\[[^\\]]*\\](?:\\{[^}]*\\})?|tensor<[^>]*>)",
-    "(\\b(?:def|return|for|in|if|else|elif|while|with|import|from|as|lambda|not|and|or|True|False|None|class|assert|let)\\b)",
+    "(\\b(?:def|return|for|in|if|else|elif|while|with|import|from|as|is|lambda|not|and|or|True|False|None|class|assert|raise|yield|try|except)\\b)",
     "([%@][\\w.$-]+)",
     "((?<![\\w.])[-+]?\\d+(?:\\.\\d+)?(?:e[-+]?\\d+)?(?![\\w.]))",
   ].join("|"),
@@ -13,33 +13,26 @@ const token = new RegExp(
 );
 const classes = ["", "c", "s", "t", "k", "v", "n"];
 
-function piece(name, text) {
+function piece(name, text, title) {
   const node = document.createElement("span");
   node.className = `xl-${name}`;
   node.textContent = text;
+  if (title) node.title = title;
   return node;
 }
 
 /** Append `text` to `node` in coloured pieces; `axes` are mesh axis names in order. */
-export function colour(node, text, axes = [], operator = "") {
+export function colour(node, text, axes = [], language = "python") {
   let at = 0;
-  const plain = (to) => {
-    if (to > at) {
-      const part = text.slice(at, to);
-      const where = operator ? part.indexOf(operator) : -1;
-      if (where < 0) node.append(part);
-      else node.append(part.slice(0, where), piece("op", operator), part.slice(where + operator.length));
-      if (where >= 0) operator = "";
-    }
-  };
   for (const match of text.matchAll(token)) {
-    plain(match.index);
     const kind = match.findIndex((m, i) => i && m !== undefined);
+    if (kind === 4 && language !== "python") continue;
+    if (match.index > at) node.append(text.slice(at, match.index));
     at = match.index + match[0].length;
     if (kind === 3 && axes.length) typePieces(node, match[0], axes);
     else node.append(piece(classes[kind], match[0]));
   }
-  plain(text.length);
+  if (at < text.length) node.append(text.slice(at));
 }
 
 function typePieces(node, text, axes) {
@@ -51,4 +44,119 @@ function typePieces(node, text, axes) {
     else whole.append(part);
   }
   node.append(whole);
+}
+
+const made = /(\s*)([\w.]+):([a-z]\w*(?:<\w+>)?(?:\[[^\]]*\])?(?:\{[^}]*\})?)/y;
+
+/**
+ * A line of a jaxpr cut by position: `[kind, text]` with kinds v variable, t type, o primitive, p parameters, n literal, k word of ours, "" the rest.
+ * @param {string} text @param {boolean} equation whether it is an equation and not a head or an end
+ */
+export function jaxprPieces(text, equation) {
+  const out = [];
+  let at = 0;
+  const pairs = () => {
+    for (made.lastIndex = at; ; made.lastIndex = at) {
+      const found = made.exec(text);
+      if (!found) return;
+      if (found[1]) out.push(["", found[1]]);
+      out.push(["v", found[2]], ["", ":"], ["t", found[3]]);
+      at = made.lastIndex;
+    }
+  };
+  const operands = (rest) => {
+    for (const part of rest.split(/(\s+)/)) {
+      if (part) out.push([/^\s/.test(part) ? "" : /^[A-Za-z_][\w.]*$/.test(part) ? "v" : "n", part]);
+    }
+  };
+  if (!equation) {
+    const word = /^(?:(?:in|const) {2}|out\b|→|[^:]*?(?= [\w.]+:|$))/.exec(text)[0];
+    out.push(["k", word]);
+    at = word.length;
+    if (word === "→" || word === "out") operands(text.slice(at));
+    else {
+      pairs();
+      if (at < text.length) out.push(["c", text.slice(at)]);
+    }
+    return out;
+  }
+  pairs();
+  if (at && text.startsWith(" = ", at)) {
+    out.push(["", " = "]);
+    at += 3;
+  } else if (at) {
+    out.length = 0;
+    at = 0;
+  }
+  const op = /[^\s[]+/y;
+  op.lastIndex = at;
+  const name = op.exec(text)?.[0] ?? "";
+  out.push(["o", name]);
+  at += name.length;
+  if (text[at] === "[") {
+    const end = closing(text, at);
+    out.push(["p", text.slice(at, end)]);
+    at = end;
+  }
+  operands(text.slice(at));
+  return out;
+}
+
+function closing(text, at) {
+  let depth = 0;
+  let quote = "";
+  for (let i = at; i < text.length; i += 1) {
+    const c = text[i];
+    if (quote) quote = c === quote ? "" : quote;
+    else if (c === "'" || c === '"') quote = c;
+    else if (c === "[" || c === "(" || c === "{") depth += 1;
+    else if ((c === "]" || c === ")" || c === "}") && (depth -= 1) === 0) return i + 1;
+  }
+  return text.length;
+}
+
+/** Parameters short enough to read past: those that say something and fit, then a sign that there are more. */
+export function shortParams(text, most = 30) {
+  if (text.length <= most) return text;
+  const parts = text.slice(1, -1).split(/ (?=\w+=)/);
+  let kept = "";
+  for (const part of parts) if (!/=(None|False|\(\)|UNSPECIFIED)$/.test(part) && kept.length + part.length <= most) kept += `${part} `;
+  return `[${kept}…]`;
+}
+
+/** Paint one line of a jaxpr. `shown(name)` is what a variable is called on the screen; `same` is the name to mark, `whole` keeps all parameters. */
+export function paintJaxpr(node, text, equation, { axes = [], shown = (n) => n, same = "", whole = false, needle = "" }) {
+  for (const [kind, part] of jaxprPieces(text, equation)) {
+    if (kind === "v") {
+      const span = piece(`v${part === same ? " xl-same" : ""}`, "");
+      span.dataset.v = part;
+      marked(span, shown(part), needle);
+      node.append(span);
+    } else if (kind === "t") typePieces(node, part, axes);
+    else if (kind === "o") marked(node.appendChild(piece("op", "")), part, needle);
+    else if (kind === "p") {
+      const short = whole ? part : shortParams(part);
+      marked(node.appendChild(piece("p", "", short === part ? "" : part)), short, needle);
+    } else if (kind) marked(node.appendChild(piece(kind, "")), part, needle);
+    else node.append(part);
+  }
+}
+
+/** Append text with what was searched for marked. */
+export function marked(node, text, needle) {
+  const at = needle ? text.toLowerCase().indexOf(needle) : -1;
+  if (at < 0) node.append(text);
+  else {
+    const mark = document.createElement("mark");
+    mark.textContent = text.slice(at, at + needle.length);
+    node.append(text.slice(0, at), mark);
+    marked(node, text.slice(at + needle.length), needle);
+  }
+}
+
+const quiet = /, (?:metadata|backend_config|frontend_attributes|origin)=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\}|\{(?:[^{}]|\{[^{}]*\})*\})*\}/g;
+
+/** A line of compiled text without what the compiler keeps for itself. */
+export function shortHlo(text) {
+  return text.includes("={") ? text.replace(quiet, "") : text;
 }

@@ -1,11 +1,29 @@
 import { h, listen } from "../kit/dom.js";
-import { makeRows } from "../kit/rows.js";
-import { colour } from "../kit/code.js";
+import { makeColumn } from "../kit/column.js";
+import { colour, marked, paintJaxpr, shortHlo } from "../kit/code.js";
 import { micros } from "../kit/format.js";
+import { makeGraph } from "./graph.js";
 
 /** Python, jaxpr and compiled text side by side; an equation id joins their lines. */
 
 const madeNames = (outs) => outs.split(" ").filter((t) => t.includes(":") && t[0] !== "(").map((t) => t.slice(0, t.indexOf(":")));
+
+/** What variables are called on the screen: the user's own names, told apart where one was assigned twice or is also a letter. */
+function screenNames(data) {
+  const found = new Map();
+  const given = Object.entries(data.names || {}).filter(([, name]) => name.length <= 28);
+  if (!given.length) return found;
+  const times = new Map();
+  for (const [letter, name] of given) {
+    const n = (times.get(name) || 0) + 1;
+    times.set(name, n);
+    found.set(letter, n === 1 ? name : name + [...String(n)].map((d) => "₀₁₂₃₄₅₆₇₈₉"[d]).join(""));
+  }
+  const users = new Set(found.values());
+  const letters = new Set([...data.inputs.map((t) => t.slice(0, t.indexOf(":"))), ...data.eqs.outs.flatMap(madeNames)]);
+  for (const letter of letters) if (users.has(letter) && !found.has(letter)) found.set(letter, `_${letter}`);
+  return found;
+}
 
 /** Read the columns of one program into what the page looks up. */
 export function readProgram(data, index) {
@@ -15,33 +33,63 @@ export function readProgram(data, index) {
   eqs.src.forEach((line, k) => {
     if (line >= 0) byPython.has(line) ? byPython.get(line).push(eqs.id[k]) : byPython.set(line, [eqs.id[k]]);
   });
-  const heat = new Map(data.heat);
-  let found = null;
-  const names = () => {
-    if (found) return found;
-    found = { users: new Map(), makers: new Map() };
-    const put = (map, k, name) => {
-      const key = `${eqs.prog[k]} ${name}`;
-      if (map.has(key)) map.get(key).push(eqs.id[k]);
-      else map.set(key, [eqs.id[k]]);
-    };
-    eqs.id.forEach((_, k) => {
-      for (const name of new Set(eqs.ins[k].split(" "))) put(found.users, k, name);
-      for (const name of madeNames(eqs.outs[k])) put(found.makers, k, name);
-    });
-    return found;
+  let users = null;
+  const usersOf = (k) => {
+    if (!users) {
+      users = new Map();
+      eqs.args.forEach((list, user) => {
+        for (const a of list) if (a >= 0) users.has(a) ? users.get(a).push(user) : users.set(a, [user]);
+      });
+    }
+    return users.get(k) || [];
   };
-  const gather = (k, wanted, map) => [...new Set(wanted.flatMap((name) => map.get(`${eqs.prog[k]} ${name}`) || []))];
-  return {
-    data, index, at, byPython, heat,
+  let names = null;
+  const ids = (list) => [...new Set(list)].map((k) => eqs.id[k]);
+  const program = {
+    data, index, at, byPython,
+    heat: new Map(data.heat),
     axes: data.mesh ? data.mesh.names : [],
+    named: true,
+    names: () => (names ??= screenNames(data)),
+    shown: (name) => (program.named && program.names().get(name)) || name,
     key: (id) => `${index}:${id}`,
     id: (key) => (key && key.startsWith(`${index}:`) ? +key.slice(String(index).length + 1) : -1),
     /** Equations that use what the k-th one made, in its own program. */
-    uses: (k) => gather(k, madeNames(eqs.outs[k]), names().users),
+    uses: (k) => ids(usersOf(k)),
     /** Equations that made what the k-th one uses. */
-    makers: (k) => gather(k, eqs.ins[k].split(" "), names().makers),
+    makers: (k) => ids(eqs.args[k].filter((a) => a >= 0)),
+    /** The equation that made a variable which the k-th one uses or makes, and those that use it. */
+    variable(k, name) {
+      if (madeNames(eqs.outs[k]).includes(name)) return [eqs.id[k], ...program.users(k, name)];
+      const from = eqs.args[k][eqs.ins[k].split(" ").indexOf(name)];
+      if (from >= 0) return [eqs.id[from], ...program.users(from, name)];
+      const same = eqs.args.flatMap((list, user) => (from < -1 && eqs.prog[user] === eqs.prog[k] && list.includes(from) ? [eqs.id[user]] : []));
+      return same.length ? same : [eqs.id[k]];
+    },
+    users: (k, name) => ids(usersOf(k).filter((user) => eqs.ins[user].split(" ").includes(name))),
+    /** The type of a variable as the k-th equation sees it. */
+    typeOf(k, name) {
+      const from = madeNames(eqs.outs[k]).includes(name) ? k : eqs.args[k][eqs.ins[k].split(" ").indexOf(name)];
+      const text = from >= 0 ? eqs.outs[from] : data.inputs[-2 - from] || "";
+      return text.split(/ (?=[\w.]+:)/).find((t) => t.startsWith(`${name}:`))?.slice(name.length + 1) || "";
+    },
   };
+  return program;
+}
+
+/** What each device holds of a type such as f32[8@data,4], in words; empty when nothing is split. */
+function shardWords(mesh, text) {
+  const shape = /(\w+(?:<\w+>)?)\[([^\]]*@[^\]]*)\]/.exec(text);
+  if (!mesh || !shape) return "";
+  let pieces = 1;
+  const dims = shape[2].split(",").map((dim) => {
+    const [size, names] = dim.split("@");
+    const by = names ? names.split("+").reduce((n, a) => n * (mesh.sizes[mesh.names.indexOf(a)] || 1), 1) : 1;
+    pieces *= by;
+    return Math.ceil(+size / by);
+  });
+  const copies = mesh.sizes.reduce((a, b) => a * b, 1) / pieces;
+  return `shard ${shape[1]}[${dims.join(",")}] × ${pieces}, ${copies} ${copies === 1 ? "copy" : "copies"}`;
 }
 
 /** One line of words about an equation: what it made, its shard, where, who uses it. */
@@ -49,19 +97,10 @@ export function describe(program, id) {
   const k = program.at.get(id);
   if (k === undefined) return "";
   const { eqs, mesh, python } = program.data;
-  const parts = [eqs.outs[k] || eqs.op[k]];
-  const shape = /(\w+(?:<\w+>)?)\[([^\]]*@[^\]]*)\]/.exec(eqs.outs[k]);
-  if (mesh && shape) {
-    let pieces = 1;
-    const dims = shape[2].split(",").map((dim) => {
-      const [size, names] = dim.split("@");
-      const by = names ? names.split("+").reduce((n, a) => n * (mesh.sizes[mesh.names.indexOf(a)] || 1), 1) : 1;
-      pieces *= by;
-      return Math.ceil(+size / by);
-    });
-    const copies = mesh.sizes.reduce((a, b) => a * b, 1) / pieces;
-    parts.push(`shard ${shape[1]}[${dims.join(",")}] × ${pieces}, ${copies} ${copies === 1 ? "copy" : "copies"}`);
-  }
+  const user = program.names().get(madeNames(eqs.outs[k])[0]);
+  const parts = [(eqs.outs[k] || eqs.op[k]) + (user && user[0] !== "_" ? ` (${user})` : "")];
+  const shard = shardWords(mesh, eqs.outs[k]);
+  if (shard) parts.push(shard);
   parts.push(eqs.op[k]);
   if (eqs.src[k] >= 0) parts.push(`line ${python.number[eqs.src[k]]}`);
   parts.push(`used by ${program.uses(k).length}`);
@@ -70,113 +109,46 @@ export function describe(program, id) {
   return parts.join("   ");
 }
 
-/** A virtual column of lines that takes part in the selection. */
-export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, number, depth, fold, heat, operator }) {
-  const hidden = new Set();
-  let lit = new Map();
-  let needle = "";
-  const hottest = heat ? Math.max(...heat.values(), 1e-9) : 0;
-  const visible = () => {
-    if (!hidden.size) return null;
-    const order = [];
-    for (let i = 0; i < lines.length; i += 1) {
-      order.push(i);
-      if (hidden.has(i)) i += fold[i];
-    }
-    return order;
-  };
-  const digits = number ? String(Math.max(0, ...number)).length : 0;
-  const rows = makeRows({
-    label: title,
-    bin,
-    paint(i) {
-      const mark = lit.get(i);
-      const row = h("div", { class: `xl-row ${mark || ""}`, role: "option", "data-i": i, "aria-selected": mark === "xl-sel" ? "true" : "false" });
-      if (heat) {
-        const share = (heat.get(i) || 0) / hottest;
-        row.append(h("i", { class: "xl-heat", style: `width:${(share * 20).toFixed(1)}px`, title: heat.has(i) ? micros(heat.get(i)) : "" }));
-      }
-      if (number) row.append(h("span", { class: "xl-no" }, String(number[i] || "").padStart(digits)));
-      if (fold) {
-        const sign = fold[i] ? (hidden.has(i) ? "▸" : "▾") : " ";
-        row.append("  ".repeat(depth[i]), h("span", { class: fold[i] ? "xl-fold" : "xl-nofold" }, sign));
-      }
-      const text = lines[i];
-      const found = needle ? text.toLowerCase().indexOf(needle) : -1;
-      if (found >= 0) {
-        colour(row, text.slice(0, found), program.axes);
-        row.append(h("mark", {}, text.slice(found, found + needle.length)));
-        colour(row, text.slice(found + needle.length), program.axes);
-      } else colour(row, text, program.axes, operator ? operator(i) : "");
-      if (hidden.has(i)) row.append(h("span", { class: "xl-dim" }, `  … ${fold[i]} lines`));
-      return row;
+/** The jaxpr column, shared with the stepper. */
+export function jaxprColumn(program, bus, bin) {
+  const { rows, eqs, mesh } = program.data;
+  const rowOf = new Map(eqs.id.map((id, k) => [id, eqs.row[k]]));
+  const heat = program.heat.size ? new Map([...program.heat].map(([id, us]) => [rowOf.get(id), us])) : null;
+  const kOf = (i) => (rows.id[i] >= 0 ? program.at.get(rows.id[i]) : -1);
+  const column = makeColumn({
+    title: "jaxpr", lines: rows.text, program, bus, bin, depth: rows.depth, fold: rows.fold, heat,
+    paint: (row, i, needle) => paintJaxpr(row, rows.text[i], rows.id[i] >= 0, { axes: program.axes, shown: program.shown, whole: column.whole, needle, same: column.same }),
+    ids(i, name) {
+      const k = kOf(i);
+      column.same = name || "";
+      if (k >= 0) return name ? program.variable(k, name) : [rows.id[i]];
+      return name ? eqs.id.filter((_, at) => (i < (eqs.row[0] ?? 0) ? eqs.prog[at] === 0 : eqs.row[at] > i && rows.depth[eqs.row[at]] === rows.depth[i] + 1) && eqs.ins[at].split(" ").includes(name)) : [];
+    },
+    rowsOf: (id) => (rowOf.has(id) ? [rowOf.get(id)] : []),
+    note(i, name) {
+      const k = kOf(i);
+      if (k < 0) return "";
+      if (!name) return "";
+      const type = program.typeOf(k, name);
+      const user = program.names().get(name);
+      return [`${name} : ${type}`, user ? `called ${user}` : "", shardWords(mesh, type)].filter(Boolean).join("\n");
+    },
+    matches(needle) {
+      const letters = [...program.names()].filter(([, user]) => user.toLowerCase().includes(needle)).map(([letter]) => letter);
+      const word = letters.length && program.named ? new RegExp(`(?:^|\\s)(?:${letters.join("|")})(?=[:\\s]|$)`) : null;
+      return (i) => rows.text[i].toLowerCase().includes(needle) || Boolean(word?.test(rows.text[i]));
     },
   });
-  listen(bin, rows.el, "click", (event) => {
-    const node = event.target.closest(".xl-row");
-    if (!node) return;
-    const i = +node.dataset.i;
-    if (event.target.closest(".xl-fold")) toggle(i);
-    else {
-      const found = ids(i);
-      bus.select(found.map(program.key), column);
-    }
-  });
-  function toggle(i, closed = !hidden.has(i)) {
-    if (closed) hidden.add(i);
-    else hidden.delete(i);
-    rows.show(lines.length, visible());
-  }
-  const column = {
-    rows,
-    el: h("div", { class: "xl-column" }, h("div", { class: "xl-column-title" }, title), rows.el),
-    lines,
-    toggle,
-    /** Light the lines of these equations; `near` are makers and users of the first. */
-    light(wanted, near, from) {
-      lit = new Map();
-      for (const id of near) for (const i of rowsOf(id)) lit.set(i, "xl-use");
-      wanted.forEach((id, n) => {
-        for (const i of rowsOf(id)) if (lit.get(i) !== "xl-sel") lit.set(i, n ? "xl-lnk" : "xl-sel");
-      });
-      const first = wanted.length ? rowsOf(wanted[0])[0] : undefined;
-      if (first !== undefined) {
-        if (hidden.size) openAround(first);
-        if (from !== column) rows.reveal(first);
-      }
-      rows.refresh();
-    },
-    find(text) {
-      needle = text.toLowerCase();
-      rows.refresh();
-      if (!needle) return [];
-      const found = [];
-      for (let i = 0; i < lines.length; i += 1) if (lines[i].toLowerCase().includes(needle)) found.push(i);
-      return found;
-    },
-    start() {
-      rows.show(lines.length, visible());
-    },
-    ids,
-  };
-  function openAround(line) {
-    for (const i of [...hidden]) if (i < line && line <= i + fold[i]) hidden.delete(i);
-    rows.show(lines.length, visible());
-  }
+  column.same = "";
+  column.whole = false;
   return column;
 }
 
-/** The jaxpr column, shared with the stepper. */
-export function jaxprColumn(program, bus, bin) {
-  const { rows, eqs } = program.data;
-  const rowOf = new Map(eqs.id.map((id, k) => [id, eqs.row[k]]));
-  const heat = program.heat.size ? new Map([...program.heat].map(([id, us]) => [rowOf.get(id), us])) : null;
-  return makeColumn({
-    title: "jaxpr", lines: rows.text, program, bus, bin, depth: rows.depth, fold: rows.fold, heat,
-    ids: (i) => (rows.id[i] >= 0 ? [rows.id[i]] : []),
-    rowsOf: (id) => (rowOf.has(id) ? [rowOf.get(id)] : []),
-    operator: (i) => (rows.id[i] >= 0 ? eqs.op[program.at.get(rows.id[i])] : ""),
-  });
+/** Text of a language with what was searched for marked. */
+function paintCode(row, text, axes, language, needle) {
+  const found = needle && text.toLowerCase().includes(needle);
+  if (found) marked(row, text, needle);
+  else colour(row, text, axes, language);
 }
 
 /** The Python column, shared with the stepper; null when there are no sources. */
@@ -190,6 +162,7 @@ export function pythonColumn(program, bus, bin) {
   }
   return makeColumn({
     title: "Python", lines: python.text, number: python.number, program, bus, bin, heat,
+    paint: (row, i, needle) => paintCode(row, python.text[i], [], "python", needle),
     ids: (i) => program.byPython.get(i) || [],
     rowsOf: (id) => { const k = program.at.get(id); return k !== undefined && eqs.src[k] >= 0 ? [eqs.src[k]] : []; },
   });
@@ -200,75 +173,183 @@ function levelColumn(program, level, bus, bin) {
   const byId = new Map();
   for (const [line, ids] of byLine) for (const id of ids) byId.has(id) ? byId.get(id).push(line) : byId.set(id, [line]);
   const heat = level.heat.length ? new Map(level.heat.map(([line, us]) => [line - 1, us])) : null;
-  return makeColumn({
-    title: level.name, lines: level.lines, program, bus, bin, heat,
+  const column = makeColumn({
+    title: level.name, lines: level.lines, program, bus, bin, heat, fold: new Map(level.fold), closed: level.closed,
+    paint(row, i, needle) {
+      const text = level.lines[i];
+      const short = column.whole || needle ? text : shortHlo(text);
+      paintCode(row, short, program.axes, level.language, needle);
+      if (short !== text) row.append(h("span", { class: "xl-dim", title: text.trim() }, " …"));
+    },
     ids: (i) => byLine.get(i) || [], rowsOf: (id) => byId.get(id) || [],
   });
+  column.whole = false;
+  column.shortens = level.lines.some((line) => shortHlo(line) !== line);
+  const begin = column.start;
+  column.start = () => {
+    begin();
+    if (level.start && !bus.keys.length) column.rows.reveal(level.start, 1e9);
+  };
+  return column;
+}
+
+const pressed = (label, title, on, run) => {
+  const node = h("button", { type: "button", class: "xl-flat", title, "aria-pressed": String(on), click: () => {
+    const now = node.getAttribute("aria-pressed") !== "true";
+    node.setAttribute("aria-pressed", String(now));
+    run(now);
+  } }, label);
+  return node;
+};
+
+function keep(name, text, kind) {
+  const url = URL.createObjectURL(new Blob([text], { type: kind }));
+  const link = h("a", { href: url, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+/** Graphviz's language, for those who draw further. */
+function dotOf(program) {
+  const { eqs, inputs, name } = program.data;
+  const quoted = (text) => `"${text.replace(/[\\"]/g, "\\$&")}"`;
+  const out = [`digraph ${quoted(name)} {`, "  node [shape=box, fontname=monospace];"];
+  inputs.forEach((text, i) => out.push(`  i${i} [shape=oval, label=${quoted(text)}];`));
+  eqs.id.forEach((id, k) => {
+    out.push(`  e${id} [label=${quoted(`${eqs.op[k]}\n${eqs.outs[k]}`).replace(/\n/g, "\\n")}];`);
+    for (const a of new Set(eqs.args[k])) if (a >= 0 || (a < -1 && eqs.prog[k] === 0)) out.push(`  ${a >= 0 ? `e${eqs.id[a]}` : `i${-2 - a}`} -> e${id};`);
+  });
+  return `${out.join("\n")}\n}\n`;
 }
 
 /** Draw one program's columns into `host`; returns what the report's keys call. */
 export function mountProgram(host, program, bus, bin) {
   const { data } = program;
-  const python = pythonColumn(program, bus, bin);
   const jaxpr = jaxprColumn(program, bus, bin);
-  const columns = [python, jaxpr].filter(Boolean);
-  const grid = h("div", { class: "xl-columns" }, columns.map((c) => c.el));
-  let level = null;
-  const cache = new Map();
-  const choose = (i) => {
-    if (!cache.has(i)) cache.set(i, levelColumn(program, data.levels[i], bus, bin));
-    const next = cache.get(i);
-    if (level) {
-      level.el.replaceWith(next.el);
-      columns.splice(columns.indexOf(level), 1, next);
-    } else {
-      grid.append(next.el);
-      columns.push(next);
+  let graph = null;
+  let drawn = false;
+  const grid = h("div", { class: "xl-columns" });
+  const panes = [
+    { name: "Python", make: () => pythonColumn(program, bus, bin), on: data.python.text.length > 0, there: data.python.text.length > 0 },
+    { name: "jaxpr", make: () => jaxpr, on: true, there: true },
+    ...data.levels.map((level, i) => ({ name: level.name, make: () => levelColumn(program, level, bus, bin), on: i === data.levels.length - 1, there: true })),
+  ].filter((p) => p.there);
+  const open = () => panes.filter((p) => p.on && p.column).map((p) => p.column);
+  function arrange() {
+    for (const pane of panes) {
+      if (!pane.on || pane.column) continue;
+      pane.column = pane.make();
+      tools(pane.column);
+      pane.fresh = true;
     }
-    level = next;
-    const title = level.el.firstChild;
-    title.textContent = "";
-    title.append(h("select", { "aria-label": "level", change: (e) => choose(+e.target.value) },
-      data.levels.map((lv, k) => h("option", { value: k, selected: k === i }, lv.name))));
-    level.start();
-    again();
-  };
+    grid.replaceChildren(...open().map((c) => c.el));
+    grid.style.setProperty("--panes", String(open().length));
+    for (const pane of panes) {
+      if (pane.fresh) pane.column.start();
+      pane.fresh = false;
+    }
+    light(bus.keys);
+  }
+  /** The switches of one pane. */
+  function tools(column) {
+    const put = (...nodes) => column.bar.append(...nodes);
+    if (column.folds) put(pressed("fold", "fold everything that folds, or open it", false, (on) => column.foldAll(on)));
+    if (column === jaxpr) {
+      if (program.names().size) put(pressed("names", "the variables' own names, or letters as in the printed program", true, (on) => {
+        program.named = on;
+        jaxpr.rows.refresh();
+      }));
+      put(pressed("all", "all parameters, or those that fit", false, (on) => {
+        jaxpr.whole = on;
+        jaxpr.rows.refresh();
+      }));
+      if (data.eqs.id.length) put(pressed("graph", "the same program as a graph", false, showGraph));
+    } else if (column.shortens) {
+      put(pressed("all", "all attributes, or those that say what is computed", false, (on) => {
+        column.whole = on;
+        column.rows.refresh();
+      }));
+    }
+  }
+  function showGraph(on) {
+    drawn = on;
+    if (on && !graph) {
+      graph = makeGraph(program, bus, bin);
+      graph.tools = h("span", { class: "xl-graph-tools" },
+        h("button", { type: "button", class: "xl-flat", title: "open all boxes", click: () => graph.openAll(true) }, "open"),
+        h("button", { type: "button", class: "xl-flat", title: "close all boxes", click: () => graph.openAll(false) }, "close"),
+        h("button", { type: "button", class: "xl-flat", title: "smaller (ctrl and wheel, or -)", "aria-label": "smaller", click: () => graph.zoomBy(0.8) }, "−"),
+        h("button", { type: "button", class: "xl-flat", title: "larger (ctrl and wheel, or +)", "aria-label": "larger", click: () => graph.zoomBy(1.25) }, "+"),
+        h("button", { type: "button", class: "xl-flat", title: "as wide as the pane", click: () => graph.fit() }, "fit"));
+    }
+    if (on) {
+      jaxpr.rows.el.replaceWith(graph.el);
+      jaxpr.bar.append(graph.tools);
+      graph.later();
+    } else {
+      graph.el.replaceWith(jaxpr.rows.el);
+      graph.tools.remove();
+      jaxpr.rows.refresh();
+    }
+    jaxpr.el.classList.toggle("xl-wide", on);
+    light(bus.keys);
+  }
+
   const count = h("span", { class: "xl-dim", "aria-live": "polite" });
   const search = h("input", { type: "search", placeholder: "find  /", "aria-label": "find in program" });
   let hits = [];
   let hit = -1;
   listen(bin, search, "input", () => {
-    const found = columns.map((c) => c.find(search.value).map((i) => [c, i]));
-    hits = found[columns.indexOf(jaxpr)].concat(...found.filter((_, k) => columns[k] !== jaxpr));
+    const columns = [jaxpr, ...open().filter((c) => c !== jaxpr)].filter((c) => open().includes(c));
+    hits = columns.flatMap((c) => c.find(search.value).map((i) => [c, i]));
     hit = -1;
-    count.textContent = search.value ? `${hits.length} found` : "";
+    count.textContent = search.value ? `${hits.length.toLocaleString("en")} found` : "";
   });
   listen(bin, search, "keydown", (event) => {
     if (event.key === "Enter" && hits.length) {
-      hit = (hit + (event.shiftKey ? hits.length - 1 : 1)) % hits.length;
+      hit = (hit + (event.shiftKey ? hits.length - (hit < 0 ? 0 : 1) : 1)) % hits.length;
       const [column, i] = hits[hit];
-      column.rows.reveal(i);
       if (column.ids(i).length) bus.select(column.ids(i).map(program.key), column);
-      count.textContent = `${hit + 1} of ${hits.length}`;
+      column.show(i);
+      count.textContent = `${hit + 1} of ${hits.length.toLocaleString("en")}`;
     }
   });
-  const most = data.counts.slice(0, 6).map(([name, n]) => `${name} ${n}`).join("  ");
-  host.replaceChildren(h("div", { class: "xl-bar-top" }, h("strong", {}, data.name), h("span", { class: "xl-dim xl-counts", title: data.counts.map((c) => c.join(" ")).join(", ") }, most), count, search), grid);
-  const again = () => light(bus.keys);
+  const most = data.counts.slice(0, 8).map(([name, n]) => h("button", { type: "button", class: "xl-flat xl-count", title: `find ${name}`, click: () => {
+    search.value = name;
+    search.dispatchEvent ? search.dispatchEvent(new Event("input")) : null;
+  } }, name, h("small", {}, ` ${n.toLocaleString("en")}`)));
+  const choice = panes.length > 2 ? h("span", { class: "xl-panes", role: "group", "aria-label": "which levels stand side by side" },
+    panes.map((pane) => pressed(pane.name, `show or hide ${pane.name}`, pane.on, (on) => {
+      pane.on = on;
+      arrange();
+    }))) : null;
+  const file = data.name.replace(/[^\w.-]+/g, "_") || "program";
+  const saves = {
+    "text": () => keep(`${file}.txt`, `${data.rows.text.map((t, i) => "  ".repeat(data.rows.depth[i]) + t).join("\n")}\n`, "text/plain"),
+    "SVG": () => keep(`${file}.svg`, (graph ||= makeGraph(program, bus, bin)).svg(), "image/svg+xml"),
+    "DOT": () => keep(`${file}.dot`, dotOf(program), "text/plain"),
+    "JSON": () => keep(`${file}.json`, JSON.stringify(data), "application/json"),
+  };
+  const save = h("select", { class: "xl-save", "aria-label": "save the program", title: "save the program as a file", change: () => {
+    saves[save.value]?.();
+    save.value = "";
+  } }, h("option", { value: "" }, "save"), Object.keys(saves).map((name) => h("option", { value: name }, name)));
+  const total = data.eqs.id.length;
+  host.replaceChildren(h("div", { class: "xl-bar-top" }, h("strong", {}, data.name), h("span", { class: "xl-dim" }, `${total.toLocaleString("en")} equation${total === 1 ? "" : "s"}`),
+    h("span", { class: "xl-counts", title: data.counts.map((c) => c.join(" ")).join(", ") }, most), count, search, save), choice || "", grid);
+
   function light(keys, from) {
     const ids = keys.map(program.id).filter((id) => program.at.has(id));
     const k = ids.length ? program.at.get(ids[0]) : -1;
     const near = k >= 0 ? [...program.makers(k), ...program.uses(k)].slice(0, 500) : [];
-    for (const c of columns) c.light(ids, near, from);
+    if (!ids.length) jaxpr.same = "";
+    for (const c of open()) c.light(ids, near, from);
+    if (drawn) graph.light(ids, near, from);
   }
   bus.on(light);
   return {
     search,
-    start() {
-      for (const c of columns) c.start();
-      if (data.levels.length && !level) choose(data.levels.length - 1);
-      if (data.eqs.id.length) globalThis.requestIdleCallback?.(() => program.uses(0));
-    },
+    start: arrange,
     /** Move the selection: by one line at this depth or less, into or out of a nested program. */
     move(how) {
       const { eqs, rows } = data;
@@ -280,7 +361,10 @@ export function mountProgram(host, program, bus, bin) {
       else if (how === "into") k = now + 1;
       else for (k = now - 1; k > 0 && deep(k) >= deep(now); k -= 1);
       if (how === "into" && now >= 0 && !(k < eqs.id.length && deep(k) > deep(now))) return;
-      if (k >= 0 && k < eqs.id.length) bus.select([program.key(eqs.id[k])], null);
+      if (k >= 0 && k < eqs.id.length) {
+        jaxpr.same = "";
+        bus.select([program.key(eqs.id[k])], null);
+      }
     },
   };
 }

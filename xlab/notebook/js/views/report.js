@@ -18,21 +18,23 @@ export function render({ model, el }) {
   return enliven(root, payload.data, model);
 }
 
-/** A saved page: the picture stands in the page, its data is packed beside it. */
-export async function start() {
+/** A saved page: the picture stands in the page, what unpacked its data has put them aside. */
+export function start() {
   const root = document.querySelector(".xl-report");
-  const packed = Uint8Array.from(atob(document.getElementById("xl-data").textContent), (c) => c.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const { data } = JSON.parse(await new Response(stream).text());
-  enliven(root, data, null);
+  enliven(root, globalThis.xlabPage, null);
   fitFrame(root);
 }
 
-/** A picture of one panel makes its frame as tall as it is; a report keeps its height and scrolls. */
+/** The frame of a saved picture is as tall as what is in it, whichever tab is open. */
 function fitFrame(root) {
   try {
     const frame = window.frameElement;
-    if (frame && root.querySelectorAll(".xl-panel").length === 1) frame.style.height = `${Math.min(900, root.scrollHeight + 2)}px`;
+    if (!frame) return;
+    const fit = () => {
+      frame.style.height = `${Math.min(1000, Math.ceil(root.getBoundingClientRect().height) + 2)}px`;
+    };
+    fit();
+    new ResizeObserver(fit).observe(root);
   } catch {
     root.dataset.frame = "foreign";
   }
@@ -45,9 +47,12 @@ export function enliven(root, data, model) {
   const panels = [...root.querySelectorAll(".xl-panel")];
   const programs = (data.programs || []).map(readProgram);
   const started = new Set();
+  const tabs = new Map();
   root.classList.add("xl-live");
   followTheme(root, bin);
-  lightElements(root, bus);
+  lightElements(root, bus, (lit) => {
+    for (const [name, tab] of tabs) tab.classList.toggle("xl-has", lit.some((node) => node.closest(".xl-panel")?.dataset.tab === name));
+  });
 
   const status = h("div", { class: "xl-status", role: "status", "aria-live": "polite" });
   const words = () => {
@@ -64,7 +69,6 @@ export function enliven(root, data, model) {
   say("");
 
   let current = "";
-  const tabs = new Map();
   const parts = new Map();
 
   function failing(section, run) {
@@ -120,7 +124,7 @@ export function enliven(root, data, model) {
     if (!model && data.title) list.append(h("span", { class: "xl-dim xl-right" }, "saved report"));
     panels[0].before(list);
   }
-  if (panels.length) open(panels[0].dataset.tab);
+  if (panels.length) open(panels.some((p) => p.dataset.tab === data.opens) ? data.opens : panels[0].dataset.tab);
 
   linkDevices(root, say, bin);
   listen(bin, root, "click", (event) => {

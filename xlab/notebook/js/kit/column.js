@@ -1,0 +1,133 @@
+import { h, listen } from "./dom.js";
+import { makeRows } from "./rows.js";
+import { micros } from "./format.js";
+
+/** A virtual column of lines that folds, is searched, and takes part in the selection. */
+
+/**
+ * @param {any} options `paint(row, i, needle)` puts the text of line i into its row; `ids(i)` are the equations of a line and `rowsOf(id)` its
+ *   lines; `fold[i]` (list or Map) counts the lines that fold under i, `closed` lists those folded at first; `matches(i, needle)` where text is not all.
+ */
+export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, number, depth, fold, closed, heat, paint, matches, note }) {
+  const foldOf = fold instanceof Map ? (i) => fold.get(i) || 0 : fold ? (i) => fold[i] : () => 0;
+  const hidden = new Set(closed || []);
+  let lit = new Map();
+  let needle = "";
+  const hottest = heat ? Math.max(...heat.values(), 1e-9) : 0;
+  const visible = () => {
+    if (!hidden.size) return null;
+    const order = [];
+    for (let i = 0; i < lines.length; i += 1) {
+      order.push(i);
+      if (hidden.has(i)) i += foldOf(i);
+    }
+    return order;
+  };
+  const digits = number ? String(number.reduce((a, b) => Math.max(a, b), 0)).length : 0;
+  const rows = makeRows({
+    label: title,
+    bin,
+    paint(i) {
+      const mark = lit.get(i);
+      const row = h("div", { class: `xl-row ${mark || ""}`, role: "option", "data-i": i, "aria-selected": mark === "xl-sel" ? "true" : "false" });
+      if (heat) {
+        const share = (heat.get(i) || 0) / hottest;
+        row.append(h("i", { class: "xl-heat", style: `width:${(share * 20).toFixed(1)}px`, title: heat.has(i) ? micros(heat.get(i)) : "" }));
+      }
+      if (number) row.append(h("span", { class: "xl-no" }, String(number[i] || "").padStart(digits)));
+      if (depth) row.append("  ".repeat(depth[i]));
+      const count = fold ? foldOf(i) : 0;
+      const shut = hidden.has(i);
+      if (fold) row.append(h("span", count ? { class: "xl-fold", title: `${shut ? "show" : "hide"} ${count} lines` } : { class: "xl-nofold" }, count ? (shut ? "▸" : "▾") : " "));
+      paint(row, i, needle);
+      if (count) row.setAttribute("aria-expanded", String(!shut));
+      if (shut) row.append(h("span", { class: "xl-dim" }, `  … ${count} lines`));
+      return row;
+    },
+  });
+  listen(bin, rows.el, "click", (event) => {
+    const node = event.target.closest(".xl-row");
+    if (!node) return;
+    const i = +node.dataset.i;
+    if (event.target.closest(".xl-fold")) toggle(i);
+    else bus.select(ids(i, event.target.dataset?.v).map(program.key), column);
+  });
+  listen(bin, rows.el, "dblclick", (event) => {
+    const i = +(event.target.closest(".xl-row")?.dataset.i ?? -1);
+    if (i >= 0 && foldOf(i) && !event.target.closest(".xl-fold")) toggle(i);
+  });
+  if (note) {
+    listen(bin, rows.el, "mouseover", (event) => {
+      const node = event.target.closest(".xl-row");
+      if (!node) return;
+      const name = event.target.dataset?.v;
+      const text = note(+node.dataset.i, name);
+      if (text) event.target.title = text;
+      for (const other of rows.el.querySelectorAll(".xl-near")) other.classList.remove("xl-near");
+      if (name) for (const other of rows.el.querySelectorAll(`[data-v="${name}"]`)) other.classList.add("xl-near");
+    });
+  }
+  function toggle(i, shut = !hidden.has(i)) {
+    if (shut) hidden.add(i);
+    else hidden.delete(i);
+    rows.show(lines.length, visible());
+  }
+  const bar = h("div", { class: "xl-column-title" }, h("span", {}, title));
+  const column = {
+    rows,
+    title,
+    el: h("div", { class: "xl-column" }, bar, rows.el),
+    bar,
+    lines,
+    toggle,
+    /** Light the lines of these equations; `near` are makers and users of the first. */
+    light(wanted, near, from) {
+      lit = new Map();
+      for (const id of near) for (const i of rowsOf(id)) lit.set(i, "xl-use");
+      wanted.forEach((id, n) => {
+        for (const i of rowsOf(id)) if (lit.get(i) !== "xl-sel") lit.set(i, n ? "xl-lnk" : "xl-sel");
+      });
+      const places = wanted.length ? rowsOf(wanted[0]) : [];
+      if (places.length) {
+        let first = places.find((i) => rows.placeOf(i) >= 0);
+        if (first === undefined) {
+          [first] = places;
+          openAround(first);
+        }
+        if (from !== column) rows.reveal(first);
+      }
+      rows.refresh();
+    },
+    find(text) {
+      needle = text.toLowerCase();
+      rows.refresh();
+      if (!needle) return [];
+      const test = matches ? matches(needle) : (i) => lines[i].toLowerCase().includes(needle);
+      const found = [];
+      for (let i = 0; i < lines.length; i += 1) if (test(i)) found.push(i);
+      return found;
+    },
+    /** Bring a line into sight, opening what it is folded in. */
+    show(i) {
+      openAround(i);
+      rows.reveal(i);
+    },
+    /** Fold everything that folds at this depth or below, or nothing. */
+    foldAll(shut) {
+      hidden.clear();
+      if (shut) for (let i = 0; i < lines.length; i += 1) if (foldOf(i)) hidden.add(i);
+      rows.show(lines.length, visible());
+    },
+    folds: lines.some((_, i) => foldOf(i)),
+    start() {
+      rows.show(lines.length, visible());
+    },
+    ids,
+  };
+  function openAround(line) {
+    let changed = false;
+    for (const i of [...hidden]) if (i < line && line <= i + foldOf(i)) changed = hidden.delete(i);
+    if (changed) rows.show(lines.length, visible());
+  }
+  return column;
+}

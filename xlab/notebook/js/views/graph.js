@@ -1,0 +1,368 @@
+import { h, listen } from "../kit/dom.js";
+import { jaxprPieces } from "../kit/code.js";
+import { layered } from "../kit/layered.js";
+
+/** A program as a graph on a canvas: equations as boxes, nested programs and name scopes as boxes to open. */
+
+const crowd = 1200;
+const openBelow = 60;
+
+/** The boxes of one level: `{label, type, key, eq, args, inner}`; `inner` makes the boxes inside, which are made when it is opened. */
+function boxesOf(program, list, inputs, scope, top) {
+  const { eqs } = program.data;
+  const boxes = [];
+  const holder = new Map();
+  const put = (box, ...members) => {
+    for (const k of members) holder.set(k, boxes.length);
+    boxes.push(box);
+  };
+  const used = new Set(list.flatMap((k) => eqs.args[k]).filter((a) => a < -1));
+  if (top) for (const a of program.data.results) if (a < -1) used.add(a);
+  for (const a of [...used].sort((p, q) => q - p)) {
+    const [name, type] = inputs[-2 - a] || ["?", ""];
+    put({ kind: "in", label: program.shown(name), type, args: [] }, a);
+  }
+  const part = (k) => eqs.scope[k].split("/")[scope] || "";
+  const lone = list.length && part(list[0]) && list.every((k) => part(k) === part(list[0]));
+  const size = list.length > crowd * 4 ? Math.ceil(list.length / crowd) : 0;
+  for (let i = 0; i < list.length; ) {
+    let j = i + 1;
+    const name = size || lone ? "" : part(list[i]);
+    if (size) j = Math.min(list.length, i + size);
+    else if (name) while (j < list.length && part(list[j]) === name) j += 1;
+    const run = list.slice(i, j);
+    if (run.length > 1) {
+      const group = { kind: "group", label: name || `${i} … ${j - 1}`, type: `${run.length} equations`, count: run.length, key: `s${run[0]}.${scope}`, eqs: run, args: run.flatMap((k) => eqs.args[k]), inner: () => boxesOf(program, run, inputs, scope + (size ? 0 : 1), false) };
+      put(group, ...run);
+    } else put(equationBox(program, run[0], lone ? scope + 1 : scope), run[0]);
+    i = j;
+  }
+  if (top) program.data.results.forEach((a, i) => holder.has(a) && boxes.push({ kind: "out", label: `out ${i}`, type: "", args: [a] }));
+  const from = [];
+  const to = [];
+  boxes.forEach((box, b) => {
+    for (const a of new Set(box.args.map((arg) => holder.get(arg)))) if (a !== undefined && a < b) { from.push(a); to.push(b); }
+  });
+  return { boxes, from, to };
+}
+
+function equationBox(program, k, scope) {
+  const { eqs, rows } = program.data;
+  const type = /:(\S+)/.exec(eqs.outs[k])?.[1] || "";
+  const made = eqs.outs[k].slice(0, Math.max(0, eqs.outs[k].indexOf(":")));
+  const user = program.shown(made);
+  const box = { kind: "eq", label: eqs.op[k], type, user: user !== made ? user : "", eqs: [k], key: `e${eqs.id[k]}`, args: eqs.args[k], over: / over /.test(` ${eqs.extra[k]}`) };
+  const deep = rows.depth[eqs.row[k]];
+  let end = k + 1;
+  while (end < eqs.id.length && rows.depth[eqs.row[end]] > deep) end += 1;
+  if (end > k + 1) {
+    box.count = end - k - 1;
+    box.inner = () => {
+      const bodies = new Map();
+      for (let i = k + 1; i < end; i += 1) if (rows.depth[eqs.row[i]] === deep + 2) bodies.has(eqs.prog[i]) ? bodies.get(eqs.prog[i]).push(i) : bodies.set(eqs.prog[i], [i]);
+      const all = { boxes: [], from: [], to: [] };
+      for (const list of bodies.values()) {
+        const pieces = jaxprPieces(rows.text[eqs.row[list[0]] - 1], false);
+        const inputs = pieces.flatMap(([kind, text], i) => (kind === "v" ? [[text, pieces[i + 2]?.[1] || ""]] : []));
+        const one = boxesOf(program, list, inputs, 0, false);
+        const base = all.boxes.length;
+        all.boxes.push(...one.boxes);
+        all.from.push(...one.from.map((i) => i + base));
+        all.to.push(...one.to.map((i) => i + base));
+      }
+      return all;
+    };
+  }
+  return box;
+}
+
+/** Lay out a level and what is open in it; boxes get x, y (corner), w, h relative to the level, and `made` when open. */
+function place(level, open) {
+  for (const box of level.boxes) {
+    box.made = box.inner && open(box) ? box.made || box.inner() : null;
+    if (box.made) {
+      const inside = place(box.made, open);
+      box.w = Math.max(inside.width + 20, box.label.length * 7 + 70);
+      box.h = inside.height + 42;
+    } else {
+      box.w = Math.max(44, Math.max(box.label.length + (box.user ? box.user.length + 1 : 0), box.type.length * 0.86) * 7 + 16 + (box.inner ? 14 : 0));
+      box.h = box.type ? 34 : 22;
+    }
+  }
+  const plan = layered(level.boxes.map((b) => b.w), level.boxes.map((b) => b.h), level.from, level.to);
+  level.boxes.forEach((box, i) => {
+    box.x = plan.x[i] - box.w / 2;
+    box.y = plan.y[i];
+  });
+  level.plan = plan;
+  return plan;
+}
+
+/** Everything to draw, in absolute places. */
+function flatten(level, dx, dy, depth, out) {
+  const { plan } = level;
+  for (const [x1, y1, x2, y2, a, b] of plan.links) out.links.push([x1 + dx, y1 + dy, x2 + dx, y2 + dy, level.boxes[a], level.boxes[b]]);
+  for (const lane of plan.lanes) out.lanes.push({ x: lane.x + dx, source: level.boxes[lane.source], from: plan.x[lane.source] + dx, top: lane.top + dy, ends: lane.targets.map(([t, y]) => [level.boxes[t], plan.x[t] + dx, y + dy]) });
+  for (const box of level.boxes) {
+    const item = { box, x: box.x + dx, y: box.y + dy, depth };
+    out.items.push(item);
+    if (box.made) flatten(box.made, item.x + 10, item.y + 30, depth + 1, out);
+  }
+  return out;
+}
+
+/** The graph pane of one program. */
+export function makeGraph(program, bus, bin) {
+  const { eqs } = program.data;
+  const opened = new Map();
+  const few = eqs.id.length <= openBelow;
+  const inputs = program.data.inputs.map((text) => [text.slice(0, text.indexOf(":")), text.slice(text.indexOf(":") + 1)]);
+  const top = eqs.row.flatMap((row, k) => (program.data.rows.depth[row] === 0 ? [k] : []));
+  const level = boxesOf(program, top, inputs, 0, true);
+  const canvas = h("canvas", { class: "xl-graph-canvas", role: "img" });
+  const sheet = h("div", { class: "xl-graph-sheet" });
+  const el = h("div", { class: "xl-graph", tabindex: "0", role: "group", "aria-label": "graph; Enter opens or closes the chosen box, plus and minus zoom" }, canvas, sheet);
+  let zoom = 1;
+  let size = { width: 0, height: 0 };
+  let drawn = { items: [], links: [], lanes: [] };
+  let chosen = new Map();
+  let pending = 0;
+
+  function lay() {
+    size = place(level, (box) => opened.get(box.key) ?? few);
+    drawn = flatten(level, 16, 12, 0, { items: [], links: [], lanes: [] });
+    canvas.setAttribute("aria-label", `graph of ${program.data.name}: ${drawn.items.length} boxes; the text shows the same as lines`);
+    resize();
+  }
+  function resize() {
+    sheet.style.width = `${Math.ceil((size.width + 32) * zoom)}px`;
+    sheet.style.height = `${Math.ceil((size.height + 24) * zoom)}px`;
+    el.style.height = `${Math.min(520, Math.max(160, Math.ceil((size.height + 24) * zoom) + 16))}px`;
+    later();
+  }
+  const later = () => {
+    if (!pending) pending = requestAnimationFrame(draw);
+  };
+  function draw() {
+    pending = 0;
+    const context = canvas.getContext?.("2d");
+    const wide = el.clientWidth;
+    const tall = el.clientHeight;
+    if (!context || !wide) return;
+    const dense = globalThis.devicePixelRatio || 1;
+    if (canvas.width !== Math.round(wide * dense) || canvas.height !== Math.round(tall * dense)) {
+      canvas.width = Math.round(wide * dense);
+      canvas.height = Math.round(tall * dense);
+      canvas.style.width = `${wide}px`;
+      canvas.style.height = `${tall}px`;
+    }
+    const style = getComputedStyle(el);
+    const ink = (name) => style.getPropertyValue(name).trim() || "#888";
+    const scene = { fg: style.color, dim: ink("--dim"), line: ink("--line"), soft: ink("--soft"), bg: ink("--bg"), accent: ink("--accent"), sign: ink("--xl-gold"), code: style.fontFamily };
+    context.setTransform(dense * zoom, 0, 0, dense * zoom, -el.scrollLeft * dense, -el.scrollTop * dense);
+    const view = { x0: el.scrollLeft / zoom, y0: el.scrollTop / zoom, x1: (el.scrollLeft + wide) / zoom, y1: (el.scrollTop + tall) / zoom };
+    context.clearRect(view.x0, view.y0, wide / zoom, tall / zoom);
+    paintScene(context, scene, drawn, view, chosen, zoom);
+  }
+  const at = (event) => {
+    const box = canvas.getBoundingClientRect();
+    const px = (event.clientX - box.left + el.scrollLeft) / zoom;
+    const py = (event.clientY - box.top + el.scrollTop) / zoom;
+    for (let i = drawn.items.length - 1; i >= 0; i -= 1) {
+      const { box: b, x, y } = drawn.items[i];
+      if (px >= x && px <= x + b.w && py >= y && py <= y + b.h) return drawn.items[i];
+    }
+    return null;
+  };
+  const turn = (box) => {
+    if (!box?.inner) return;
+    opened.set(box.key, !box.made);
+    lay();
+  };
+  const zoomBy = (by) => {
+    const middle = (el.scrollTop + el.clientHeight / 2) / zoom;
+    const centre = (el.scrollLeft + el.clientWidth / 2) / zoom;
+    zoom = Math.max(0.08, Math.min(2, zoom * by));
+    resize();
+    el.scrollTop = middle * zoom - el.clientHeight / 2;
+    el.scrollLeft = centre * zoom - el.clientWidth / 2;
+  };
+  listen(bin, canvas, "click", (event) => {
+    const found = at(event);
+    if (found?.box.inner && event.offsetX !== undefined && found.box.made && (event.clientY - canvas.getBoundingClientRect().top + el.scrollTop) / zoom - found.y < 24) turn(found.box);
+    else if (found?.box.eqs) bus.select(found.box.eqs.slice(0, 200).map((k) => program.key(eqs.id[k])), graph);
+  });
+  listen(bin, canvas, "dblclick", (event) => turn(at(event)?.box));
+  listen(bin, canvas, "mousemove", (event) => {
+    const found = at(event);
+    canvas.style.cursor = found ? "pointer" : "default";
+    canvas.title = found ? [found.box.label, found.box.type, found.box.inner ? (found.box.made ? "click its title to close" : "double-click to open") : ""].filter(Boolean).join("\n") : "";
+  });
+  listen(bin, el, "scroll", later, { passive: true });
+  listen(bin, el, "wheel", (event) => {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    zoomBy(event.deltaY < 0 ? 1.15 : 1 / 1.15);
+  }, { passive: false });
+  listen(bin, el, "keydown", (event) => {
+    if (event.key === "Enter") turn(drawn.items.find((i) => chosen.get(i.box) === 2)?.box);
+    else if (event.key === "+" || event.key === "=") zoomBy(1.25);
+    else if (event.key === "-") zoomBy(0.8);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  bin.push(() => cancelAnimationFrame(pending));
+  if (typeof ResizeObserver === "function") {
+    const watch = new ResizeObserver(later);
+    watch.observe(el);
+    bin.push(() => watch.disconnect());
+  }
+  const graph = {
+    el, zoomBy, lay, later,
+    fit: () => zoomBy(Math.min(1, Math.max(0.08, (el.clientWidth - 20) / (size.width + 32))) / zoom),
+    openAll(on) {
+      const visit = (lv) => lv.boxes.forEach((box) => {
+        if (!box.inner) return;
+        opened.set(box.key, on);
+        if (on && box.count < 5000) visit(box.made || (box.made = box.inner()));
+      });
+      visit(level);
+      lay();
+    },
+    /** Mark the boxes of these equations: 2 the chosen, 1 linked. */
+    light(ids, near, from) {
+      chosen = new Map();
+      const wanted = new Map([...near.map((id) => [id, 1]), ...ids.map((id, i) => [id, i ? 1 : 2])].map(([id, how]) => [program.at.get(id), how]));
+      let first = null;
+      for (const item of drawn.items) {
+        for (const k of wanted.size ? item.box.eqs || [] : []) {
+          if (!wanted.has(k)) continue;
+          chosen.set(item.box, Math.max(chosen.get(item.box) || 0, wanted.get(k)));
+          if (wanted.get(k) === 2) first = item;
+        }
+      }
+      if (first && from !== graph && el.clientHeight) {
+        const y = first.y * zoom;
+        const x = first.x * zoom;
+        if (y < el.scrollTop || y > el.scrollTop + el.clientHeight - 40) el.scrollTop = Math.max(0, y - el.clientHeight / 3);
+        if (x < el.scrollLeft || x > el.scrollLeft + el.clientWidth - 60) el.scrollLeft = Math.max(0, x - el.clientWidth / 3);
+      }
+      later();
+    },
+    svg: () => svgOf(drawn, size),
+  };
+  lay();
+  return graph;
+}
+
+function paintScene(context, scene, drawn, view, chosen, zoom) {
+  const inside = (x0, y0, x1, y1) => x1 >= view.x0 && x0 <= view.x1 && y1 >= view.y0 && y0 <= view.y1;
+  const closed = drawn.items.filter(({ box, x, y }) => inside(x, y, x + box.w, y + box.h));
+  for (const { box, x, y, depth } of closed) {
+    if (!box.made) continue;
+    context.globalAlpha = 0.7;
+    context.fillStyle = depth % 2 ? scene.bg : scene.soft;
+    roundBox(context, x, y, box.w, box.h, 6);
+    context.fill();
+    context.globalAlpha = 1;
+    context.strokeStyle = chosen.get(box) ? scene.accent : scene.line;
+    context.lineWidth = chosen.get(box) === 2 ? 2 : 1;
+    context.stroke();
+  }
+  const hot = (a, b) => chosen.get(a) === 2 || (b && chosen.get(b) === 2);
+  for (const strong of [false, true]) {
+    context.strokeStyle = strong ? scene.accent : scene.dim;
+    context.globalAlpha = strong ? 1 : 0.45;
+    context.lineWidth = strong ? 1.6 : 1;
+    context.beginPath();
+    for (const [x1, y1, x2, y2, a, b] of drawn.links) {
+      if (hot(a, b) !== strong && (strong || hot(a, b))) continue;
+      if (!inside(Math.min(x1, x2), y1, Math.max(x1, x2), y2)) continue;
+      context.moveTo(x1, y1);
+      const bend = Math.min(18, (y2 - y1) / 2);
+      context.bezierCurveTo(x1, y1 + bend, x2, y2 - bend, x2, y2);
+    }
+    context.stroke();
+    context.globalAlpha = strong ? 1 : 0.28;
+    context.beginPath();
+    for (const lane of drawn.lanes) {
+      const on = chosen.get(lane.source) === 2;
+      for (const [box, x, y] of lane.ends) {
+        const lit = on || chosen.get(box) === 2;
+        if (lit !== strong || !inside(Math.min(lane.from, x), lane.top, lane.x, y)) continue;
+        context.moveTo(lane.from, lane.top);
+        context.bezierCurveTo(lane.from, lane.top + 14, lane.x, lane.top + 2, lane.x, lane.top + 22);
+        context.lineTo(lane.x, Math.max(lane.top + 22, y - 22));
+        context.bezierCurveTo(lane.x, y - 2, x, y - 14, x, y);
+      }
+    }
+    context.stroke();
+  }
+  context.globalAlpha = 1;
+  context.textBaseline = "middle";
+  for (const { box, x, y } of closed) {
+    if (!box.made) {
+      const mark = chosen.get(box);
+      context.fillStyle = scene.bg;
+      roundBox(context, x, y, box.w, box.h, box.kind === "eq" || box.kind === "group" ? 4 : 11);
+      context.fill();
+      if (mark === 2) {
+        context.globalAlpha = 0.16;
+        context.fillStyle = scene.accent;
+        context.fill();
+        context.globalAlpha = 1;
+      }
+      context.setLineDash(box.kind === "in" || box.kind === "out" ? [3, 2] : []);
+      context.strokeStyle = mark ? scene.accent : box.over ? scene.sign : scene.dim;
+      context.globalAlpha = mark || box.over ? 1 : 0.6;
+      context.lineWidth = mark === 2 ? 2 : box.over || mark ? 1.5 : 1;
+      context.stroke();
+      context.setLineDash([]);
+      context.globalAlpha = 1;
+    }
+    if (zoom < 0.3) continue;
+    const titleY = box.made || !box.type ? y + (box.made ? 15 : box.h / 2) : y + 12;
+    context.font = `${box.kind === "eq" || box.kind === "group" ? "600 " : ""}12px ${scene.code}`;
+    context.fillStyle = scene.fg;
+    const sign = box.inner ? (box.made ? "▾ " : "▸ ") : "";
+    context.fillText(sign + box.label, x + 8, titleY);
+    if (box.user) {
+      const after = context.measureText(`${sign}${box.label} `).width;
+      context.font = `12px ${scene.code}`;
+      context.fillStyle = scene.accent;
+      context.fillText(box.user, x + 8 + after, titleY);
+    }
+    if (box.type && !box.made && zoom >= 0.5) {
+      context.font = `10.5px ${scene.code}`;
+      context.fillStyle = scene.dim;
+      context.fillText(box.type, x + 8, y + 25);
+    }
+  }
+}
+
+function roundBox(context, x, y, w, hh, r) {
+  context.beginPath();
+  if (context.roundRect) context.roundRect(x, y, w, hh, r);
+  else context.rect(x, y, w, hh);
+}
+
+/** The same picture as the text of an SVG file, with colours of its own. */
+function svgOf(drawn, size) {
+  const safe = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
+  const n = (v) => v.toFixed(1);
+  const out = [`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${n(size.width + 32)} ${n(size.height + 24)}" font-family="monospace" font-size="12"><rect width="100%" height="100%" fill="#fff"/>`];
+  const frame = ({ box, x, y }, fill) => out.push(`<rect x="${n(x)}" y="${n(y)}" width="${n(box.w)}" height="${n(box.h)}" rx="4" fill="${fill}" stroke="#8793a0"/>`);
+  for (const item of drawn.items) if (item.box.made) frame(item, "#f5f7f9");
+  out.push('<g fill="none" stroke="#8793a0" stroke-opacity=".7">');
+  for (const [x1, y1, x2, y2] of drawn.links) out.push(`<path d="M${n(x1)} ${n(y1)}C${n(x1)} ${n(y1 + 13)} ${n(x2)} ${n(y2 - 13)} ${n(x2)} ${n(y2)}"/>`);
+  for (const lane of drawn.lanes) for (const [, x, y] of lane.ends) out.push(`<path stroke-opacity=".35" d="M${n(lane.from)} ${n(lane.top)}C${n(lane.from)} ${n(lane.top + 14)} ${n(lane.x)} ${n(lane.top + 2)} ${n(lane.x)} ${n(lane.top + 22)}V${n(Math.max(lane.top + 22, y - 22))}C${n(lane.x)} ${n(y - 2)} ${n(x)} ${n(y - 14)} ${n(x)} ${n(y)}"/>`);
+  out.push("</g>");
+  for (const item of drawn.items) {
+    const { box, x, y } = item;
+    if (!box.made) frame(item, "#fff");
+    out.push(`<text x="${n(x + 8)}" y="${n(y + 15)}" font-weight="600">${safe(box.label)}${box.user ? ` <tspan fill="#0b63a5" font-weight="400">${safe(box.user)}</tspan>` : ""}</text>`);
+    if (box.type && !box.made) out.push(`<text x="${n(x + 8)}" y="${n(y + 28)}" font-size="10.5" fill="#5a6572">${safe(box.type)}</text>`);
+  }
+  return `${out.join("")}</svg>`;
+}
