@@ -12,13 +12,17 @@ from xlab.lax.comparison import *
 from xlab.lax.complexes import *
 from xlab.lax.constraint import with_sharding_constraint as with_sharding_constraint
 from xlab.lax.control import *
+from xlab.lax.conv_functions import *
 from xlab.lax.convert import *
 from xlab.lax.cumulative import *
 from xlab.lax.dot import *
+from xlab.lax.fft import *
 from xlab.lax.gather import *
+from xlab.lax.precision import *
 from xlab.lax.reduce_sum import reduce_sum_p
 from xlab.lax.reducing import *
 from xlab.lax.reductions import *
+from xlab.lax.reshard import reshard_p as reshard_p
 from xlab.lax.scatter import *
 from xlab.lax.shape import *
 from xlab.lax.slicing import *

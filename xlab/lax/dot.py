@@ -2,53 +2,23 @@
 
 from __future__ import annotations
 
-import enum
-
 import numpy as np
 
-from xlab.config import config
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import ShapedArray, aval_of, explicit_types
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import is_undefined_primal
+from xlab.lax import cuts
 from xlab.lax.convert import convert
+from xlab.lax.precision import Precision as Precision
+from xlab.lax.precision import canonical_precision, flipped, precision_text
 from xlab.lax.shape import canonical_axes, transpose
+from xlab.sharding import NamedSharding, PartitionSpec
+from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
-__all__ = ["Precision", "batch_matmul", "dot", "dot_general"]
-
-
-class Precision(enum.Enum):
-    """How exactly a product is computed where the hardware offers a choice."""
-
-    DEFAULT = 0
-    HIGH = 1
-    HIGHEST = 2
-
-    def __str__(self):
-        return self.name
-
-
-_SPELLINGS = {"default": Precision.DEFAULT, "fastest": Precision.DEFAULT, "bfloat16": Precision.DEFAULT,
-              "high": Precision.HIGH, "bfloat16_3x": Precision.HIGH, "tensorfloat32": Precision.HIGH,
-              "highest": Precision.HIGHEST, "float32": Precision.HIGHEST}
-
-
-def canonical_precision(precision):
-    """A pair of `Precision` (one per operand), or None for the default."""
-    if precision is None:
-        precision = config.default_matmul_precision
-        if precision is None:
-            return None
-    if isinstance(precision, (tuple, list)) and len(precision) == 2:
-        one, two = precision
-    else:
-        one = two = precision
-    pair = tuple(_SPELLINGS.get(p.lower()) if isinstance(p, str) else p for p in (one, two))
-    if any(not isinstance(p, Precision) for p in pair):
-        raise ValueError(f"precision must be None, a Precision, one of {sorted(_SPELLINGS)}, or a pair of them; got "
-                         f"{precision!r}")
-    return pair
+__all__ = ["batch_matmul", "dot", "dot_general"]
 
 
 def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_type=None, *, out_sharding=None):
@@ -59,6 +29,7 @@ def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_t
         dimension_numbers: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`.
         precision: see `Precision`.
         preferred_element_type: dtype to accumulate and return.
+        out_sharding: how the result should lie over Explicit mesh axes, where the operands leave that open.
 
     Returns:
         Batch dimensions, then the remaining dimensions of `lhs`, then those of `rhs`.
@@ -74,16 +45,31 @@ def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_t
     numbers = ((canonical_axes(lc, la.ndim), canonical_axes(rc, ra.ndim)),
                (canonical_axes(lb, la.ndim), canonical_axes(rb, ra.ndim)))
     preferred = None if preferred_element_type is None else dtypes.canonicalize_dtype(preferred_element_type)
+    rank = la.ndim + ra.ndim - 2 * len(numbers[0][0]) - len(numbers[1][0])
     return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers, precision=canonical_precision(precision),
-                              preferred_element_type=preferred, out_sharding=None)
+                              preferred_element_type=preferred,
+                              out_sharding=canonical_out_sharding(out_sharding, "dot_general", rank))
 
 
-def dot(lhs, rhs, precision=None, preferred_element_type=None):
-    """Vector and matrix products: contracts the last dimension of `lhs` with the first of `rhs`."""
-    la, ra = aval_of(lhs), aval_of(rhs)
-    if not (1 <= la.ndim <= 2 and 1 <= ra.ndim <= 2):
-        raise TypeError(f"lax.dot takes vectors and matrices, got {la} and {ra}")
-    return dot_general(lhs, rhs, (((la.ndim - 1,), (0,)), ((), ())), precision, preferred_element_type)
+def dot(lhs, rhs, *, dimension_numbers=None, precision=None, preferred_element_type=None, out_sharding=None):
+    """Products of vectors and matrices: contracts the last dimension of `lhs` with the first of `rhs`.
+
+    With `dimension_numbers` it is `dot_general`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> from xlab import lax
+        >>> lax.dot(jnp.ones((2, 3)), jnp.ones(3))
+        Array([3., 3.], dtype=float32)
+    """
+    if dimension_numbers is None:
+        la, ra = aval_of(lhs), aval_of(rhs)
+        if not (1 <= la.ndim <= 2 and 1 <= ra.ndim <= 2 and la.shape[-1] == ra.shape[0]):
+            raise ValueError(f"lax.dot: dimension_numbers must be specified when not performing simple un-batched "
+                             f"matrix-matrix, matrix-vector, or vector-vector products; got lhs_shape={la.shape} "
+                             f"rhs_shape={ra.shape}")
+        dimension_numbers = (((la.ndim - 1,), (0,)), ((), ()))
+    return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding)
 
 
 def batch_matmul(lhs, rhs, precision=None):
@@ -108,6 +94,10 @@ def _dot_aval(lhs, rhs, *, dimension_numbers, precision, preferred_element_type,
         if sizes[0] != sizes[1]:
             raise TypeError(f"dot_general requires {kind} dimensions to have equal sizes, got {sizes[0]} and {sizes[1]} for "
                             f"{lhs} and {rhs}")
+    if (preferred_element_type is not None and dtypes.issubdtype(preferred_element_type, np.integer)
+            and dtypes.issubdtype(lhs.dtype, np.integer) and preferred_element_type.itemsize < lhs.dtype.itemsize):
+        raise TypeError(f"`preferred_element_type` must not be narrower than the original type, got preferred_element_type of "
+                        f"{dtypes.name(preferred_element_type)} for result type of {dtypes.name(lhs.dtype)}.")
     if lhs.dtype != rhs.dtype and preferred_element_type is None:
         raise TypeError(f"lax.dot_general requires arguments to have equal dtypes, got {dtypes.name(lhs.dtype)}, "
                         f"{dtypes.name(rhs.dtype)}; convert one, or give preferred_element_type")
@@ -121,8 +111,8 @@ def _dot_transpose(ct, lhs, rhs, *, dimension_numbers, precision, preferred_elem
     (lc, rc), (lb, rb) = dimension_numbers
     if is_undefined_primal(lhs):
         return [_transpose_left(ct, rhs, lhs.aval, lc, rc, lb, rb, precision, preferred_element_type), None]
-    flipped = None if precision is None else precision[::-1]
-    return [None, _transpose_left(ct, lhs, rhs.aval, rc, lc, rb, lb, flipped, preferred_element_type, swap=True)]
+    return [None, _transpose_left(ct, lhs, rhs.aval, rc, lc, rb, lb, flipped(precision), preferred_element_type,
+                                  swap=True)]
 
 
 def _transpose_left(ct, other, aval, mc, oc, mb, ob, precision, preferred, swap=False):
@@ -137,13 +127,19 @@ def _transpose_left(ct, other, aval, mc, oc, mb, ob, precision, preferred, swap=
     ct_other = list(range(second, second + len(other_free)))
     del ct_mine
     numbers = ((tuple(ct_other), tuple(other_free)), (tuple(range(n_batch)), tuple(ob)))
-    out = dot_general_p.bind(ct, other, dimension_numbers=numbers, precision=precision,
-                             preferred_element_type=preferred, out_sharding=None)
     # The other's remaining dimensions are its contracting ones, in increasing order.
     order = sorted(range(len(oc)), key=lambda i: oc[i])
     produced = [*mb, *mine_free, *(mc[i] for i in order)]
+    out = dot_general_p.bind(ct, other, dimension_numbers=numbers, precision=precision, preferred_element_type=preferred,
+                             out_sharding=_lying_like(aval, produced, ct, other) if explicit_types.in_use else None)
     out = transpose(out, tuple(int(i) for i in np.argsort(produced)))
     return convert(out, aval.dtype) if aval_of(out).dtype != aval.dtype else out
+
+
+def _lying_like(aval, produced, *operands):
+    """What to ask of a product whose dimension `i` is dimension `produced[i]` of a type that it should lie like."""
+    lies = next((like for like in (cuts.like(aval, aval_of(x)) for x in operands) if like is not None), None)
+    return lies and NamedSharding(lies.mesh, PartitionSpec(*(lies.spec[d] for d in produced)))
 
 
 def _dot_batch(xs, dims, *, dimension_numbers, precision, preferred_element_type, out_sharding):
@@ -162,8 +158,13 @@ def _dot_batch(xs, dims, *, dimension_numbers, precision, preferred_element_type
     else:
         out_dim = (len(lb) + len(_remaining(aval_of(lhs).ndim, lc, lb))
                    + _remaining(aval_of(rhs).ndim, rc, rb).index(dr))
+    if out_sharding is not None:
+        x, d = (lhs, dl) if dl is not None else (rhs, dr)
+        spec = list(out_sharding.spec)
+        spec.insert(out_dim, aval_of(x).sharding.spec[d])
+        out_sharding = NamedSharding(out_sharding.mesh, PartitionSpec(*spec))
     return dot_general_p.bind(lhs, rhs, dimension_numbers=((lc, rc), (lb, rb)), precision=precision,
-                              preferred_element_type=preferred_element_type, out_sharding=None), out_dim
+                              preferred_element_type=preferred_element_type, out_sharding=out_sharding), out_dim
 
 
 def _dot_lowering(ctx, lhs, rhs, *, dimension_numbers, precision, preferred_element_type, out_sharding):
@@ -180,7 +181,7 @@ def _dot_lowering(ctx, lhs, rhs, *, dimension_numbers, precision, preferred_elem
             b = b.update(dtype=wide)
     dims_text = mlir.values.dims_text
     batch = f", batching_dims = {dims_text(lb)} x {dims_text(rb)}" if lb else ""
-    exactness = f", precision = [{precision[0]}, {precision[1]}]" if precision is not None else ""
+    exactness = precision_text(precision, ctx.platform, (a.dtype, b.dtype), out.dtype)
     return ctx.op(f"stablehlo.dot_general {lhs}, {rhs}{batch}, contracting_dims = {dims_text(lc)} x {dims_text(rc)}"
                   f"{exactness} : ({mlir.tensor_type(a)}, {mlir.tensor_type(b)}) -> {mlir.tensor_type(out)}")
 
@@ -190,5 +191,6 @@ dot_general_p.def_abstract_eval(_dot_aval)
 ad.defjvp(dot_general_p, lambda t, x, y, **params: dot_general_p.bind(t, y, **params),
           lambda t, x, y, **params: dot_general_p.bind(x, t, **params))
 ad.primitive_transposes[dot_general_p] = _dot_transpose
+cut_rules[dot_general_p] = cuts.dot
 batching.primitive_batchers[dot_general_p] = _dot_batch
 mlir.register_lowering(dot_general_p, _dot_lowering)

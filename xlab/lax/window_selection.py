@@ -23,14 +23,14 @@ from xlab.lax.shape import pad
 from xlab.lax.slicing import slice
 
 
-def check_pairs(name: str, padding, ndim: int) -> tuple[tuple[int, int], ...]:
-    """Explicit padding as pairs of Python ints, one per dimension."""
+def check_pairs(name: str, padding, ndim: int | None) -> tuple[tuple[int, int], ...]:
+    """Explicit padding as pairs of Python ints, one per dimension if their number is given."""
     try:
         pairs = tuple((int(lo), int(hi)) for lo, hi in padding)
     except (TypeError, ValueError):
         raise ValueError(f"padding argument to {name} should be a string or a sequence of (low, high) pairs, got "
                          f"{padding}") from None
-    if len(pairs) != ndim:
+    if ndim is not None and len(pairs) != ndim:
         raise ValueError(f"{name} needs one (low, high) pair of padding per dimension, {ndim}, got {pairs}")
     return pairs
 
