@@ -8,7 +8,7 @@ from xlab.lax.arithmetic import add, mul
 from xlab.lax.elementwise import adapt, elementwise
 from xlab.lax.shape import full_like
 
-__all__ = ["digamma", "lgamma", "nextafter", "polygamma"]
+__all__ = ["digamma", "lgamma", "nextafter", "polygamma", "zeta"]
 
 
 def lgamma(x):
@@ -24,6 +24,11 @@ def digamma(x):
 def polygamma(m, x):
     """Elementwise derivative of order `m` of `digamma`; both arguments are floats."""
     return polygamma_p.bind(*adapt("polygamma", m, x))
+
+
+def zeta(x, q):
+    """Elementwise Hurwitz zeta function: the sum of `(q + k)^-x` over k = 0, 1, ..."""
+    return zeta_p.bind(*adapt("zeta", x, q))
 
 
 def nextafter(x, y):
@@ -48,9 +53,18 @@ digamma_p = elementwise("digamma", _e.floating)
 ad.defjvp(digamma_p, lambda t, x: mul(t, polygamma(full_like(x, 1), x)))
 mlir.register_lowering(digamma_p, mlir.unary("chlo.digamma"))
 
+def _no_slope_in_order(t, m, x):
+    raise ValueError("polygamma has a derivative in x only: the gradient with respect to the order m is not supported. Use "
+                     "stop_gradient on it, or differentiate in x alone.")
+
+
 polygamma_p = elementwise("polygamma", _e.floating, operands=2)
-ad.defjvp(polygamma_p, None, lambda t, m, x: mul(t, polygamma(add(m, full_like(m, 1)), x)))
+ad.defjvp(polygamma_p, _no_slope_in_order, lambda t, m, x: mul(t, polygamma(add(m, full_like(m, 1)), x)))
 mlir.register_lowering(polygamma_p, _binary("chlo.polygamma"))
+
+zeta_p = elementwise("zeta", _e.floating, operands=2)
+ad.primitive_jvps.excuse(zeta_p, "the reference has no derivative of it either")
+mlir.register_lowering(zeta_p, _binary("chlo.zeta"))
 
 nextafter_p = elementwise("nextafter", _e.floating, operands=2)
 ad.defzero(nextafter_p)

@@ -16,7 +16,6 @@ from xlab.random.bits import (
 from xlab.random.continuous import *
 from xlab.random.discrete import *
 from xlab.random.gamma import *
-from xlab.random.gamma import random_gamma_grad as random_gamma_grad
 from xlab.random.gamma import random_gamma_p
 from xlab.random.keys import *
 from xlab.random.poisson import *

@@ -9,10 +9,7 @@ from __future__ import annotations
 import functools
 import math
 
-import numpy as np
-
 from xlab import lax
-from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.jaxpr import number_equations
 from xlab.core.primitive import Primitive
@@ -31,7 +28,6 @@ from xlab.random.drawing import (
     to_shape,
 )
 from xlab.random.keys import one_key
-from xlab.transforms.jvp import jvp
 from xlab.transforms.vmap import vmap
 
 __all__ = ["ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "t"]
@@ -127,7 +123,7 @@ def _gamma_jvp(primals, tangents, *, log_space):
     if type(t) is ad.Zero:
         return out, ad.Zero.of(out)
     sample = lax.exp(out) if log_space else out
-    slope = random_gamma_grad(alpha, sample)
+    slope = lax.random_gamma_grad(alpha, sample)
     return out, lax.mul(t, lax.div(slope, sample) if log_space else slope)
 
 
@@ -158,81 +154,6 @@ random_gamma_p.def_abstract_eval(_gamma_aval)
 ad.primitive_jvps[random_gamma_p] = _gamma_jvp
 batching.primitive_batchers[random_gamma_p] = _gamma_batch
 mlir.register_lowering(random_gamma_p, _gamma_lowering)
-
-
-# -- the derivative in the shape parameter -----------------------------------------------------------------------
-
-
-def random_gamma_grad(a, sample):
-    """Derivative of gamma numbers in their shape parameter, at constant probability.
-
-    With F = x^a e^-x S / Gamma(a + 1) below the mean and 1 - F = x^a e^-x h / Gamma(a) above it, where S is a power
-    series and h a continued fraction, dx/da is -x/a (S (log x - psi(a + 1)) + S_a) or x (h (log x - psi(a)) + h_a): in
-    each, the terms have one sign, so nothing cancels.
-    """
-    dtype = aval_of(a).dtype
-    one = as_dtype(1, dtype)
-    below = lax.le(sample, lax.add(a, one))
-    # Each half is computed everywhere; where it does not apply it gets an argument that it likes.
-    low = lax.select(below, lax.max(sample, as_dtype(dtypes.finfo(dtype).tiny, dtype)), a)
-    high = lax.select(below, lax.add(a, lax.full_like(a, 2)), sample)
-    s, s_a = jvp(lambda v: _series(v, low), (a,), (lax.full_like(a, 1),))
-    h, h_a = jvp(lambda v: _fraction(v, high), (a,), (lax.full_like(a, 1),))
-    rise = lax.sub(lax.log(low), lax.digamma(lax.add(a, one)))
-    from_below = lax.neg(lax.mul(lax.div(low, a), lax.add(lax.mul(s, rise), s_a)))
-    from_above = lax.mul(high, lax.add(lax.mul(h, lax.sub(lax.log(high), lax.digamma(a))), h_a))
-    return lax.select(below, from_below, from_above)
-
-
-_MOST_TERMS = 20000
-
-
-def _any(x):
-    return lax.reduce_or(x, tuple(range(aval_of(x).ndim)))
-
-
-def _series(a, x):
-    """1 + x/(a+1) + x^2/((a+1)(a+2)) + ..."""
-    small = as_dtype(dtypes.finfo(aval_of(x).dtype).eps * 1e-3, aval_of(x).dtype)
-
-    def more(carry):
-        n, term, total = carry
-        return lax.bitwise_and(_any(lax.gt(term, lax.mul(total, small))), lax.lt(n, np.int32(_MOST_TERMS)))
-
-    def step(carry):
-        n, term, total = carry
-        term = lax.div(lax.mul(term, x), lax.add(a, lax.convert_element_type(n, aval_of(x).dtype)))
-        return lax.add(n, np.int32(1)), term, lax.add(total, term)
-    ones = lax.full_like(x, 1)
-    return lax.while_loop(more, step, (np.int32(1), ones, ones))[2]
-
-
-def _fraction(a, x):
-    """1/(x+1-a- 1(1-a)/(x+3-a- 2(2-a)/(x+5-a- ...))), by Lentz's method: the value as a product of ratios."""
-    dtype = aval_of(x).dtype
-    one, two = as_dtype(1, dtype), as_dtype(2, dtype)
-    eps = as_dtype(dtypes.finfo(dtype).eps, dtype)
-    tiny = as_dtype(dtypes.finfo(dtype).tiny * 1e5, dtype)
-
-    def away(v):
-        return lax.select(lax.lt(lax.abs(v), tiny), lax.full_like(v, tiny), v)
-
-    def more(carry):
-        n, *_, ratio, _ = carry
-        return lax.bitwise_and(_any(lax.gt(lax.abs(lax.sub(ratio, one)), eps)), lax.lt(n, np.int32(_MOST_TERMS)))
-
-    def step(carry):
-        n, b, c, d, _, h = carry
-        i = lax.convert_element_type(n, dtype)
-        an = lax.mul(lax.neg(i), lax.sub(i, a))
-        b = lax.add(b, two)
-        d = lax.div(one, away(lax.add(lax.mul(an, d), b)))
-        c = away(lax.add(b, lax.div(an, c)))
-        ratio = lax.mul(d, c)
-        return lax.add(n, np.int32(1)), b, c, d, ratio, lax.mul(h, ratio)
-    b = lax.sub(lax.add(x, one), a)
-    d = lax.div(one, away(b))
-    return lax.while_loop(more, step, (np.int32(1), b, lax.full_like(x, one / tiny), d, lax.full_like(x, 2), d))[-1]
 
 
 # -- distributions made of gamma numbers -------------------------------------------------------------------------
