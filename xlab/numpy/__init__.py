@@ -6,7 +6,6 @@ Reading order: `operands.py` (which values are accepted and how types meet), `uf
 everything below it. Results equal the reference's in value, dtype and weak type.
 """
 
-from xlab.numpy import linalg as linalg
 from xlab.numpy.arithmetic import (
     abs,
     absolute,
@@ -137,6 +136,9 @@ _array_methods.install(globals())  # gives arrays their operators and methods
 
 
 def __getattr__(name: str):
+    if name in ("fft", "linalg"):           # imported when first used
+        from importlib import import_module
+        return import_module(f"xlab.numpy.{name}")
     import difflib
     names = [n for n in globals() if not n.startswith("_")]
     near = difflib.get_close_matches(name, names, n=3)

@@ -19,7 +19,8 @@ from xlab.lax.arithmetic import add, div
 from xlab.lax.comparison import eq, ge, select
 from xlab.lax.complexes import conj
 from xlab.lax.convert import convert
-from xlab.lax.dot import Precision, dot_general
+from xlab.lax.dot import dot_general
+from xlab.lax.precision import Precision
 from xlab.lax.reductions import reduce_sum
 from xlab.lax.shape import broadcast_in_dim, broadcasted_iota, full_like, transpose
 
@@ -52,9 +53,10 @@ def define(name: str, rule: Callable, ranks: Sequence[int], *, multiple_results:
             raise TypeError(f"All inputs to {name} must have the same batch dimensions, but got {batches} of inputs with "
                             f"shapes {[a.shape for a in avals]}")
         out = rule(*(a.shape[a.ndim - r:] for a, r in zip(avals, ranks)), dtype=avals[0].dtype, **params)
+        weak = all(a.weak_type for a in avals)
         if multiple_results:
-            return [ShapedArray((*batches[0], *shape), dtype) for shape, dtype in out]
-        return ShapedArray((*batches[0], *out), avals[0].dtype)
+            return [ShapedArray((*batches[0], *shape), dtype, weak) for shape, dtype in out]
+        return ShapedArray((*batches[0], *out), avals[0].dtype, weak)
 
     def batch(xs, dims, **params):
         out = prim.bind(*fronted(xs, dims), **params)
@@ -238,13 +240,19 @@ def stacked(x, batch):
 def tril(x, k: int = 0):
     """The part of each matrix on and below its k-th diagonal."""
     shape = aval_of(x).shape
-    return select(_over_batch(_below(shape[-2:], k), shape), x, full_like(x, 0))
+    return select(_over_batch(_below(shape[-2:], k), shape), x, _nothing(x))
 
 
 def triu(x, k: int = 0):
     """The part of each matrix on and above its k-th diagonal."""
     shape = aval_of(x).shape
-    return select(_over_batch(_below(shape[-2:], k - 1), shape), full_like(x, 0), x)
+    return select(_over_batch(_below(shape[-2:], k - 1), shape), _nothing(x), x)
+
+
+def _nothing(x):
+    """Zeros like x, weak where it is."""
+    aval = aval_of(x)
+    return broadcast_in_dim(_e.scalar_like("full", 0, aval.dtype, aval.weak_type), aval.shape, ())
 
 
 def diagonal(x):
@@ -267,4 +275,4 @@ def over_rows(v, shape):
 
 def symmetrize(x):
     """The mean of each matrix and its conjugate transpose."""
-    return div(add(x, h(x)), aval_of(x).dtype.type(2))
+    return div(add(x, h(x)), 2)

@@ -9,7 +9,9 @@ from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax.arithmetic import add
 from xlab.lax.comparison import eq, select
+from xlab.lax.control.linear_solve import custom_linear_solve
 from xlab.lax.control.loops import fori_loop
+from xlab.lax.convert import stop_gradient
 from xlab.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from xlab.lax.linalg.common import (
     INT32,
@@ -184,6 +186,12 @@ def lu_solve(factors, permutation, b, trans: int = 0):
 
 
 def solve(a, b):
-    """Solves `a x = b` for stacks of matrices of equal batch dimensions."""
-    factors, _, permutation = lu_p.bind(a)
-    return lu_solve(factors, permutation, b)
+    """Solves `a x = b` for columns `b`; one matrix `a`, or a stack with the batch dimensions of `b`.
+
+    Derivatives solve again with the same factors.
+    """
+    factors, _, permutation = lu_p.bind(stop_gradient(a))
+    return custom_linear_solve(
+        lambda x: product(a, x), b,
+        solve=lambda _, x: lu_solve(factors, permutation, x),
+        transpose_solve=lambda _, x: lu_solve(factors, permutation, x, trans=1))

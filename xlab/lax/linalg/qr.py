@@ -188,6 +188,18 @@ ad.primitive_jvps[qr_p] = _qr_jvp
 mlir.register_lowering(qr_p, _qr_lowering)
 
 
+def _geqrf_lowering(ctx, x):
+    aval, taus_aval = ctx.avals_out
+    if not aval.size:
+        return [x, zeros(ctx, taus_aval)]
+    return call(ctx, "geqrf", [x], [aval], [aval, taus_aval], aval.ndim - 2, aliases=[(0, 0)])
+
+
+geqrf_p = define("geqrf", lambda x, *, dtype: [(x, dtype), ((min(x),), dtype)], (2,), multiple_results=True,
+                 no_derivative="it gives reflections, which have no derivative rule; differentiate qr instead")
+mlir.register_lowering(geqrf_p, _geqrf_lowering)
+
+
 # -- reflections ------------------------------------------------------------------------------------------------
 
 

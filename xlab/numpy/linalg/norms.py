@@ -1,21 +1,17 @@
-"""Norms and products under the names of `numpy.linalg`."""
+"""Lengths of vectors and sizes of matrices."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from xlab import lax
-from xlab.core.avals import aval_of
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, promoted_inexact
-from xlab.numpy.products import cross, matmul, outer, tensordot, vecdot
-from xlab.numpy.repeating import diagonal, trace
-from xlab.numpy.shape import matrix_transpose
+from xlab.numpy.operands import bring, promoted_inexact
+from xlab.numpy.shape import expand_dims, moveaxis
 
-__all__ = ["cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer",
-           "tensordot", "trace", "vecdot", "vector_norm"]
+__all__ = ["matrix_norm", "norm", "vector_norm"]
 
 
 @elementary(static=("ord", "axis", "keepdims"))
@@ -24,8 +20,8 @@ def norm(x, ord=None, axis=None, keepdims: bool = False):
 
     Args:
         x: array.
-        ord: for vectors any number, `inf` or `-inf`; for matrices "fro", 1, -1, `inf` or `-inf`. The Euclidean length, or
-            "fro", by default.
+        ord: for vectors any number, `inf` or `-inf`; for matrices "fro", "nuc", 1, -1, 2, -2, `inf` or `-inf`. The Euclidean
+            length, or "fro", by default.
         axis: an axis for vectors, a pair of axes for matrices; the flattened array by default.
         keepdims: whether reduced axes stay as dimensions of size 1.
 
@@ -41,7 +37,8 @@ def norm(x, ord=None, axis=None, keepdims: bool = False):
             return lax.sqrt(_squares(x, tuple(range(x.ndim)), keepdims))
         axis = tuple(range(x.ndim))
         if len(axis) > 2:
-            raise ValueError(f"Improper number of axes for norm: {x.shape} with ord={ord}; give axis=")
+            raise ValueError(f"Improper number of axes for norm: axis={axis}. Pass one axis to compute a vector-norm, or two axes "
+                             f"to compute a matrix-norm.")
     axes = _r.axes_of("norm", axis, x.ndim)
     if len(axes) == 1:
         return _vector(x, ord, axes, keepdims)
@@ -82,8 +79,11 @@ def _matrix(x, ord, axes, keepdims):
             kept -= 1
         total = _r.sum(lax.abs(x), axis=summed, keepdims=keepdims)
         return (_r.max if ord > 0 else _r.min)(total, axis=kept, keepdims=keepdims)
-    raise ValueError(f"Invalid order {ord!r} for matrix norm: expected None, 'fro', 1, -1, inf or -inf (those of singular "
-                     f"values, 2, -2 and 'nuc', need a decomposition that is not part of this package)")
+    if ord in (2, -2, "nuc"):
+        s = lax.linalg.svd(moveaxis(x, axes, (-2, -1)), compute_uv=False)
+        out = (_r.sum if ord == "nuc" else _r.max if ord > 0 else _r.min)(s, axis=-1)
+        return expand_dims(out, axes) if keepdims else out
+    raise ValueError(f"Invalid order {str(ord)!r} for matrix norm: expected None, 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")
 
 
 def vector_norm(x, /, *, axis=None, keepdims: bool = False, ord=2):
@@ -113,59 +113,3 @@ def matrix_norm(x, /, *, keepdims: bool = False, ord="fro"):
         Array(2., dtype=float32)
     """
     return norm(x, ord=ord, keepdims=keepdims, axis=(-2, -1))
-
-
-def matrix_power(a, n: int):
-    """A square matrix multiplied by itself.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> jnp.linalg.matrix_power(jnp.array([[1, 1], [0, 1]]), 3)
-        Array([[1, 3],
-               [0, 1]], dtype=int32)
-    """
-    from xlab.numpy.ranges import eye
-    from xlab.numpy.shape import broadcast_to
-    a = as_array(*check("matrix_power", a))
-    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise TypeError(f"matrix_power takes square matrices, got shape {a.shape}")
-    if n < 0:
-        raise ValueError("matrix_power: negative powers need an inverse, which is not part of this package")
-    out = None
-    if n == 0:
-        return broadcast_to(eye(a.shape[-1], dtype=a.dtype), a.shape)
-    while n:
-        if n & 1:
-            out = a if out is None else matmul(out, a)
-        n >>= 1
-        if n:
-            a = matmul(a, a)
-    return out
-
-
-def multi_dot(arrays, *, precision=None):
-    """Product of several matrices in the cheapest order; the first and last may be vectors.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> jnp.linalg.multi_dot([jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones(4)]).shape
-        (2,)
-    """
-    from xlab.numpy.einsum import einsum
-    arrays = list(check("multi_dot", *arrays))
-    letters = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    terms, last = [], next(letters)
-    first = last
-    for i, x in enumerate(arrays):
-        ndim = aval_of(x).ndim
-        if ndim == 1 and i in (0, len(arrays) - 1):
-            terms.append(last)
-            first = "" if i == 0 else first
-            last = last if i == 0 else ""
-        elif ndim == 2:
-            new = next(letters)
-            terms.append(last + new)
-            last = new
-        else:
-            raise ValueError(f"multi_dot takes matrices (and vectors at the ends), got shape {aval_of(x).shape} at {i}")
-    return einsum(f"{','.join(terms)}->{first}{last}", *arrays, precision=precision)

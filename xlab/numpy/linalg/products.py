@@ -1,0 +1,130 @@
+"""Products, and parts of stacks of matrices, in the forms of the array API."""
+
+from __future__ import annotations
+
+import operator
+
+from xlab.core.avals import aval_of
+from xlab.numpy import products as _p
+from xlab.numpy import repeating as _repeating
+from xlab.numpy.arithmetic import as_array
+from xlab.numpy.einsum import einsum
+from xlab.numpy.linalg.systems import inv
+from xlab.numpy.operands import check
+from xlab.numpy.products import matmul, tensordot, vecdot
+from xlab.numpy.ranges import eye
+from xlab.numpy.shape import broadcast_to, matrix_transpose
+
+__all__ = ["cross", "diagonal", "matmul", "matrix_power", "matrix_transpose", "multi_dot", "outer", "tensordot", "trace",
+           "vecdot"]
+
+
+def cross(x1, x2, /, *, axis=-1):
+    """Cross products of vectors of three elements.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> print(jnp.linalg.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0])))
+        [0 0 1]
+    """
+    a, b = check("cross", x1, x2)
+    sizes = [aval_of(x).shape[axis] for x in (a, b)]
+    if sizes != [3, 3]:
+        raise ValueError(f"Both input arrays must be (arrays of) 3-dimensional vectors, but they have x1.shape[axis]={sizes[0]} "
+                         f"and x2.shape[axis]={sizes[1]}")
+    return _p.cross(a, b, axis=axis)
+
+
+def outer(x1, x2, /):
+    """All products of an element of one vector with one of another.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> print(jnp.linalg.outer(jnp.array([1, 2]), jnp.array([3, 4])))
+        [[3 4]
+         [6 8]]
+    """
+    a, b = check("outer", x1, x2)
+    if (aval_of(a).ndim, aval_of(b).ndim) != (1, 1):
+        raise ValueError(f"Input arrays must be one-dimensional, but they are x1.ndim={aval_of(a).ndim} "
+                         f"x2.ndim={aval_of(b).ndim}; numpy.outer flattens them")
+    return _p.outer(a, b)
+
+
+def diagonal(x, /, *, offset: int = 0):
+    """The diagonal of each matrix in a stack, above the main one by `offset`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.linalg.diagonal(jnp.ones((2, 3, 4))).shape
+        (2, 3)
+    """
+    return _repeating.diagonal(x, offset=offset, axis1=-2, axis2=-1)
+
+
+def trace(x, /, *, offset: int = 0, dtype=None):
+    """The sum of the diagonal of each matrix in a stack.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> print(jnp.linalg.trace(jnp.ones((2, 3, 3))))
+        [3. 3.]
+    """
+    return _repeating.trace(x, offset=offset, axis1=-2, axis2=-1, dtype=dtype)
+
+
+def matrix_power(a, n: int):
+    """A square matrix multiplied by itself, or its inverse where `n` is negative.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.linalg.matrix_power(jnp.array([[1, 1], [0, 1]]), 3)
+        Array([[1, 3],
+               [0, 1]], dtype=int32)
+    """
+    a = as_array(*check("matrix_power", a))
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise TypeError(f"matrix_power takes square matrices, got shape {a.shape}")
+    try:
+        n = operator.index(n)
+    except TypeError as e:
+        raise TypeError(f"exponent must be an integer, got {n}") from e
+    if n < 0:
+        a, n = inv(a), -n
+    out = None
+    if n == 0:
+        return broadcast_to(eye(a.shape[-1], dtype=a.dtype), a.shape)
+    while n:
+        if n & 1:
+            out = a if out is None else matmul(out, a)
+        n >>= 1
+        if n:
+            a = matmul(a, a)
+    return out
+
+
+def multi_dot(arrays, *, precision=None):
+    """Product of several matrices in the cheapest order; the first and last may be vectors.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.linalg.multi_dot([jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones(4)]).shape
+        (2,)
+    """
+    arrays = list(check("multi_dot", *arrays))
+    letters = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    terms, last = [], next(letters)
+    first = last
+    for i, x in enumerate(arrays):
+        ndim = aval_of(x).ndim
+        if ndim == 1 and i in (0, len(arrays) - 1):
+            terms.append(last)
+            first = "" if i == 0 else first
+            last = last if i == 0 else ""
+        elif ndim == 2:
+            new = next(letters)
+            terms.append(last + new)
+            last = new
+        else:
+            raise ValueError(f"multi_dot takes matrices (and vectors at the ends), got shape {aval_of(x).shape} at {i}")
+    return einsum(f"{','.join(terms)}->{first}{last}", *arrays, precision=precision)
