@@ -27,8 +27,11 @@ _NAMES = {
                    "threefry_partitionable",
     "xlab.core.array": "Array Shard",
     "xlab.core.dtypes": "float0",
+    "xlab.core.refs": "Ref",
     "xlab.core.trace": "ensure_compile_time_eval named_scope typeof",
     "xlab.lax.callbacks": "pure_callback",
+    "xlab.lax.indexers": "ds",
+    "xlab.lax.ref_functions": "empty_ref free_ref freeze new_ref",
     "xlab.lax.constraint": "reshard",
     "xlab.observe.stepping": "step",
     "xlab.parallel.assemble": "make_array_from_callback make_array_from_process_local_data "
@@ -51,7 +54,7 @@ _NAMES = {
     "xlab.transforms.vmap": "vmap",
 }
 _ROOMS = ("ad_checkpoint", "core", "custom_batching", "custom_derivatives", "debug", "dtypes", "errors", "events", "experimental", "extend",
-          "flatten_util", "interpreters", "lax", "monitoring", "nn", "notebook", "numpy", "observe", "parallel", "random", "sharding",
+          "flatten_util", "interpreters", "lax", "monitoring", "nn", "notebook", "numpy", "observe", "parallel", "random", "ref", "sharding",
           "stages", "tree", "tree_util")
 
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

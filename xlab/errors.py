@@ -20,6 +20,7 @@ __all__ = [
     "LeakedTracerError",
     "MissingRule",
     "NonConcreteBooleanIndexError",
+    "RefOperandError",
     "ShardingTypeError",
     "TracerArrayConversionError",
     "TracerBoolConversionError",
@@ -107,6 +108,20 @@ class LeakedTracerError(XlabError):
     """`check_tracer_leaks` found tracers still referenced after their trace ended.
 
     Fix: look at the referrers named in the message; return the value instead of storing it.
+    """
+
+
+class RefOperandError(XlabTypeError, ValueError):
+    """A mutable reference was given to an operation on arrays.
+
+    A reference names a place; its value is read with `[...]`. Mistake::
+
+        ref = xlab.new_ref(jnp.zeros(3))
+        jnp.sin(ref)                         # which value? it changes
+
+    Fix::
+
+        jnp.sin(ref[...])
     """
 
 

@@ -25,6 +25,7 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Var
+from xlab.core.refs import Ref
 from xlab.interpreters.mlir import LoweredModule, lower_module
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import (
@@ -57,6 +58,8 @@ class Lowered:
 
 def arg_sharding(x):
     """The sharding of a committed array; None for values that go where the program goes."""
+    if type(x) is Ref:
+        x = x.peek()
     if isinstance(x, KeyArray):
         x = x.base
     if is_native_array(x) and x._committed:

@@ -20,6 +20,7 @@ from xlab.compile import executable as _executable
 from xlab.compile import explain, specials
 from xlab.compile.devices import sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
+from xlab.compile.mutation import check_arguments, check_captured, on_values
 from xlab.compile.placement import place
 from xlab.compile.repeat import Repeats
 from xlab.compile.tracing import Program, function_name, trace_program
@@ -28,10 +29,12 @@ from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr, jaxpr_as_fun
 from xlab.core.primitive import Primitive
+from xlab.core.refs import AbstractRef, Ref
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.discharge import closed_call, discharge_rules
 from xlab.sharding import NamedSharding, PartitionSpec, Sharding, get_mesh
 
 # Keys of the native cache. A number, because that cache keeps its keys alive, and with an object its function.
@@ -81,11 +84,18 @@ class _Jit:
                     f"cannot call jit({self.name}): argument `{path}` is {x!r} of type {type(x).__name__}, which is not "
                     f"an array value. Convert it, or mark it static: "
                     f"jit({self.name}, static_argnames={path.split('[')[0].split('.')[0]!r})") from e
+        names = functools.partial(self.names, in_tree, len(flat), static)
+        refs = AbstractRef in map(type, avals)
+        if refs:
+            check_arguments(self.name, flat, names)
         if static:
-            return trace_program(self.fun, in_tree, avals, static=static,
-                                 rebuild=functools.partial(_put_back, static),
-                                 names=lambda: self.names(in_tree, len(flat), static), label=self.name)
-        return trace_program(self.fun, in_tree, avals, label=self.name)
+            program = trace_program(self.fun, in_tree, avals, static=static, rebuild=functools.partial(_put_back, static),
+                                    names=names, label=self.name)
+        else:
+            program = trace_program(self.fun, in_tree, avals, label=self.name)
+        if refs:
+            check_captured(self.name, program.closed, flat, names)
+        return program
 
     def names(self, in_tree, n, static):
         from xlab.compile.tracing import argument_names
@@ -122,7 +132,12 @@ class _Jit:
         for x in flat:
             if isinstance(x, Tracer):
                 raise _leaked(x, self.name)
-        program = self.program(flat, in_tree, static)
+        program = on_values(self.program(flat, in_tree, static))
+        mutation = program.mutation
+        if mutation is not None:
+            compiled = self.executable(program, mutation.given(flat), in_tree)
+            outs = mutation.finish(flat, compiled.call(mutation.arguments(flat)))
+            return _tree.unflatten(program.out_tree, outs), None
         compiled = self.executable(program, flat, in_tree)
         outs = compiled.call(flat)
         if specials.watching():
@@ -181,7 +196,8 @@ class _Jit:
 
     def lower(self, program, placements, flat, in_tree):
         names = program.closed.jaxpr.debug_info.arg_names
-        ins = self.shardings_for(self.in_shardings, in_tree, program, len(flat))
+        n, mutation = in_tree.num_leaves, program.mutation
+        ins = self.shardings_for(self.in_shardings, in_tree, program, n)
         for i, (asked, given) in enumerate(zip(ins, placements)):
             aval = program.closed.in_avals[i]
             if asked is not None and given is not None and not given.is_equivalent_to(asked, aval.ndim):
@@ -190,10 +206,14 @@ class _Jit:
                     f"jit({self.name}) got argument `{path}` of type {aval} with sharding {given}, but in_shardings asks "
                     f"for {asked}. Move it first with xlab.device_put(x, {asked}), or leave this entry of in_shardings "
                     f"out to follow the argument.")
-        donated = [i for i, d in enumerate(self.donations(in_tree, len(flat))) if d]
+        donated = [i for i, d in enumerate(self.donations(in_tree, n)) if d]
+        outs = self.out_shardings_for(program)
+        if mutation is not None:       # references keep their places, and their buffers
+            ins += (None,) * len(mutation.captured)
+            outs = (*outs[:mutation.n_out], *(placements[i] for i in mutation.written))
+            donated = sorted({*donated, *mutation.written} - (set(mutation.refs) - set(mutation.written)))
         return _executable.lower(
-            program.closed, self.name, placements, in_shardings=ins,
-            out_shardings=self.out_shardings_for(program), donated=donated, keep_unused=self.keep_unused,
+            program.closed, self.name, placements, in_shardings=ins, out_shardings=outs, donated=donated, keep_unused=self.keep_unused,
             arg_names=names, context_mesh=get_mesh(), compiler_options=self.compiler_options)
 
     # -- shardings and donation ------------------------------------------------------------------------
@@ -348,7 +368,7 @@ def hoisted(closed: ClosedJaxpr) -> tuple[list, ClosedJaxpr]:
     limit = mlir.module.INLINE_CONSTANT_LIMIT
 
     def moves(c):
-        return isinstance(c, (Tracer, KeyArray)) or getattr(aval_of(c), "size", 0) > limit
+        return isinstance(c, (Tracer, KeyArray)) or type(c) is Ref or getattr(aval_of(c), "size", 0) > limit
     if not any(map(moves, closed.consts)):
         return [], closed
     if not any(isinstance(c, Tracer) for c in closed.consts):
@@ -422,6 +442,7 @@ def _shard_arg(x, native_sharding, layout):
 # -- the primitive ----------------------------------------------------------------------------------------
 
 jit_p = Primitive("jit", multiple_results=True, joins=False, context_dependent=True)
+jit_p.takes_refs = True
 
 
 @jit_p.def_effectful_abstract_eval
@@ -472,8 +493,9 @@ ad.primitive_jvps[jit_p] = _jit_jvp
 
 def _jit_transpose(cts, *operands, jaxpr, in_shardings, out_shardings, donated_invars, **params):
     linear = [ad.is_undefined_primal(x) for x in operands]
+    refs, operands = ad.open_cotangents(operands)
     nonzero = [type(ct) is not ad.Zero for ct in cts]
-    new, nonzero_out = ad.transpose_jaxpr(jaxpr, linear, nonzero)
+    new, nonzero_out = ad.transpose_jaxpr(jaxpr, linear, nonzero, refs)
     values = [x for x, lin in zip(operands, linear) if not lin]
     n = len(values) + sum(nonzero)
     out_in = [s for s, lin in zip(in_shardings, linear) if lin]
@@ -513,7 +535,8 @@ def _jit_partial_eval(trace, args, *, jaxpr, in_shardings, out_shardings, donate
     unknown = [trace.is_unknown(x) for x in args]
     known_jaxpr, unknown_jaxpr, unknown_out, residual_avals = pe.split_jaxpr(jaxpr, unknown)
     known_args = [x for x, u in zip(args, unknown) if not u]
-    n_res = len(residual_avals)
+    known_jaxpr, forwarded = _forward_refs(known_jaxpr, len(residual_avals))
+    n_res = len(residual_avals) - len(forwarded)
     known_outs = trace.run_known(
         jit_p.bind, *known_args, jaxpr=known_jaxpr,
         in_shardings=tuple(s for s, u in zip(in_shardings, unknown) if not u),
@@ -521,6 +544,9 @@ def _jit_partial_eval(trace, args, *, jaxpr, in_shardings, out_shardings, donate
         donated_invars=(False,) * len(known_args), **params)
     n_known = len(known_outs) - n_res
     residuals = known_outs[n_known:]
+    for i, source in sorted(forwarded.items()):
+        residuals.insert(i, known_args[source])
+    n_res = len(residuals)
     unknown_args = [x for x, u in zip(args, unknown) if u]
     outs = pe.JaxprTrace.process(trace, jit_p, [*residuals, *unknown_args], dict(
         jaxpr=unknown_jaxpr, in_shardings=(*(None,) * n_res, *_keep(in_shardings, unknown)),
@@ -530,7 +556,20 @@ def _jit_partial_eval(trace, args, *, jaxpr, in_shardings, out_shardings, donate
     return [next(unknown_iter) if u else next(known_iter) for u in unknown_out]
 
 
+def _forward_refs(known: ClosedJaxpr, n_res: int):
+    """A program that does not return references among its residuals, and which of its operands those residuals are."""
+    outvars, first = known.jaxpr.outvars, len(known.jaxpr.outvars) - n_res
+    places = {v: i for i, v in enumerate(known.jaxpr.invars)}
+    forwarded = {i: places[v] for i, v in enumerate(outvars[first:]) if type(v.aval) is AbstractRef}
+    if not forwarded:
+        return known, forwarded
+    keep = [v for i, v in enumerate(outvars) if i - first not in forwarded]
+    return ClosedJaxpr(known.jaxpr.replace(outvars=keep), known.consts), forwarded
+
+
 pe.partial_eval_rules[jit_p] = _jit_partial_eval
+discharge_rules[jit_p] = closed_call("jaxpr", lambda eqn, finals: {
+    "out_shardings": (*eqn.params["out_shardings"], *(None,) * len(finals))})
 
 
 def _jit_dce(used_outputs, eqn):

@@ -9,6 +9,7 @@ from xlab.backend import compiling as _compiling
 from xlab.compile import executable as _executable
 from xlab.compile import specials
 from xlab.compile.executable import Executable, arg_sharding
+from xlab.compile.mutation import on_values
 from xlab.compile.tracing import Program
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.jaxpr import eval_jaxpr
@@ -83,8 +84,9 @@ class Traced:
         return self.jaxpr.effects
 
     def lower(self) -> Lowered:
-        placements = tuple(_placement(x) for x in self._flat)
-        return Lowered(self, self._owner.lower(self._program, placements, self._flat, self._in_tree))
+        program = on_values(self._program)
+        given = self._flat if program.mutation is None else program.mutation.given(self._flat)
+        return Lowered(self, self._owner.lower(program, tuple(map(_placement, given)), given, self._in_tree), program.mutation)
 
     def __repr__(self):
         return f"Traced({self.fun_name}, {len(self.jaxpr.eqns)} equations)"
@@ -97,8 +99,8 @@ def _placement(x):
 class Lowered:
     """A traced function lowered to StableHLO for particular devices and shardings."""
 
-    def __init__(self, traced: Traced, lowered: _executable.Lowered):
-        self._traced, self._lowered = traced, lowered
+    def __init__(self, traced: Traced, lowered: _executable.Lowered, mutation=None):
+        self._traced, self._lowered, self._mutation = traced, lowered, mutation
         self._compiled: Compiled | None = None
 
     name = property(lambda self: self._lowered.name)
@@ -189,7 +191,7 @@ class Compiled:
 
     @property
     def output_shardings(self):
-        return _tree.unflatten(self.out_tree, list(self._executable.out_shardings))
+        return _tree.unflatten(self.out_tree, list(self._executable.out_shardings[:self.out_tree.num_leaves]))
 
     def as_text(self) -> str:
         """The optimised HLO that runs."""
@@ -213,6 +215,9 @@ class Compiled:
         if in_tree != self.in_tree:
             raise TypeError(f"{name} was compiled for arguments with structure {self.in_tree}, called with {in_tree}")
         names = self._lowered._traced.jaxpr.jaxpr.debug_info.arg_names
+        mutation = self._lowered._mutation
+        given = flat if mutation is None else mutation.arguments(flat)
+        flat, refs = given, flat
         wrong = []
         for i, (x, want) in enumerate(zip(flat, self._executable.in_avals)):
             got = aval_of(x)
@@ -231,6 +236,8 @@ class Compiled:
                 path = names[i] if i < len(names) else f"argument {i}"
                 raise ValueError(f"{name} was compiled for `{path}` with sharding {s}, called with {given}")
         outs = self._executable.call(flat)
+        if mutation is not None:
+            return _tree.unflatten(self.out_tree, mutation.finish(refs, outs))
         kind = specials.find(outs)
         if kind is not None:
             closed = self._lowered._traced.jaxpr

@@ -13,6 +13,7 @@ from xlab.compile import explain
 from xlab.compile.memory_cache import on_clear
 from xlab.config import config
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
+from xlab.core.refs import is_ref
 from xlab.core.trace import Tracer, state
 from xlab.interpreters import partial_eval as pe
 
@@ -23,6 +24,7 @@ class Program(NamedTuple):
     closed: ClosedJaxpr
     out_tree: Any
     name: str
+    mutation: Any = None     # of a program made for values: how it works on references (`mutation.py`)
 
 
 _cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()
@@ -119,12 +121,24 @@ def _trace(fun, in_tree, in_avals, rebuild, name, arg_names):
         for i, leaf in enumerate(leaves):
             if not isinstance(leaf, Tracer):
                 explain.check_result(leaf, i, result, name)
+            if is_ref(leaf):
+                raise _returned_ref(leaf, i, result, name, flat, arg_names)
         return leaves
 
     code = getattr(fun, "__code__", None)
     where = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
     closed = pe.trace_to_closed_jaxpr(flat_fun, in_avals, DebugInfo(name, arg_names, (), where))
     return Program(closed, out["tree"], name)
+
+
+def _returned_ref(x, i, result, name, arguments, names) -> ValueError:
+    """The error for a function that returns a reference: callers see values."""
+    given = next((n for a, n in zip(arguments, names) if a is x), None)
+    where = f"was passed in as the argument {given}" if given is not None else f"was made at {x.origin()}"
+    path = _tree.keystr(_tree.flatten_with_path(result)[0][i][0])
+    return ValueError(f"function {name} returned a mutable array reference of type {x.aval}{f' at result{path}' if path else ''}, but "
+                      f"mutable array references cannot be returned. It {where}. Return its value, ref[...], or "
+                      f"xlab.ref.freeze(ref) if it is not needed any more.")
 
 
 def trace_flat(fun: Callable, in_tree, in_avals, key: tuple = ()) -> tuple[ClosedJaxpr, Any]:

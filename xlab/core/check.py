@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from xlab.core import effects as _effects
 from xlab.core.avals import aval_of, same_up_to_weak_type
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, open_jaxpr, subjaxprs_of_params
+from xlab.core.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    Literal,
+    Var,
+    input_positions,
+    open_jaxpr,
+    outer_effects,
+    subjaxprs_of_params,
+)
 from xlab.errors import JaxprTypeError
 
 
@@ -40,6 +50,7 @@ def _check(jaxpr: Jaxpr, whole) -> None:
 
     for v in (*jaxpr.constvars, *jaxpr.invars):
         bind(v, "the program's inputs")
+    inputs = input_positions(jaxpr)
     for i, eqn in enumerate(jaxpr.eqns):
         where = f"equation {i} ({eqn.primitive.name}, {eqn.source})"
         for a in eqn.invars:
@@ -50,6 +61,8 @@ def _check(jaxpr: Jaxpr, whole) -> None:
             want = [v.aval for v in eqn.outvars]
             if len(got) != len(want) or not all(map(same_up_to_weak_type, got, want)):
                 raise JaxprTypeError(f"{where} binds results of types {_types(want)}, but its rule gives {_types(got)}")
+            if _effects.on_refs(effects):
+                effects = outer_effects(eqn, inputs)
             if not effects <= jaxpr.effects:
                 raise JaxprTypeError(f"{where} has effects {set(effects)} that the program does not declare")
         for name, inner in subjaxprs_of_params(eqn.params):

@@ -75,6 +75,43 @@ io_effect = IOEffect()
 ordered_io_effect = OrderedIOEffect()
 IO_EFFECTS = (IOEffect, OrderedIOEffect)
 
+class RefEffect(Effect):
+    """A mutable reference is touched: operand number `input` of an equation.
+
+    For a program `input` counts its inputs; its constants come before them, so the last constant is -1.
+    """
+
+    def __init__(self, input: int):
+        self.input = input
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.input == other.input
+
+    def __hash__(self):
+        return hash((type(self), self.input))
+
+    def __repr__(self):
+        return f"{type(self).__name__.removesuffix('Effect')}<{self.input}>"
+
+
+class ReadEffect(RefEffect):
+    """The reference is read."""
+
+
+class WriteEffect(RefEffect):
+    """The reference is written."""
+
+
+class AccumEffect(RefEffect):
+    """Something is added to the reference."""
+
+
+class InternalMutableArrayEffect(Effect):
+    """The equation makes a reference, or has inside a program that does."""
+
+
+INTERNAL_REF = InternalMutableArrayEffect()
+_PASSING = (NamedAxisEffect, ReadEffect, InternalMutableArrayEffect)
 NO_EFFECTS: frozenset[Effect] = frozenset()
 
 
@@ -88,8 +125,9 @@ def join(effect_sets) -> frozenset[Effect]:
 
 
 def lasting(effects) -> bool:
-    """Whether an equation must stay although nobody reads its results; communicating alone is no reason."""
-    return bool(effects) and any(not isinstance(e, NamedAxisEffect) for e in effects)
+    """Whether an equation must stay although nobody reads its results; communicating or reading a
+    reference is no reason."""
+    return bool(effects) and any(not isinstance(e, _PASSING) for e in effects)
 
 
 def in_order(effects) -> tuple[Effect, ...]:
@@ -104,3 +142,28 @@ def without_axes(effects, names) -> frozenset[Effect]:
     if not effects:
         return NO_EFFECTS
     return frozenset(e for e in effects if not (isinstance(e, NamedAxisEffect) and e.name in names))
+
+
+def on_refs(effects) -> bool:
+    """Whether mutable references are involved, made inside or given."""
+    return bool(effects) and any(isinstance(e, (RefEffect, InternalMutableArrayEffect)) for e in effects)
+
+
+def written(effects) -> set[int]:
+    """Positions of the references that are written or added to."""
+    return {e.input for e in effects if isinstance(e, (WriteEffect, AccumEffect))}
+
+
+def moved(effects, place) -> frozenset[Effect]:
+    """Effects with references at other positions: `place(i)` is the new one, or None for a reference that is left out."""
+    if not any(isinstance(e, RefEffect) for e in effects):
+        return effects
+    out = set()
+    for e in effects:
+        if isinstance(e, RefEffect):
+            i = place(e.input)
+            if i is not None:
+                out.add(type(e)(i))
+        else:
+            out.add(e)
+    return frozenset(out)

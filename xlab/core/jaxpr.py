@@ -107,14 +107,13 @@ class Jaxpr:
         self.invars: list[Var] = list(invars)
         self.outvars: list[Atom] = list(outvars)
         self.eqns: list[JaxprEqn] = list(eqns)
-        self.effects = (_effects.join(e.effects for e in self.eqns)
-                        if effects is None else effects)
+        self.effects = effects_of(self) if effects is None else effects
         self.debug_info: DebugInfo = debug_info or DebugInfo()
 
     def replace(self, **changes) -> Jaxpr:
         fields = {"constvars": self.constvars, "invars": self.invars, "outvars": self.outvars,
                   "eqns": self.eqns, "debug_info": self.debug_info}
-        if "eqns" not in changes:
+        if "eqns" not in changes and not (_effects.on_refs(self.effects) and ("invars" in changes or "constvars" in changes)):
             fields["effects"] = self.effects
         fields.update(changes)
         return Jaxpr(**fields)
@@ -134,6 +133,25 @@ class Jaxpr:
         return self.pretty_print()
 
     __repr__ = __str__
+
+
+def effects_of(jaxpr: Jaxpr) -> frozenset:
+    """The effects of the equations of a program. Those on references it makes itself end here."""
+    effects = _effects.join(e.effects for e in jaxpr.eqns)
+    if not _effects.on_refs(effects):
+        return effects
+    inputs = input_positions(jaxpr)
+    return _effects.join(outer_effects(e, inputs) for e in jaxpr.eqns)
+
+
+def input_positions(jaxpr: Jaxpr) -> dict[Var, int]:
+    """The number of each input as effects count them: constants come before 0."""
+    return {v: i for i, v in enumerate((*jaxpr.constvars, *jaxpr.invars), -len(jaxpr.constvars))}
+
+
+def outer_effects(eqn: JaxprEqn, inputs: dict[Var, int]) -> frozenset:
+    """An equation's effects in terms of the inputs of its program."""
+    return _effects.moved(eqn.effects, lambda i: inputs.get(eqn.invars[i]) if i >= 0 else None)
 
 
 class ClosedJaxpr:

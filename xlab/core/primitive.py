@@ -12,8 +12,9 @@ from collections.abc import Callable
 from xlab.core import avals as _avals
 from xlab.core import effects as _effects
 from xlab.core.avals import INVARYING, ShapedArray
+from xlab.core.refs import AbstractRef
 from xlab.core.trace import state
-from xlab.errors import ShardingTypeError
+from xlab.errors import RefOperandError, ShardingTypeError
 
 _primitives: list[Primitive] = []
 _CACHE_LIMIT = 16384
@@ -39,8 +40,8 @@ class Primitive:
     """
 
     __slots__ = ("__weakref__", "_abstract", "_cache", "_with_effects", "call", "context_dependent",
-                 "custom_process", "impl", "joins", "linear_in_unreduced", "module",
-                 "multiple_results", "name")
+                 "custom_process", "impl", "joins", "linear_in_unreduced", "makes_ref", "module",
+                 "multiple_results", "name", "takes_refs")
 
     def __init__(self, name: str, *, multiple_results: bool = False, joins: bool = True,
                  context_dependent: bool = False, hidden: bool = False):
@@ -50,6 +51,8 @@ class Primitive:
         self.context_dependent = context_dependent   # types depend on more than avals and params
         self.linear_in_unreduced = False  # maps unreduced operands to an unreduced result
         self.custom_process = None        # name of the trace method that handles it, if not `process`
+        self.takes_refs = False           # operands may be mutable references
+        self.makes_ref = False            # the result is a new mutable reference
         self.impl = None                  # set by the eager rule: `compile/dispatch.py`, or by hand
         self._abstract = None
         self._with_effects = False
@@ -112,6 +115,12 @@ class Primitive:
             raise NotImplementedError(
                 f"primitive '{self.name}' has no abstract evaluation rule: define one with "
                 f"{self.name}_p.def_abstract_eval(rule)")
+        if not self.takes_refs:
+            for a in avals:
+                if type(a) is AbstractRef:
+                    raise RefOperandError(
+                        f"Attempting to pass a Ref {a} to a primitive: {self.name}. A reference is a place, not a value: read "
+                        f"it first, as ref[...].")
         mat = INVARYING
         if self.joins and any(isinstance(a, ShapedArray) and a.mat for a in avals):
             mat = join_types(self, avals)

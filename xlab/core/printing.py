@@ -44,6 +44,15 @@ hide_params("custom_jvp_call", "num_consts", "out_tree")
 hide_params("custom_vjp_call", "num_consts", "out_trees", "n_out")
 
 
+# Primitives with a form of their own: `writer(eqn, names, used) -> text`.
+_writers: dict[str, Any] = {}
+
+
+def print_as(primitive: str, writer) -> None:
+    """Prints the equations of a primitive in a form of their own."""
+    _writers[primitive] = writer
+
+
 def letters(n: int) -> str:
     """0, 1, ... as a, b, ..., z, ba, bb, ..."""
     out = ""
@@ -90,7 +99,8 @@ def atom_text(atom, names: Names) -> str:
     return literal_text(atom) if type(atom) is Literal else names(atom)
 
 
-def _binders(vars_, names, used=None) -> str:
+def binders(vars_, names, used=None) -> str:
+    """Variables with their types, as they stand left of an equation."""
     return " ".join(f"{names(v) if used is None or v in used else '_'}:{v.aval.str_short()}" for v in vars_)
 
 
@@ -141,8 +151,11 @@ def _dot_numbers(numbers):
 def equation_text(eqn: JaxprEqn, names: Names | None = None, indent: int = 0, used=None) -> str:
     """One equation, over several lines if it is long."""
     names = names or Names()
+    writer = _writers.get(eqn.primitive.name)
+    if writer is not None:
+        return writer(eqn, names, used)
     is_jit = eqn.primitive.name == "jit"
-    left = _binders(eqn.outvars, names, used)
+    left = binders(eqn.outvars, names, used)
     operands = " ".join(atom_text(v, names) for v in eqn.invars)
     params = []
     for key, value in shown_params(eqn):
@@ -180,7 +193,7 @@ def _used_vars(jaxpr: Jaxpr) -> set:
 
 
 def _body(jaxpr: Jaxpr, names: Names, indent: int, before: int = 0) -> str:
-    consts, ins = _binders(jaxpr.constvars, names), _binders(jaxpr.invars, names)
+    consts, ins = binders(jaxpr.constvars, names), binders(jaxpr.invars, names)
     head = f"{{ lambda {consts}; {ins}. let"
     used = _used_vars(jaxpr)
     eqns = [equation_text(e, names, indent + 4, used) for e in jaxpr.eqns]

@@ -16,6 +16,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_elementwise, cut_rules
 from xlab.core.effects import NamedAxisEffect
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xlab.core.refs import AbstractRef
 from xlab.core.rules import RuleTable
 from xlab.core.trace import Axis, Trace, Tracer, bound_axes, set_trace, state, switch_trace
 from xlab.interpreters import partial_eval as pe
@@ -32,6 +33,8 @@ axis_primitive_batchers = RuleTable(
     "rule(axis, operands, dims, **params) -> (result, dim), where `axis` has name and size", required=False)
 """For collectives and for primitives with inner programs: the rule also learns the axis being batched."""
 
+fancy_primitive_batchers = axis_primitive_batchers
+
 not_mapped = None
 
 
@@ -44,7 +47,7 @@ class BatchTracer(Tracer):
         self._trace = trace
         aval = aval_of(value)
         shape = aval.shape
-        self.aval = ShapedArray(shape[:dim] + shape[dim + 1:], aval.dtype, aval.weak_type, mat=aval.mat,
+        self.aval = aval.update(shape=shape[:dim] + shape[dim + 1:]) if type(aval) is AbstractRef else ShapedArray(shape[:dim] + shape[dim + 1:], aval.dtype, aval.weak_type, mat=aval.mat,
                                 memory_space=aval.memory_space) if aval.cut is None else aval.without_dimension(dim)
         self.value, self.dim = value, dim
 
@@ -85,7 +88,7 @@ class BatchTrace(Trace):
         previous = switch_trace(self.parent)
         try:
             rule = axis_primitive_batchers.get(prim)
-            if rule is not None and (involved or _mentions(params, self.axis.name)):
+            if rule is not None and (involved or prim.makes_ref or _mentions(params, self.axis.name)):
                 out, out_dim = rule(self.axis, values, dims, **params)
             elif not involved:
                 return self.parent.process(prim, args, params)
@@ -234,7 +237,7 @@ def moveaxis(x, source: int, target: int):
     return x if source == target else _moveaxis(x, source, target)
 
 
-def broadcast(x, size: int, axis: int):
+def broadcast(x, size: int, axis: int, mesh_axis=None):
     """Repeats an unbatched value along a new dimension."""
     if type(x) is Zero:
         return Zero(x.aval.update(shape=(*x.shape[:axis], size, *x.shape[axis:])))
@@ -252,7 +255,9 @@ def bring(x, dim, size: int, target):
     return moveaxis(x, dim, target)
 
 
-bdim_at_front = lambda x, dim, size: bring(x, dim, size, 0)
+def bdim_at_front(x, dim, size: int, mesh_axis=None):
+    """The value with its batch dimension in front, made if there is none."""
+    return bring(x, dim, size, 0)
 
 
 def sum_out(x, dim):
@@ -274,7 +279,7 @@ def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched_in: Sequence[bool],
 
 def _batch_jaxpr(closed, axis, batched_in, force):
     aux: dict[str, Any] = {}
-    in_avals = [a.update(shape=(axis.size, *a.shape)) if b and isinstance(a, ShapedArray) else a
+    in_avals = [a.update(shape=(axis.size, *a.shape)) if b and isinstance(a, (ShapedArray, AbstractRef)) else a
                 for a, b in zip(closed.in_avals, batched_in)]
 
     def run(*values):

@@ -20,6 +20,7 @@ from xlab.core.avals import ShapedArray, aval_of, escaped_tracer
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xlab.core.rules import RuleTable
 from xlab.core.trace import Trace, Tracer, current_source, set_trace, state, switch_trace
+from xlab.interpreters import ref_flow
 
 partial_eval_rules = RuleTable(
     "partial_eval.partial_eval_rules", "split into known and unknown parts",
@@ -182,6 +183,10 @@ class PartialTrace(JaxprTrace):
         finally:
             switch_trace(previous)
 
+    def wait(self, prim, args, params):
+        """Records an equation, although its operands may be known."""
+        return JaxprTrace.process(self, prim, args, params)
+
     def run_known(self, fun: Callable, *args, **kwargs):
         """Calls `fun` with the parent as current trace."""
         with set_trace(self.parent):
@@ -301,7 +306,11 @@ def _split_jaxpr(closed, unknown_in, instantiate):
         args = [partial.new_input(v.aval) if u else next(known_args)
                 for v, u in zip(jaxpr.invars, unknown_in)]
         with set_trace(partial):
-            outs = eval_jaxpr(jaxpr, closed.consts, *args)
+            if _effects.on_refs(jaxpr.effects):
+                waiting = ref_flow.waiting_variables(jaxpr, unknown_in)
+                outs = ref_flow.eval_split(partial.wait, jaxpr, closed.consts, args, waiting)
+            else:
+                outs = eval_jaxpr(jaxpr, closed.consts, *args)
             unknown_out = [partial.is_unknown(x) or f for x, f in zip(outs, force)]
             tape, residuals = partial.finish([x for x, u in zip(outs, unknown_out) if u],
                                              jaxpr.debug_info)
@@ -340,6 +349,8 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Se
             used_in, new_eqn = rule(used, eqn)
             if new_eqn is None:
                 continue
+            if new_eqn is not eqn and _effects.on_refs(eqn.effects):
+                new_eqn.effects = _effects.moved(eqn.effects, lambda i, u=used_in: sum(u[:i]) if u[i] else None)
         else:
             used_in, new_eqn = [True] * len(eqn.invars), eqn
         eqns.append(new_eqn)

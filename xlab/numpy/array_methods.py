@@ -17,9 +17,11 @@ import numpy as np
 from xlab.backend.arrays import ArrayImpl
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, install_members
+from xlab.core.refs import AbstractRef
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.lax.convert import bitcast_convert_type
 from xlab.lax.reductions import reduce_and
+from xlab.lax.ref_functions import RefIndexer, ref_get, ref_set
 from xlab.lax.shape import copy
 from xlab.numpy import indexing as _indexing
 from xlab.numpy.updates import At
@@ -226,6 +228,30 @@ _MEMBERS = {
 }
 
 
+# -- traced references ---------------------------------------------------------------------------------------
+
+
+def _traced_getitem(self, index):
+    return ref_get(self, index) if type(self.aval) is AbstractRef else _indexing.array_getitem(self, index)
+
+
+def _traced_setitem(self, index, value):
+    if type(self.aval) is not AbstractRef:
+        _setitem(self, index, value)
+    ref_set(self, index, value)
+
+
+def _traced_iter(self):
+    if type(self.aval) is not AbstractRef:
+        return _indexing.iterate(self)
+    return (ref_get(self, i) for i in range(len(self)))
+
+
+_TRACED_REFS = {
+    "__getitem__": _traced_getitem, "__setitem__": _traced_setitem, "__iter__": _traced_iter,
+    "at": property(lambda self: (RefIndexer if type(self.aval) is AbstractRef else At)(self), doc=At.__doc__)}
+
+
 # -- keys ---------------------------------------------------------------------------------------------------
 
 
@@ -281,5 +307,7 @@ _KEY_MEMBERS = {
 def _install_on_keys() -> None:
     for name, member in _KEY_MEMBERS.items():
         setattr(KeyArray, name, member)
+    for name, member in _TRACED_REFS.items():
+        setattr(Tracer, name, member)
     Tracer.item = _item
     Tracer.block_until_ready = lambda self: self

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from xlab import tree as _tree
 from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray
+from xlab.core.refs import AbstractRef
 from xlab.core.trace import Axis, state
 from xlab.sharding import AbstractMesh, AxisType, Mesh, PartitionSpec, get_abstract_mesh, get_mesh
 
@@ -33,6 +34,8 @@ def manual_already() -> frozenset:
 
 def local_aval(aval, mesh, spec, check_vma: bool):
     """Type of one device's part of an operand."""
+    if type(aval) is AbstractRef:
+        return AbstractRef(local_aval(aval.inner_aval, mesh, spec, check_vma), aval.memory_space, aval.kind)
     if not isinstance(aval, ShapedArray):
         return aval
     shape = tuple(s // parts(mesh, spec, d) for d, s in enumerate(aval.shape))

@@ -22,6 +22,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.discharge import discharge_jaxpr, discharge_rules
 from xlab.lax.arithmetic import div
 from xlab.lax.collectives import casts
 from xlab.lax.collectives.psum import bind_psum_invariant, psum_p
@@ -151,6 +152,7 @@ def _broadcast_specs(what, specs, tree) -> tuple:
 # -- the primitive ----------------------------------------------------------------------------------------
 
 shard_map_p = Primitive("shard_map", multiple_results=True, joins=False, context_dependent=True)
+shard_map_p.takes_refs = True
 
 
 @shard_map_p.def_effectful_abstract_eval
@@ -258,14 +260,15 @@ pe.partial_eval_rules[shard_map_p] = _shard_map_partial_eval
 
 def _shard_map_transpose(cts, *operands, jaxpr, in_specs, out_specs, **params):
     linear = [ad.is_undefined_primal(x) for x in operands]
+    refs, operands = ad.open_cotangents(operands)
     nonzero = [type(ct) is not ad.Zero for ct in cts]
     mesh, names, check = params["mesh"], params["newly_manual_axes"], params["check_vma"]
     closed = pe.close_jaxpr(jaxpr)
     ct_specs, linear_specs = _keep(out_specs, nonzero), _keep(in_specs, linear)
     with _context(params):
         new, nonzero_out = closed.memo(
-            ("shard_map transpose", tuple(linear), tuple(nonzero)),
-            lambda: _transposed(closed, linear, nonzero, in_specs, out_specs, params))
+            ("shard_map transpose", tuple(linear), tuple(nonzero), tuple(refs)),
+            lambda: _transposed(closed, linear, refs, nonzero, in_specs, out_specs, params))
     given = _keep(cts, nonzero)
     if not check:
         # Every device receives the cotangent of a replicated result, and the body's transpose adds them up again.
@@ -281,7 +284,7 @@ def _shared_out(ct, mesh, axes):
     return ct if n == 1 else div(ct, np.asarray(n).astype(aval_of(ct).dtype)[()])
 
 
-def _transposed(closed, linear, nonzero, in_specs, out_specs, params):
+def _transposed(closed, linear, refs, nonzero, in_specs, out_specs, params):
     mesh, names, check = params["mesh"], params["newly_manual_axes"], params["check_vma"]
     jaxpr, found = closed.jaxpr, {}
     values_in = [a for a, lin in zip(closed.in_avals, linear) if not lin]
@@ -293,7 +296,7 @@ def _transposed(closed, linear, nonzero, in_specs, out_specs, params):
         primals = [ad.UndefinedPrimal(a) if lin else next(values) for a, lin in zip(closed.in_avals, linear)]
         cotangents = [arriving(next(cts), a) if nz else ad.Zero(a.to_tangent_aval())
                       for a, nz in zip(closed.out_avals, nonzero)]
-        out = ad.backward_pass(jaxpr, (), primals, cotangents)
+        out = ad.backward_pass(jaxpr, (), ad.collecting(primals, refs), cotangents)
         leaving_cts = [leaving(ct, a, s) for ct, a, s, lin in zip(out, closed.in_avals, in_specs, linear) if lin]
         found["nonzero"] = [type(ct) is not ad.Zero for ct in leaving_cts]
         return [ct for ct in leaving_cts if type(ct) is not ad.Zero]
@@ -347,6 +350,17 @@ def _shard_map_dce(used_outputs, eqn):
 
 
 pe.dce_rules[shard_map_p] = _shard_map_dce
+
+
+@functools.partial(discharge_rules.__setitem__, shard_map_p)
+def _shard_map_discharge(eqn, cells, operands):
+    p = dict(eqn.params)
+    in_specs, out_specs = p.pop("in_specs"), p.pop("out_specs")
+    with _context(p):
+        new, finals = discharge_jaxpr(pe.close_jaxpr(p.pop("jaxpr")), cells)
+    outs = _bind(new, operands, in_specs, (*out_specs, *(in_specs[i] for i in finals)), p)
+    n = len(out_specs)
+    return dict(zip(finals, outs[n:])), outs[:n]
 
 
 def _shardings_text(ctx, mesh, specs, avals, partial) -> str:

@@ -12,8 +12,10 @@ from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
+from xlab.core.refs import AbstractRef
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.discharge import discharge_jaxpr, discharge_rules
 from xlab.transforms.arguments import check_callable
 
 
@@ -62,6 +64,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
 remat = checkpoint
 
 remat_p = Primitive("remat2", multiple_results=True, joins=False, context_dependent=True)
+remat_p.takes_refs = True
 
 
 @remat_p.def_impl
@@ -105,6 +108,8 @@ ad.primitive_jvps[remat_p] = _remat_jvp
 
 def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiated):
     """Runs what is known without keeping its inner values, and records the whole body for what is not."""
+    if any(type(v.aval) is AbstractRef for v in jaxpr.invars):
+        return eval_jaxpr(jaxpr, (), *args)     # running it again would write again: what the way back needs is kept
     unknown = [trace.is_unknown(x) for x in args]
     io = [e for e in jaxpr.effects if isinstance(e, _effects.IO_EFFECTS)]
     if io:
@@ -247,6 +252,15 @@ def _remat_dce(used_outputs, eqn: JaxprEqn):
 
 
 pe.dce_rules[remat_p] = _remat_dce
+
+
+@functools.partial(discharge_rules.__setitem__, remat_p)
+def _remat_discharge(eqn, cells, operands):
+    new, finals = discharge_jaxpr(_close(eqn.params["jaxpr"]), cells)
+    consts, opened = _opened(new)
+    outs = remat_p.bind(*consts, *operands, **{**eqn.params, "jaxpr": opened})
+    n = len(eqn.outvars)
+    return dict(zip(finals, outs[n:])), outs[:n]
 
 
 def _remat_lowering(ctx, *args, jaxpr, prevent_cse, differentiated, policy):

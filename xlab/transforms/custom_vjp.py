@@ -15,6 +15,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.discharge import discharge_rules, written_out
 from xlab.lax.control.custom_jvp_call import CustomCall
 from xlab.transforms.arguments import check_callable
 from xlab.transforms.custom_jvp import _named, _with_fixed, resolve_kwargs
@@ -83,6 +84,8 @@ class _Backward:
 
 
 custom_vjp_call_p = _CustomVJPCall("custom_vjp_call", multiple_results=True, joins=False, context_dependent=True)
+custom_vjp_call_p.takes_refs = True
+discharge_rules[custom_vjp_call_p] = written_out("call_jaxpr")
 custom_vjp_call_p.def_effectful_abstract_eval(lambda *avals, call_jaxpr, **_: (call_jaxpr.out_avals, call_jaxpr.effects))
 ad.primitive_jvps.excuse(custom_vjp_call_p, "its own rule is called instead")
 batching.primitive_batchers.excuse(custom_vjp_call_p, "the function and its rules are batched together")
@@ -96,6 +99,7 @@ def _forward_mode(*_, name="a function", **__):
 
 # The tangent of a custom_vjp function: known only by its transpose.
 custom_lin_p = Primitive("custom_lin", multiple_results=True, joins=False)
+custom_lin_p.takes_refs = True
 custom_lin_p.def_abstract_eval(lambda *avals, out_avals, **_: out_avals)
 custom_lin_p.def_impl(_forward_mode)
 ad.primitive_jvps[custom_lin_p] = lambda primals, tangents, **params: _forward_mode(**params)

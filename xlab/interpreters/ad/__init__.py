@@ -21,17 +21,25 @@ from xlab.interpreters.ad.jvp import (
 )
 from xlab.interpreters.ad.linearize import linearize
 from xlab.interpreters.ad.transpose import (
-                                      UndefinedPrimal,
-                                      backward_pass,
-                                      defbilinear,
-                                      deflinear,
-                                      deflinear2,
-                                      is_undefined_primal,
-                                      primitive_transposes,
-                                      transpose_jaxpr,
+    RefCotangent,
+    UndefinedPrimal,
+    backward_pass,
+    collecting,
+    defbilinear,
+    deflinear,
+    deflinear2,
+    get_primitive_transpose,
+    is_undefined_primal,
+    open_cotangents,
+    primitive_transposes,
+    set_ref_operations,
+    transpose_jaxpr,
 )
 
-__all__ = ["JVPTrace", "JVPTracer", "UndefinedPrimal", "Zero", "add_tangents", "backward_pass",
-           "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2", "defzero", "instantiate_zeros",
-           "is_undefined_primal", "jvp", "jvp_jaxpr", "linearize", "not_differentiable", "primitive_jvps",
-           "primitive_transposes", "set_arithmetic", "transpose_jaxpr"]
+__all__ = [
+    "JVPTrace", "JVPTracer", "RefCotangent", "UndefinedPrimal", "Zero", "add_jaxvals", "add_tangents", "backward_pass",
+    "collecting", "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2", "defzero", "get_primitive_transpose",
+    "instantiate_zeros", "is_undefined_primal", "jvp", "jvp_jaxpr", "linearize", "not_differentiable", "open_cotangents",
+    "primitive_jvps", "primitive_transposes", "set_arithmetic", "set_ref_operations", "transpose_jaxpr",
+    "zeros_like_aval",
+]

@@ -14,6 +14,7 @@ import numpy as np
 from xlab.core import dtypes
 from xlab.core.avals import AbstractValue, ShapedArray, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xlab.core.refs import AbstractRef
 from xlab.core.rules import RuleTable
 from xlab.core.trace import Trace, Tracer, set_trace, state, switch_trace
 from xlab.errors import UnexpectedTracerError
@@ -94,7 +95,7 @@ class JVPTrace(Trace):
                 tangents.append(None)
         previous = switch_trace(self.parent)
         try:
-            if not involved:
+            if not involved and not prim.makes_ref:
                 return self.parent.process(prim, args, params)
             tangents = [Zero.of(p) if t is None else t for p, t in zip(primals, tangents)]
             rule = primitive_jvps.get(prim)
@@ -211,6 +212,8 @@ def instantiate_zeros(t):
     if type(t) is not Zero:
         return t
     aval = t.aval
+    if type(aval) is AbstractRef:       # nothing collects its derivatives
+        return np.zeros((), dtypes.float0)
     if type(aval) is ShapedArray and aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
     return _zeros_like_aval(aval)

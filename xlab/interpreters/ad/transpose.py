@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xlab.core.avals import AbstractValue
+from xlab.core import effects as _effects
+from xlab.core.avals import AbstractValue, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
+from xlab.core.refs import AbstractRef
 from xlab.core.rules import RuleTable
 from xlab.core.trace import state
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters import ref_flow
 from xlab.interpreters.ad.jvp import Zero, add_tangents, defjvp, instantiate_zeros, primitive_jvps
 
 primitive_transposes = RuleTable(
@@ -35,6 +38,35 @@ class UndefinedPrimal:
         return f"UndefinedPrimal({self.aval})"
 
 
+class RefCotangent:
+    """Stands for a linear operand that is a mutable reference, with the reference that collects its cotangent.
+
+    Going backwards, what was read from the one is added to the other, and what was written to the one is read from the other.
+    """
+
+    __slots__ = ("aval", "ref")
+
+    def __init__(self, ref):
+        self.ref, self.aval = ref, aval_of(ref)
+
+    def __repr__(self):
+        return f"RefCotangent({self.aval})"
+
+
+def open_cotangents(operands) -> tuple[list[bool], list]:
+    """Which operands are `RefCotangent`s, and the operands with the references in their place."""
+    return ([type(x) is RefCotangent for x in operands], [x.ref if type(x) is RefCotangent else x for x in operands])
+
+
+# `lax` registers what makes a reference to zeros of a reference's type, and what ends a reference.
+_new_cell = _freeze = None
+
+
+def set_ref_operations(new_cell, freeze):
+    global _new_cell, _freeze
+    _new_cell, _freeze = new_cell, freeze
+
+
 def is_undefined_primal(x) -> bool:
     return type(x) is UndefinedPrimal
 
@@ -45,28 +77,35 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
     Args:
         jaxpr: the program, linear in those inputs whose primal is an `UndefinedPrimal`.
         consts: values of its constants.
-        primals: per input, a value or `UndefinedPrimal`.
+        primals: per input, a value, an `UndefinedPrimal`, or for a linear reference a `RefCotangent`.
         cotangents: one per output, maybe `Zero`.
 
     Returns:
         One cotangent per input, `Zero` where nothing arrived, None for inputs that were values.
     """
-    if all(type(ct) is Zero for ct in cotangents):
+    if all(type(ct) is Zero for ct in cotangents) and not any(type(p) is RefCotangent for p in primals):
         return [Zero(p.aval) if is_undefined_primal(p) else None for p in primals]
     values: dict[Var, object] = dict(zip(jaxpr.constvars, consts))
     linear: set[Var] = set()
+    cells: dict[Var, object] = {}     # for linear references: the references that collect their cotangents
     for v, p in zip(jaxpr.invars, primals):
         if is_undefined_primal(p):
             linear.add(v)
+        elif type(p) is RefCotangent:
+            linear.add(v)
+            cells[v] = p.ref
         else:
             values[v] = p
+    refs = _effects.on_refs(jaxpr.effects)
+    if refs:
+        linear = ref_flow.waiting_variables(jaxpr, [v in linear for v in jaxpr.invars])
     # Equations between known values run forwards first; the rest are kept for the way back.
     previous_source = state.source
     pending = []
     cotangent: dict[Var, object] = {}
     try:
         for eqn in jaxpr.eqns:
-            if any(type(v) is Var and v in linear for v in eqn.invars):
+            if any(type(v) is Var and v in linear for v in eqn.invars) or (refs and any(v in linear for v in eqn.outvars)):
                 linear.update(eqn.outvars)
                 pending.append(eqn)
                 continue
@@ -80,11 +119,17 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
 
         for eqn in reversed(pending):
             cts = [cotangent.pop(v, None) for v in eqn.outvars]
-            if all(ct is None for ct in cts):
+            touched = _linear_refs(eqn, linear) if refs else ()
+            if all(ct is None for ct in cts) and not any(v in cells for v in (*touched, *eqn.outvars)):
                 continue
             state.source = eqn.place
+            if refs and eqn.primitive.makes_ref:
+                cts = [_freeze(cells.pop(eqn.outvars[0]))]
+            for v in touched:
+                if v not in cells:
+                    cells[v] = _new_cell(v.aval)
             cts = [Zero(v.aval) if ct is None else ct for v, ct in zip(eqn.outvars, cts)]
-            operands = [UndefinedPrimal(v.aval) if type(v) is Var and v in linear else _read(values, v)
+            operands = [_operand(v, cells) if type(v) is Var and v in linear else _read(values, v)
                         for v in eqn.invars]
             rule = primitive_transposes.get(eqn.primitive)
             if rule is None:
@@ -95,8 +140,18 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
                     cotangent[v] = add_tangents(cotangent.get(v), ct)
     finally:
         state.source = previous_source
+    if refs:
+        cotangent.update({v: _freeze(cells[v]) for v, p in zip(jaxpr.invars, primals) if is_undefined_primal(p) and v in cells})
     return [cotangent.get(v, Zero(v.aval)) if is_undefined_primal(p) else None
             for v, p in zip(jaxpr.invars, primals)]
+
+
+def _linear_refs(eqn, linear) -> list[Var]:
+    return [v for v in eqn.invars if type(v) is Var and type(v.aval) is AbstractRef and v in linear]
+
+
+def _operand(v, cells):
+    return RefCotangent(cells[v]) if v in cells else UndefinedPrimal(v.aval)
 
 
 def _read(values, atom):
@@ -104,17 +159,18 @@ def _read(values, atom):
 
 
 def transpose_jaxpr(closed: ClosedJaxpr, linear_in: Sequence[bool], nonzero_ct: Sequence[bool],
-                    ) -> tuple[ClosedJaxpr, list[bool]]:
+                    refs: Sequence[bool] = ()) -> tuple[ClosedJaxpr, list[bool]]:
     """The program that maps non-linear inputs and nonzero cotangents to cotangents of the linear inputs.
 
+    Inputs marked in `refs` are linear references; the new program takes in their place those that collect their cotangents.
     Returns it with the list of which linear inputs get a cotangent (the others stay zero).
     """
-    linear_in, nonzero_ct = tuple(linear_in), tuple(nonzero_ct)
-    return closed.memo(("transpose", linear_in, nonzero_ct),
-                       lambda: _transpose_jaxpr(closed, linear_in, nonzero_ct))
+    linear_in, nonzero_ct, refs = tuple(linear_in), tuple(nonzero_ct), tuple(refs) if any(refs) else ()
+    return closed.memo(("transpose", linear_in, nonzero_ct, refs),
+                       lambda: _transpose_jaxpr(closed, linear_in, nonzero_ct, refs))
 
 
-def _transpose_jaxpr(closed, linear_in, nonzero_ct):
+def _transpose_jaxpr(closed, linear_in, nonzero_ct, refs):
     aux = {}
     values_in = [a for a, lin in zip(closed.in_avals, linear_in) if not lin]
     cts_in = [a.to_tangent_aval() for a, nz in zip(closed.out_avals, nonzero_ct) if nz]
@@ -123,6 +179,7 @@ def _transpose_jaxpr(closed, linear_in, nonzero_ct):
         values, cts = iter(args[:len(values_in)]), iter(args[len(values_in):])
         primals = [UndefinedPrimal(a) if lin else next(values)
                    for a, lin in zip(closed.in_avals, linear_in)]
+        primals = collecting(primals, refs)
         cotangents = [next(cts) if nz else Zero(a.to_tangent_aval())
                       for a, nz in zip(closed.out_avals, nonzero_ct)]
         given = backward_pass(closed.jaxpr, closed.consts, primals, cotangents)
@@ -132,6 +189,11 @@ def _transpose_jaxpr(closed, linear_in, nonzero_ct):
 
     new = pe.trace_to_closed_jaxpr(run, [*values_in, *cts_in], closed.jaxpr.debug_info)
     return new, aux["nonzero"]
+
+
+def collecting(primals, refs) -> list:
+    """The primals with those marked as `RefCotangent`s."""
+    return [RefCotangent(p) if r else p for p, r in zip(primals, refs)] if any(refs) else list(primals)
 
 
 def deflinear(prim, transpose=None):

@@ -136,6 +136,7 @@ def _widen(closed, before, rest, k):
 
 
 cond_p = Primitive("cond", multiple_results=True, joins=False, context_dependent=True)
+cond_p.takes_refs = True
 
 
 @cond_p.def_effectful_abstract_eval
@@ -146,7 +147,7 @@ def _cond_aval(index, *operands, branches, **_):
     mat = getattr(index, "mat", None)
     if mat:
         outs = [a.update(mat=a.mat.update(varying=a.mat.varying | mat.varying)) for a in outs]
-    return outs, _effects.join(b.effects for b in branches)
+    return outs, _effects.moved(_effects.join(b.effects for b in branches), lambda i: i + 1)
 
 
 def _cond_jvp(primals, tangents, *, branches, **params):
@@ -231,7 +232,8 @@ def _cond_transpose(cts, index, *ops, branches, **params):
         raise TypeError("cond is not linear in its index")
     linear = [ad.is_undefined_primal(x) for x in ops]
     nonzero = [type(ct) is not ad.Zero for ct in cts]
-    transposed = [ad.transpose_jaxpr(b, linear, nonzero) for b in branches]
+    refs, ops = ad.open_cotangents(ops)
+    transposed = [ad.transpose_jaxpr(b, linear, nonzero, refs) for b in branches]
     union = tuple(map(any, zip(*(nz for _, nz in transposed)))) if any(linear) else ()
     lin_avals = [a.to_tangent_aval() for a, lin in zip(branches[0].in_avals, linear) if lin]
     new = tuple(_instantiate(c, nz, union, lin_avals) for c, nz in transposed)

@@ -9,6 +9,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.discharge import discharge_rules, written_out
 
 
 class CustomCall(Primitive):
@@ -52,7 +53,9 @@ class _Rule:
 
 
 custom_jvp_call_p = _CustomJVPCall("custom_jvp_call", multiple_results=True, joins=False, context_dependent=True)
+custom_jvp_call_p.takes_refs = True
 custom_jvp_call_p.def_effectful_abstract_eval(lambda *avals, call_jaxpr, **_: (call_jaxpr.out_avals, call_jaxpr.effects))
 ad.primitive_jvps.excuse(custom_jvp_call_p, "its own rule is called instead")
 batching.primitive_batchers.excuse(custom_jvp_call_p, "the function and its rule are batched together")
+discharge_rules[custom_jvp_call_p] = written_out("call_jaxpr")
 mlir.register_lowering(custom_jvp_call_p, lambda ctx, *args, call_jaxpr, **_: ctx.jaxpr(call_jaxpr, args))

@@ -58,6 +58,18 @@ def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = 
     n = _length(f, xs_flat, xs, length)
     if config.disable_jit and not any(map(is_tracer, (*_tree.leaves(init), *xs_flat))):
         return _python_scan(f, init, xs_flat, xs_tree, n, reverse)
+    for a in map(aval_of, xs_flat):
+        if a.cut is not None and a.cut.spec[0] is not None:
+            raise ValueError(f"0th dimension of all xs should be replicated. Got {a.cut.spec} for xs of type {a} in scan over {name_of(f)}: "
+                             f"every device runs every iteration. Reshard it first (xlab.reshard).")
+    for a in map(aval_of, xs_flat):
+        if a.cut is not None and a.cut.spec[0] is not None:
+            raise ValueError(f"0th dimension of all xs should be replicated. Got {a.cut.spec} for xs of type {a} in scan over {name_of(f)}: "
+                             f"every device runs every iteration. Reshard it first (xlab.reshard).")
+    for a in map(aval_of, xs_flat):
+        if a.cut is not None and a.cut.spec[0] is not None:
+            raise ValueError(f"0th dimension of all xs should be replicated. Got {a.cut.spec} for xs of type {a} in scan over {name_of(f)}: "
+                             f"every device runs every iteration. Reshard it first (xlab.reshard).")
     x_avals = [a.update(shape=a.shape[1:]) for a in map(aval_of, xs_flat)]
     init_flat, init_tree = _tree.flatten(init)
     element = _tree.unflatten(xs_tree, x_avals)
@@ -124,12 +136,13 @@ def _python_scan(f, carry, xs_flat, xs_tree, n, reverse):
 
 
 scan_p = Primitive("scan", multiple_results=True, joins=False, context_dependent=True)
+scan_p.takes_refs = True
 
 
 @scan_p.def_effectful_abstract_eval
 def _scan_aval(*avals, jaxpr, length, num_carry, **_):
     outs = jaxpr.out_avals
-    return [*outs[:num_carry], *(a.update(shape=(length, *a.shape)) for a in outs[num_carry:])], jaxpr.effects
+    return [*outs[:num_carry], *(a.with_dimension(0, length) for a in outs[num_carry:])], jaxpr.effects
 
 
 def _parts(values, num_consts, num_carry):
@@ -252,6 +265,8 @@ def _scan_transpose(cts, *args, jaxpr, num_consts, num_carry, length, reverse, u
     consts, init, xs = _parts(args, num_consts, num_carry)
     undefined = ad.is_undefined_primal
     c_lin, x_lin = [undefined(v) for v in consts], [undefined(v) for v in xs]
+    refs, args = ad.open_cotangents(args)
+    consts, init, xs = _parts(args, num_consts, num_carry)
     ct_carry = [ad.instantiate_zeros(ct) for ct in cts[:num_carry]]
     ct_ys = [ad.instantiate_zeros(ct) for ct in cts[num_carry:]]
     res_c = [v for v, lin in zip(consts, c_lin) if not lin]
@@ -271,7 +286,7 @@ def _scan_transpose(cts, *args, jaxpr, num_consts, num_carry, length, reverse, u
         primals += [ad.UndefinedPrimal(a) for a in carry_avals]
         primals += [ad.UndefinedPrimal(a) if lin else next(rx)
                     for a, lin in zip(in_avals[num_consts + num_carry:], x_lin)]
-        given = ad.backward_pass(jaxpr.jaxpr, jaxpr.consts, primals, [*ct_state, *ct_y])
+        given = ad.backward_pass(jaxpr.jaxpr, jaxpr.consts, ad.collecting(primals, refs), [*ct_state, *ct_y])
         gc, gi, gx = _parts(given, num_consts, num_carry)
         gc = [g for g, lin in zip(gc, c_lin) if lin]
         sums = [ad.instantiate_zeros(ad.add_tangents(a, b)) for a, b in zip(ct_c, gc)]
@@ -279,7 +294,7 @@ def _scan_transpose(cts, *args, jaxpr, num_consts, num_carry, length, reverse, u
 
     types = [*(aval_of(v) for v in res_c), *c_avals, *(aval_of(v) for v in ct_carry),
              *(a.update(shape=a.shape[1:]) for a in map(aval_of, (*ct_ys, *res_x)))]
-    body = jaxpr.memo(("scan transpose", tuple(c_lin), tuple(x_lin), tuple(types)), lambda: pe.trace_to_closed_jaxpr(
+    body = jaxpr.memo(("scan transpose", tuple(c_lin), tuple(x_lin), tuple(types), tuple(refs)), lambda: pe.trace_to_closed_jaxpr(
         backward, types, jaxpr.jaxpr.debug_info))
     outs = scan_p.bind(*res_c, *map(zeros_like_aval, c_avals), *ct_carry, *ct_ys, *res_x, jaxpr=body, num_consts=n_rc,
                        num_carry=n_c + num_carry, length=length, reverse=not reverse, unroll=unroll)

@@ -87,11 +87,13 @@ def carry_mismatch(api, name, given, got, joined) -> str:
 
 
 while_p = Primitive("while", multiple_results=True, joins=False, context_dependent=True)
+while_p.takes_refs = True
 
 
 @while_p.def_effectful_abstract_eval
-def _while_aval(*avals, cond_jaxpr, body_jaxpr, **_):
-    return body_jaxpr.out_avals, _effects.join((cond_jaxpr.effects, body_jaxpr.effects))
+def _while_aval(*avals, cond_nconsts, cond_jaxpr, body_jaxpr, **_):
+    return body_jaxpr.out_avals, _effects.join((cond_jaxpr.effects, _effects.moved(
+        body_jaxpr.effects, lambda i: i + cond_nconsts)))
 
 
 def _split(args, cond_nconsts, body_nconsts):

@@ -1,0 +1,133 @@
+"""State discharge: a program with mutable references becomes one on values.
+
+Each reference given to the program becomes an array that goes in, and, if the program writes it, an array that comes out. What
+happens to references inside is followed equation by equation, so the order of effects is the order of the program.
+
+`discharge_rules` says what an equation means on values. Primitives with inner programs call `discharge_jaxpr` on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xlab.core import effects as _effects
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
+from xlab.core.refs import AbstractRef
+from xlab.core.rules import RuleTable
+from xlab.core.trace import state
+from xlab.interpreters import partial_eval as pe
+
+discharge_rules = RuleTable(
+    "discharge.discharge_rules", "discharge the references of",
+    "rule(eqn, cells, operands) -> ({operand number: new value}, results), where `cells` says which operands are references",
+    required=False)
+"""An operand that is a reference comes as the value it has now. Worked example, for reading a whole reference:
+`lambda eqn, cells, operands: ({}, [operands[0]])`. A result that is a reference is given as its first value."""
+
+
+def discharge_jaxpr(closed: ClosedJaxpr, cells: Sequence[bool], finals: Sequence[int] | None = None) -> tuple[
+        ClosedJaxpr, tuple[int, ...]]:
+    """The program on values, and which inputs' final values it returns after its own results.
+
+    Args:
+        cells: per input, whether it is a reference to discharge; the others stay as they are.
+        finals: the inputs whose final values are wanted; by default those that are written.
+    """
+    cells = tuple(cells)
+    if finals is None:
+        finals = tuple(sorted(i for i in _effects.written(closed.effects) if i >= 0 and cells[i]))
+    finals = tuple(finals)
+    new = closed.memo(("discharge", cells, finals), lambda: _discharge(closed, cells, finals))
+    return new, finals
+
+
+def _discharge(closed, cells, finals):
+    in_avals = [a.inner_aval if c else a for a, c in zip(closed.in_avals, cells)]
+
+    def run(*args):
+        outs, values = evaluate(closed.jaxpr, closed.consts, args, cells)
+        return [*outs, *(values[i] for i in finals)]
+    return pe.trace_to_closed_jaxpr(run, in_avals, closed.jaxpr.debug_info)
+
+
+def evaluate(jaxpr: Jaxpr, consts, args, cells: Sequence[bool]) -> tuple[list, list]:
+    """Records a program on values in the trace that is current; returns its results and the last values of its inputs."""
+    trace = state.trace
+    assert isinstance(trace, pe.JaxprTrace)
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
+    env.update(zip(jaxpr.invars, args))
+    places = {v for v, c in zip(jaxpr.invars, cells) if c}
+
+    def read(a):
+        return a.val if type(a) is Literal else env[a]
+    previous = state.source
+    try:
+        for eqn in jaxpr.eqns:
+            state.source = eqn.place
+            operands = [read(a) for a in eqn.invars]
+            touched = [type(a) is Var and a in places for a in eqn.invars]
+            if any(touched) or _effects.INTERNAL_REF in eqn.effects:
+                rule = discharge_rules.get(eqn.primitive)
+                if rule is None:
+                    raise discharge_rules.missing(eqn.primitive)
+                updates, outs = rule(eqn, touched, operands)
+                for i, value in updates.items():
+                    env[eqn.invars[i]] = value
+                places.update(v for v in eqn.outvars if type(v.aval) is AbstractRef)
+            else:
+                avals = [v.aval for v in eqn.outvars]
+                out = trace.record(eqn.primitive, list(map(trace.atom, operands)), eqn.params,
+                                   avals if eqn.primitive.multiple_results else avals[0], eqn.effects)
+                outs = out if eqn.primitive.multiple_results else [out]
+            env.update(zip(eqn.outvars, outs))
+    finally:
+        state.source = previous
+    return [read(a) for a in jaxpr.outvars], [env[v] for v in jaxpr.invars]
+
+
+def closed_call(name: str, widen: Callable[[Any, tuple[int, ...]], dict] | None = None) -> Callable:
+    """The rule for a primitive whose parameter `name` is a closed jaxpr called on all operands.
+
+    `widen(eqn, finals)` gives the other parameters that change when the final values of some operands are added to the results.
+    """
+    def rule(eqn, cells, operands):
+        new, finals = discharge_jaxpr(eqn.params[name], cells)
+        changes = {} if widen is None else widen(eqn, finals)
+        outs = eqn.primitive.bind(*operands, **{**eqn.params, **changes, name: new})
+        n = len(eqn.outvars)
+        return dict(zip(finals, outs[n:])), outs[:n]
+    return rule
+
+
+def written_out(name: str) -> Callable:
+    """The rule for a call whose own meaning for derivatives is no longer needed: its program is written out in its place."""
+    def rule(eqn, cells, operands):
+        closed = eqn.params[name]
+        closed = closed if isinstance(closed, ClosedJaxpr) else ClosedJaxpr(closed)
+        outs, values = evaluate(closed.jaxpr, closed.consts, operands, cells)
+        return {i: values[i] for i in _effects.written(closed.effects) if i >= 0}, outs
+    return rule
+
+
+def discharge_state(closed: ClosedJaxpr, should_discharge: bool | Sequence[bool] = True) -> ClosedJaxpr:
+    """A program on values: references become inputs, and their final values come after the results.
+
+    Args:
+        should_discharge: which inputs to treat so; others that are references stay references.
+
+    Example:
+        >>> import xlab
+        >>> import xlab.numpy as jnp
+        >>> from xlab.interpreters.discharge import discharge_state
+        >>> def double(ref):
+        ...     ref[...] = ref[...] * 2
+        >>> print(discharge_state(xlab.make_jaxpr(double)(xlab.new_ref(jnp.ones(3)))))
+        { lambda ; a:f32[3]. let b:f32[3] = mul a 2.0:f32[] in (b,) }
+    """
+    refs = [type(a) is AbstractRef for a in closed.in_avals]
+    if isinstance(should_discharge, bool):
+        cells = refs if should_discharge else [False] * len(refs)
+    else:
+        cells = [r and s for r, s in zip(refs, should_discharge, strict=True)]
+    return discharge_jaxpr(closed, cells, [i for i, c in enumerate(cells) if c])[0]

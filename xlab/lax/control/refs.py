@@ -1,0 +1,126 @@
+"""References in loops and branches: what `scan`, `while` and `cond` mean on values.
+
+References a body writes become carries, those it only reads stay constants. References among the xs of a scan give each
+iteration its element, and what it leaves there is stacked.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from xlab.compile.dispatch import apply_primitive
+from xlab.compile.jit import jit
+from xlab.compile.memory_cache import on_clear
+from xlab.config import config
+from xlab.core import effects as _effects
+from xlab.core.jaxpr import ClosedJaxpr
+from xlab.core.refs import Ref
+from xlab.interpreters.discharge import discharge_jaxpr, discharge_rules
+from xlab.lax.control.common import reorder
+from xlab.lax.control.cond import cond_p
+from xlab.lax.control.scan import scan_p
+from xlab.lax.control.while_loop import while_p
+
+
+def _scan_discharge(eqn, cells, operands):
+    p = eqn.params
+    nc, nr = p["num_consts"], p["num_carry"]
+    body, finals = discharge_jaxpr(p["jaxpr"], cells)
+    n_out = len(p["jaxpr"].out_avals)
+    carried = [i for i in finals if i < nc]                 # constants that are written
+    stacked = [i for i in finals if i >= nc]                # xs that are written
+    ends = {i: n_out + k for k, i in enumerate(finals)}
+    constant = [i for i in range(nc) if i not in ends]
+    ins = [*constant, *carried, *range(nc, len(operands))]
+    outs = [*(ends[i] for i in carried), *range(n_out), *(ends[i] for i in stacked)]
+    new = body.memo(("scan on values", nc), lambda: reorder(body, ins, outs))
+    k = len(carried)
+    results = scan_p.bind(*(operands[i] for i in ins), **{**p, "jaxpr": new, "num_consts": len(constant), "num_carry": nr + k})
+    updates = {**dict(zip(carried, results[:k])), **dict(zip(stacked, results[k + n_out:]))}
+    return updates, results[k:k + n_out]
+
+
+def _while_discharge(eqn, cells, operands):
+    p = eqn.params
+    nc, nb = p["cond_nconsts"], p["body_nconsts"]
+    cond, _ = discharge_jaxpr(p["cond_jaxpr"], [*cells[:nc], *[False] * (len(operands) - nc - nb)], ())
+    body, finals = discharge_jaxpr(p["body_jaxpr"], cells[nc:])
+    if any(e for e in _effects.written(p["cond_jaxpr"].effects)):
+        raise NotImplementedError("the condition of a while_loop writes to a mutable reference: write to it in the body")
+    n_out = len(p["body_jaxpr"].out_avals)
+    carried = [i for i in finals if i < nb]
+    k, wide = len(carried), [i for i in range(nb) if i not in finals]
+    # Carry: the written references, then the loop's own. References the condition reads are carried too if the body writes them.
+    place = {eqn.invars[nc + i]: j for j, i in enumerate(carried)}
+    shared = [place.get(a) if c else None for a, c in zip(eqn.invars[:nc], cells)]
+    kept = [i for i in range(nc) if shared[i] is None]
+    order_body = [*wide, *carried, *range(nb, nb + n_out)]
+    new_body = body.memo(("while on values", tuple(order_body)),
+                         lambda: reorder(body, order_body, [*range(n_out, n_out + k), *range(n_out)]))
+    new_cond = _condition(cond, kept, shared, [new_body.in_avals[len(wide) + j] for j in range(k)], nc)
+    results = while_p.bind(
+        *(operands[i] for i in kept), *(operands[nc + i] for i in wide), *(operands[nc + i] for i in carried),
+        *operands[nc + nb:], cond_nconsts=len(kept), cond_jaxpr=new_cond, body_nconsts=len(wide), body_jaxpr=new_body)
+    return {nc + i: v for i, v in zip(carried, results)}, results[k:]
+
+
+def _condition(cond: ClosedJaxpr, kept, shared, carried_avals, nc):
+    """The condition of the constants it keeps, then of the whole carry."""
+    from xlab.core.jaxpr import eval_jaxpr
+    from xlab.interpreters import partial_eval as pe
+    n, k = len(kept), len(carried_avals)
+
+    def run(*args):
+        constants, carried = iter(args[:n]), args[n:n + k]
+        first = [next(constants) if s is None else carried[s] for s in shared]
+        return eval_jaxpr(cond.jaxpr, cond.consts, *first, *args[n + k:])
+    in_avals = [*(cond.in_avals[i] for i in kept), *carried_avals, *cond.in_avals[nc:]]
+    return cond.memo(("while on values", tuple(kept), tuple(shared), k),
+                     lambda: pe.trace_to_closed_jaxpr(run, in_avals, cond.debug_info))
+
+
+def _cond_discharge(eqn, cells, operands):
+    branches = eqn.params["branches"]
+    finals = sorted({i for b in branches for i in _effects.written(b.effects) if i >= 0 and cells[i + 1]})
+    new = tuple(discharge_jaxpr(b, cells[1:], finals)[0] for b in branches)
+    outs = cond_p.bind(*operands, **{**eqn.params, "branches": new})
+    n = len(eqn.outvars)
+    return {i + 1: v for i, v in zip(finals, outs[n:])}, outs[:n]
+
+
+discharge_rules[scan_p] = _scan_discharge
+discharge_rules[while_p] = _while_discharge
+discharge_rules[cond_p] = _cond_discharge
+
+
+# -- eagerly ------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=512)
+def _with_shared(prim, params, positions, context):
+    return jit(lambda *values: prim.bind(*(values[i] for i in positions), **dict(params)), name=prim.name)
+
+
+on_clear(_with_shared.cache_clear)
+
+
+def _eagerly(prim):
+    """Runs a primitive whose inner programs may use one reference each for itself: it is given once."""
+    def impl(*args, **params):
+        refs = [id(x) for x in args if type(x) is Ref]
+        if len(set(refs)) == len(refs):
+            return apply_primitive(prim, *args, **params)
+        place: dict[int, int] = {}
+        positions, values = [], []
+        for x in args:
+            i = place.get(id(x)) if type(x) is Ref else None
+            if i is None:
+                i = place[id(x)] = len(values)
+                values.append(x)
+            positions.append(i)
+        return _with_shared(prim, tuple(params.items()), tuple(positions), config.trace_context())(*values)
+    prim.def_impl(impl)
+
+
+_eagerly(while_p)
+_eagerly(cond_p)

@@ -1,0 +1,150 @@
+"""References under vmap.
+
+A reference made inside the mapped function holds one array per example, batch dimension first. An access inserts the whole
+batch dimension into the index; where positions differ from example to example they become integer arrays, one position per
+example.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab import tree as _tree
+from xlab.core.avals import aval_of
+from xlab.interpreters import batching
+from xlab.lax.arithmetic import add, mul
+from xlab.lax.indexers import NDIndexer, Slice
+from xlab.lax.refs import addupdate_p, empty_ref_p, free_ref_p, freeze_p, get_p, new_ref_p, swap_p
+from xlab.lax.shape import broadcast_in_dim, iota, reshape, transpose
+
+
+def _new_ref_batch(axis, operands, dims, **params):
+    return new_ref_p.bind(batching.bring(operands[0], dims[0], axis.size, 0), **params), 0
+
+
+def _empty_ref_batch(axis, operands, dims, *, ty, memory_space):
+    return empty_ref_p.bind(ty=ty.update(shape=(axis.size, *ty.shape)), memory_space=memory_space), 0
+
+
+batching.axis_primitive_batchers[new_ref_p] = _new_ref_batch
+batching.axis_primitive_batchers[empty_ref_p] = _empty_ref_batch
+batching.primitive_batchers[freeze_p] = lambda xs, ds: (freeze_p.bind(xs[0]), ds[0])
+batching.primitive_batchers[free_ref_p] = lambda xs, ds: (free_ref_p.bind(xs[0]), [])
+
+
+def _column(i, dim, size, ndim, tail):
+    """An integer index as an array over (examples, the index's own dimensions, `tail` more)."""
+    aval = aval_of(i)
+    own = aval.ndim - (dim is not None)
+    if dim is None:
+        return reshape(i, (*aval.shape, *(1,) * tail)) if aval.ndim and tail else i
+    i = batching.moveaxis(i, dim, 0)
+    return reshape(i, (size, *(1,) * (ndim - own), *aval_of(i).shape[1:], *(1,) * tail))
+
+
+def _batched(index: NDIndexer, dims, ref_dim, size):
+    """The index into the batched reference, and what each dimension of its result is: 'batch', or a label of `index`."""
+    entries, dims = list(index.indices), list(dims)
+    places = list(range(len(entries)))
+    if all(d is None for d in dims):
+        entries.insert(ref_dim, Slice(0, size))
+        places.insert(ref_dim, "batch")
+        new = NDIndexer(entries, _with(index.shape, ref_dim, size), index.int_indexer_shape)
+        return new, ["batch" if k == "slice" and places[i] == "batch" else (k, places[i] if k == "slice" else i)
+                     for k, i in new.layout()]
+    ndim = len(index.int_indexer_shape)
+    moving = [d for d, (e, b) in enumerate(zip(entries, dims)) if isinstance(e, Slice) and b is not None]
+    shape = [size, *index.int_indexer_shape, *(entries[d].size for d in moving)]
+    for d, (e, b) in enumerate(zip(list(entries), dims)):
+        if d in moving:
+            steps = mul(iota(np.int32, e.size), np.int32(e.stride))
+            k, n = 1 + ndim + moving.index(d), len(shape)
+            start = broadcast_in_dim(_as_int(batching.moveaxis(e.start, b, 0)), (size, e.size), (0,))
+            both = add(start, broadcast_in_dim(steps, (size, e.size), (1,)))
+            entries[d] = reshape(both, [size if j == 0 else e.size if j == k else 1 for j in range(n)])
+        elif not isinstance(e, Slice):
+            entries[d] = _column(e, b, size, ndim, len(moving))
+    labels = ["batch", *(("int", k) for k in range(ndim)), *(("slice", d) for d in moving)]
+    if ref_dim is not None:
+        entries.insert(ref_dim, reshape(iota(np.int32, size), (size, *(1,) * (len(shape) - 1))))
+        places.insert(ref_dim, None)
+    new = NDIndexer(entries, index.shape if ref_dim is None else _with(index.shape, ref_dim, size), shape)
+    return new, [labels[i] if k == "int" else ("slice", places[i]) for k, i in new.layout()]
+
+
+def _as_int(i):
+    from xlab.lax.convert import convert_element_type
+    return convert_element_type(i, np.int32)
+
+
+def _with(shape, d, size):
+    return (*shape[:d], size, *shape[d:])
+
+
+def _index(tree, leaves, dims, ref_aval, ref_dim):
+    """The one index of an access, and the batch dimensions of its entries."""
+    transforms = _tree.unflatten(tree, leaves)
+    if len(transforms) > 1:
+        raise NotImplementedError("vmap of an access to a view of a view of a reference: index the reference once")
+    if not transforms:
+        shape = ref_aval.shape if ref_dim is None else (*ref_aval.shape[:ref_dim], *ref_aval.shape[ref_dim + 1:])
+        return None, NDIndexer([Slice(0, n) for n in shape], shape), [None] * len(shape)
+    marked = iter(dims)
+    entry_dims = [(next(marked) if not i.is_static else None) if isinstance(i, Slice) else next(marked)
+                  for i in transforms[0].indices]
+    return transforms[0], transforms[0], entry_dims
+
+
+def _prepared(operands, dims, first, tree, size):
+    """Structure and leaves of the batched index, and the order of its result's dimensions against the example's."""
+    ref, d = operands[0], dims[0]
+    given, index, entry_dims = _index(tree, operands[first:], dims[first:], aval_of(ref), d)
+    if given is None:
+        return [], tree, d, None
+    new, labels = _batched(index, entry_dims, d, size)
+    leaves, new_tree = _tree.flatten((new,))
+    order = ["batch", *index.layout()]
+    at = labels.index("batch")
+    plain = [k for k in labels if k != "batch"] == order[1:]
+    return leaves, new_tree, at, None if plain else [labels.index(k) for k in order]
+
+
+def _size(operands, dims):
+    return next(aval_of(x).shape[d] for x, d in zip(operands, dims) if d is not None)
+
+
+def _get_batch(operands, dims, *, tree):
+    leaves, new_tree, at, order = _prepared(operands, dims, 1, tree, _size(operands, dims))
+    out = get_p.bind(operands[0], *leaves, tree=new_tree)
+    return (out, at) if order is None else (transpose(out, order), 0)
+
+
+def _stored(what, operands, dims, tree):
+    """The value in the order of the batched index's dimensions, with that index."""
+    size = _size(operands, dims)
+    if dims[0] is None:
+        raise ValueError(f"performing {what} operation with vmapped value on an unbatched array reference of type "
+                         f"{aval_of(operands[0])}: every example would write to the same place. Move the array reference to be an "
+                         f"argument to the vmapped function, or make it inside.")
+    leaves, new_tree, at, order = _prepared(operands, dims, 2, tree, size)
+    value = batching.bring(operands[1], dims[1], size, at if order is None else 0)
+    if order is not None:
+        value = transpose(value, [order.index(i) for i in range(len(order))])
+    return value, leaves, new_tree, at, order
+
+
+def _swap_batch(operands, dims, *, tree):
+    value, leaves, new_tree, at, order = _stored("a set/swap", operands, dims, tree)
+    out = swap_p.bind(operands[0], value, *leaves, tree=new_tree)
+    return (out, at) if order is None else (transpose(out, order), 0)
+
+
+def _addupdate_batch(operands, dims, *, tree):
+    value, leaves, new_tree, _, _ = _stored("an addupdate", operands, dims, tree)
+    addupdate_p.bind(operands[0], value, *leaves, tree=new_tree)
+    return [], []
+
+
+batching.primitive_batchers[get_p] = _get_batch
+batching.primitive_batchers[swap_p] = _swap_batch
+batching.primitive_batchers[addupdate_p] = _addupdate_batch
