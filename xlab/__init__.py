@@ -54,7 +54,7 @@ _NAMES = {
     "xlab.transforms.vmap": "vmap",
 }
 _ROOMS = ("ad_checkpoint", "core", "custom_batching", "custom_derivatives", "debug", "dtypes", "errors", "events", "experimental", "extend",
-          "flatten_util", "interpreters", "lax", "monitoring", "nn", "notebook", "numpy", "observe", "parallel", "random", "ref", "sharding",
+          "ffi", "flatten_util", "interpreters", "lax", "monitoring", "nn", "notebook", "numpy", "observe", "parallel", "random", "ref", "sharding",
           "stages", "tree", "tree_util")
 
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

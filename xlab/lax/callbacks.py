@@ -29,7 +29,7 @@ from xlab.lax.callback_calls import (
 )
 from xlab.sharding import SingleDeviceSharding
 
-_VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
+VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
 
 
 def pure_callback(callback: Callable, result_shape_dtypes, *args, sharding=None, vmap_method: str | None = None, **kwargs):
@@ -54,10 +54,10 @@ def pure_callback(callback: Callable, result_shape_dtypes, *args, sharding=None,
         >>> print(f(jnp.array([3, 1, 2])))
         [1 2 3]
     """
-    if vmap_method not in _VMAP_METHODS:
-        raise ValueError(f"vmap_method must be on of the allowed methods {list(_VMAP_METHODS)}, but got: {vmap_method}")
+    if vmap_method not in VMAP_METHODS:
+        raise ValueError(f"vmap_method must be on of the allowed methods {list(VMAP_METHODS)}, but got: {vmap_method}")
     flat, in_tree = _tree.flatten((args, kwargs))
-    result_avals, out_tree = _result_avals(result_shape_dtypes)
+    result_avals, out_tree = result_types(result_shape_dtypes)
     outs = pure_callback_p.bind(*flat, callback=FlatCallback(callback, in_tree, "pure_callback"), result_avals=result_avals,
                                 sharding=sharding, vmap_method=vmap_method)
     return _tree.unflatten(out_tree, outs)
@@ -86,13 +86,14 @@ def io_callback(callback: Callable, result_shape_dtypes, *args, sharding=None, o
         [1.0, 2.0]
     """
     flat, in_tree = _tree.flatten((args, kwargs))
-    result_avals, out_tree = _result_avals(result_shape_dtypes)
+    result_avals, out_tree = result_types(result_shape_dtypes)
     outs = io_callback_p.bind(*flat, callback=FlatCallback(callback, in_tree, "io_callback"), result_avals=result_avals,
                               sharding=sharding, ordered=bool(ordered))
     return _tree.unflatten(out_tree, outs)
 
 
-def _result_avals(result_shape_dtypes):
+def result_types(result_shape_dtypes):
+    """Flat types of the described results, and their structure."""
     leaves, out_tree = _tree.flatten(result_shape_dtypes)
     avals = []
     for x in leaves:

@@ -17,7 +17,7 @@ from xlab import tree as _tree
 from xlab.compile.effects import runtime_tokens
 from xlab.core import effects as _effects
 from xlab.core.array import KeyArray, is_native_array
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import Tracer
 from xlab.errors import InvalidInputException
