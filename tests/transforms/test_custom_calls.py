@@ -8,7 +8,12 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from xlab.custom_batching import custom_vmap
-from xlab.custom_derivatives import SymbolicZero, custom_vjp_primal_tree_values, linear_call, zero_from_primal
+from xlab.custom_derivatives import (
+    SymbolicZero,
+    custom_vjp_primal_tree_values,
+    linear_call,
+    zero_from_primal,
+)
 
 X = jnp.arange(3.0)
 
@@ -66,7 +71,7 @@ def test_integer_results_of_a_custom_rule_can_be_batched():
     def _(primals, tangents):
         zero = np.zeros((), xlab.dtypes.float0)
         return f(*primals), (tangents[0], zero, zero)
-    (y, count, three), (dy, *zeros) = xlab.vmap(lambda x: xlab.jvp(f, (x,), (x,)))(jnp.ones((3, 2)))
+    (_, count, three), (dy, *zeros) = xlab.vmap(lambda x: xlab.jvp(f, (x,), (x,)))(jnp.ones((3, 2)))
     assert count.tolist() == [2, 2, 2] and three.tolist() == [3, 3, 3]
     assert [z.shape for z in zeros] == [(3,), (3,)] and all(z.dtype == xlab.dtypes.float0 for z in zeros)
     np.testing.assert_array_equal(dy, np.ones((3, 2)))

@@ -13,6 +13,7 @@ from importlib import import_module as _import_module
 _HOME = {name: module for module, names in {
     "avals": "AbstractToken AbstractValue ShapedArray aval_of",
     "check": "check_jaxpr",
+    "extension": "ParamDict Value eval_context max_dim min_dim",
     "jaxpr": "Atom ClosedJaxpr DebugInfo Jaxpr JaxprEqn Literal Var eval_jaxpr jaxpr_as_fun subjaxprs",
     "primitive": "Primitive",
     "trace": "Trace Tracer concrete_or_error ensure_compile_time_eval is_tracer",

@@ -31,7 +31,7 @@ def linear_call(fun: Callable, fun_transpose: Callable, residual_args, linear_ar
     """
     check_callable(fun, "linear_call")
     check_callable(fun_transpose, "linear_call")
-    residuals, res_tree = _tree.flatten(residual_args)
+    residuals = _tree.leaves(residual_args)
     linear, lin_tree = _tree.flatten(linear_args)
     res_avals, lin_avals = [aval_of(x) for x in residuals], [aval_of(x) for x in linear]
     closed, consts, out_tree = _traced(fun, (residual_args, linear_args), [*res_avals, *lin_avals])

@@ -33,7 +33,13 @@ from xlab.interpreters.mlir.helpers import (
     register_lowering,
     unary,
 )
-from xlab.interpreters.mlir.module import TOKEN_TYPE, Context, LoweredModule, lower_module, lowerings
+from xlab.interpreters.mlir.module import (
+    TOKEN_TYPE,
+    Context,
+    LoweredModule,
+    lower_module,
+    lowerings,
+)
 from xlab.interpreters.mlir.objects import (
     aval_to_ir_type,
     aval_to_ir_types,

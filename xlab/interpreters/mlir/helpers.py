@@ -7,11 +7,15 @@ import functools
 from xlab.core.avals import INVARYING, ShapedArray
 from xlab.core.jaxpr import number_equations
 from xlab.interpreters import partial_eval as pe
-from xlab.interpreters.mlir.building import LoweringRuleContext, call_program, from_objects, works_on_text
+from xlab.interpreters.mlir.building import (
+    LoweringRuleContext,
+    call_program,
+    from_objects,
+    works_on_text,
+)
 from xlab.interpreters.mlir.module import lowerings
 from xlab.interpreters.mlir.objects import custom_call_op
 from xlab.interpreters.mlir.values import escape, tensor_type
-
 
 _PLATFORMS = {"gpu": ("gpu", "cuda", "rocm"), "cuda": ("cuda", "gpu"), "rocm": ("rocm", "gpu")}
 

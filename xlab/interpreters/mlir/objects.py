@@ -12,7 +12,7 @@ import numpy as np
 
 from xlab.backend import ir as _ir
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import aval_of
 from xlab.interpreters.mlir.values import dense_text, physical_aval, tensor_type
 
 

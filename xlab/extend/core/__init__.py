@@ -1,0 +1,63 @@
+"""The language of the runtime, for primitives, transformations and analyses written outside of it.
+
+`primitives` holds the runtime's own primitives by name.
+"""
+
+from xlab.core.avals import AbstractToken, AbstractValue, ShapedArray
+from xlab.core.check import check_jaxpr
+from xlab.core.effects import Effect
+from xlab.core.extension import (
+    DropVar,
+    Effects,
+    TraceTag,
+    array_types,
+    concrete_or_error,
+    find_top_trace,
+    gensym,
+    get_opaque_trace_state,
+    jaxprs_in_params,
+    mapped_aval,
+    new_jaxpr_eqn,
+    no_effects,
+    nonempty_axis_env_DO_NOT_USE,
+    primal_dtype_to_tangent_dtype,
+    set_current_trace,
+    take_current_trace,
+    unmapped_aval,
+    unsafe_get_axis_names_DO_NOT_USE,
+    valid_jaxtype,
+)
+from xlab.core.jaxpr import (
+    ClosedJaxpr,
+    DebugInfo,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    eval_jaxpr,
+    jaxpr_as_fun,
+    subjaxprs,
+    subjaxprs_of_params,
+)
+from xlab.core.primitive import Primitive
+from xlab.core.trace import Trace, Tracer
+from xlab.errors import InconclusiveDimensionOperation, JaxprTypeError
+from xlab.extend.core import primitives as primitives
+from xlab.interpreters.extension import (
+    CallPrimitive,
+    call_impl,
+    unsafe_am_i_under_a_jit_DO_NOT_USE,
+    unsafe_am_i_under_a_vmap_DO_NOT_USE,
+)
+
+Token = AbstractToken
+
+__all__ = [
+    "AbstractToken", "AbstractValue", "CallPrimitive", "ClosedJaxpr", "DebugInfo", "DropVar", "Effect", "Effects",
+    "InconclusiveDimensionOperation", "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal", "Primitive", "ShapedArray", "Token",
+    "Trace", "TraceTag", "Tracer", "Var", "array_types", "call_impl", "check_jaxpr", "concrete_or_error", "eval_jaxpr",
+    "find_top_trace", "gensym", "get_opaque_trace_state", "jaxpr_as_fun", "jaxprs_in_params", "mapped_aval", "new_jaxpr_eqn",
+    "no_effects", "nonempty_axis_env_DO_NOT_USE", "primal_dtype_to_tangent_dtype", "set_current_trace", "subjaxprs",
+    "subjaxprs_of_params", "take_current_trace", "unmapped_aval", "unsafe_am_i_under_a_jit_DO_NOT_USE",
+    "unsafe_am_i_under_a_vmap_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE", "valid_jaxtype",
+]
