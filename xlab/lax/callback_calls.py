@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bdb
 import logging
 import traceback
 from collections.abc import Callable, Sequence
@@ -77,7 +78,7 @@ def arguments(args: Sequence) -> list:
 
 def _from_host(value: np.ndarray, aval: ShapedArray):
     """An array of ours from memory that is the program's: copied, ready at once, waiting for no thread of the runtime."""
-    physical = physical_aval(aval)
+    physical = physical_aval(aval).strip_weak_type()
     raw = np.empty(value.nbytes + _ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % _ALIGNMENT
     own = raw[start:start + value.nbytes].view(value.dtype).reshape(value.shape)
@@ -175,7 +176,8 @@ class HostCall:
         except BaseException as e:
             short, long = _failed(self.callback, self.where, e)
             failures.note(short, e)
-            logger.error("xlab.%s failed\n%s", self.callback.api, long)
+            if isinstance(e, Exception) and not isinstance(e, bdb.BdbQuit):
+                logger.error("xlab.%s failed\n%s", self.callback.api, long)
             raise RuntimeError(f"{short}\n{long}") from None
         return (None, *outs) if self.ordered else tuple(outs)
 
