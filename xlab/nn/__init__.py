@@ -37,3 +37,13 @@ __all__ = ["celu", "dot_product_attention", "elu", "gelu", "glu", "hard_sigmoid"
            "identity", "leaky_relu", "log1mexp", "log_sigmoid", "log_softmax", "logmeanexp", "logsumexp", "mish", "one_hot",
            "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softmax", "softplus", "sparse_plus", "sparse_sigmoid",
            "squareplus", "standardize", "swish", "tanh"]
+
+
+def __getattr__(name: str):
+    if name == "initializers":              # imported when first used
+        from importlib import import_module
+        return import_module("xlab.nn.initializers")
+    import difflib
+    near = difflib.get_close_matches(name, [*__all__, "initializers"], n=3)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    raise AttributeError(f"module 'xlab.nn' has no attribute {name!r}.{hint}")

@@ -12,8 +12,8 @@ from xlab import lax, random
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 
-__all__ = ["Initializer", "constant", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "kaiming_normal",
-           "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal", "ones", "truncated_normal", "uniform",
+__all__ = ["Initializer", "constant", "delta_orthogonal", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "kaiming_normal",
+           "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal", "ones", "orthogonal", "truncated_normal", "uniform",
            "variance_scaling", "xavier_normal", "xavier_uniform", "zeros"]
 
 # Standard deviation of a standard normal number that is known to lie in (-2, 2).
@@ -173,3 +173,66 @@ lecun_uniform = _family("lecun_uniform", 1.0, "fan_in", "uniform", "LeCun's unif
 lecun_normal = _family("lecun_normal", 1.0, "fan_in", "truncated_normal", "LeCun's normal initializer")
 he_uniform = kaiming_uniform = _family("he_uniform", 2.0, "fan_in", "uniform", "He's uniform initializer")
 he_normal = kaiming_normal = _family("he_normal", 2.0, "fan_in", "truncated_normal", "He's normal initializer")
+
+
+def _moved(x, source: int, target: int):
+    """One axis of a matrix-like shape put elsewhere, the others in order."""
+    ndim = aval_of(x).ndim
+    axes = list(range(ndim))
+    axes.insert(target % ndim, axes.pop(source % ndim))
+    return lax.transpose(x, axes)
+
+
+def orthogonal(scale=1.0, column_axis: int = -1, dtype=None) -> Initializer:
+    """Makes an initializer that draws orthogonal matrices, every one equally likely, times `scale`.
+
+    Args:
+        scale: factor.
+        column_axis: the axis whose slices are columns; the others together make the rows.
+        dtype: default dtype.
+
+    Example:
+        >>> import xlab
+        >>> w = xlab.nn.initializers.orthogonal()(xlab.random.key(0), (4, 2))
+        >>> (w.T @ w).round(3)[0]
+        Array([1., 0.], dtype=float32)
+    """
+    def init(key, shape, dtype=dtype, out_sharding=None):
+        shape = tuple(shape)
+        if len(shape) < 2:
+            raise ValueError(f"orthogonal initializer requires at least a 2D shape, got {shape}")
+        columns = shape[column_axis]
+        rows = math.prod(shape) // columns if columns else 0
+        q = random.orthogonal(key, rows, (), _dtype(dtype), columns)
+        rest = [n for i, n in enumerate(shape) if i != column_axis % len(shape)]
+        out = _scaled(_moved(lax.reshape(q, (*rest, columns)), -1, column_axis), scale)
+        return out if out_sharding is None else lax.with_sharding_constraint(out, out_sharding)
+    return init
+
+
+def delta_orthogonal(scale=1.0, column_axis: int = -1, dtype=None) -> Initializer:
+    """Makes an initializer for convolutions that keep lengths: an orthogonal matrix at the kernel's centre, zeros around it.
+
+    Args:
+        scale: factor.
+        column_axis: as in `orthogonal`.
+        dtype: default dtype.
+
+    Example:
+        >>> import xlab
+        >>> w = xlab.nn.initializers.delta_orthogonal()(xlab.random.key(0), (3, 3, 2, 2))
+        >>> bool((w[0] == 0).all()), bool((w[1, 1] != 0).any())
+        (True, True)
+    """
+    def init(key, shape, dtype=dtype, out_sharding=None):
+        shape = tuple(shape)
+        if len(shape) not in (3, 4, 5):
+            raise ValueError(f"Delta orthogonal initializer requires a 3D, 4D or 5D shape, got {shape}.")
+        if shape[-1] < shape[-2]:
+            raise ValueError(f"`fan_in` must be less or equal than `fan_out`, got {shape[-2]} and {shape[-1]} in shape {shape}.")
+        centre = orthogonal(scale, column_axis)(key, shape[-2:], _dtype(dtype))
+        around = [((n - 1) // 2, n - 1 - (n - 1) // 2, 0) for n in shape[:-2]]
+        spread = lax.reshape(centre, (*(1,) * (len(shape) - 2), *shape[-2:]))
+        out = lax.pad(spread, np.zeros((), aval_of(centre).dtype)[()], (*around, (0, 0, 0), (0, 0, 0)))
+        return out if out_sharding is None else lax.with_sharding_constraint(out, out_sharding)
+    return init

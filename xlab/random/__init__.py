@@ -1,7 +1,8 @@
 """Random numbers from explicit keys: the same key gives the same numbers, on any number of devices.
 
 Reading order: `keys.py` (what a key is and how new ones are made), `threefry.py` (how bits come from a key and a counter),
-`bits.py` (the primitives), `drawing.py` (what distributions share), `continuous.py`, `discrete.py`, `gamma.py`, `poisson.py`.
+`bits.py` (the primitives), `drawing.py` (what distributions share), `continuous.py`, `discrete.py`, `gamma.py`, `poisson.py`,
+`matrices.py`.
 Imports what is below it.
 """
 
@@ -20,3 +21,13 @@ from xlab.random.gamma import random_gamma_p
 from xlab.random.keys import *
 from xlab.random.poisson import *
 from xlab.random.threefry import threefry2x32_p
+
+
+def __getattr__(name: str):
+    if name in ("multivariate_normal", "orthogonal"):     # with linear algebra, imported when first used
+        from importlib import import_module
+        return getattr(import_module("xlab.random.matrices"), name)
+    import difflib
+    near = difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], n=3)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    raise AttributeError(f"module 'xlab.random' has no attribute {name!r}.{hint}")

@@ -1,0 +1,13 @@
+"""Draws that need linear algebra, against the reference and the laws."""
+
+from tests.reference.harness import cases, check, check_law, law_cases
+
+
+@cases("tests.random.samples_matrices")
+def test_reference(case, oracle):
+    check(case, oracle)
+
+
+@law_cases("tests.random.samples_matrices")
+def test_law(case):
+    check_law(case)
