@@ -45,9 +45,9 @@ def _strip(source: str) -> str:
 
 
 @functools.cache
-def styles() -> str:
-    """All styles: the kit's, then each view's."""
-    files = [ROOT / "kit/theme.css", *sorted((ROOT / "views").glob("*.css"))]
+def styles(view: str = "*") -> str:
+    """All styles: the kit's, then each view's, or those of one view."""
+    files = [ROOT / "kit/theme.css", *sorted((ROOT / "views").glob(f"{view}.css"))]
     text = "\n".join(p.read_text(encoding="utf-8") for p in files)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())

@@ -137,32 +137,34 @@ def _page(value: Any) -> str | None:
     return view_for(record).static_html(record)
 
 
+def _plain(value: Any) -> str:
+    """The text form as the notebook shows text; a `pre` or `code` would take the host's grey."""
+    return ("<div style='white-space:pre;overflow-x:auto;font-family:var(--jp-code-font-family,monospace);"
+            "font-size:var(--jp-code-font-size,13px);line-height:var(--jp-code-line-height,1.3)'>"
+            f"{escape(repr(value))}</div>")
+
+
 def _sharding_html(sharding: Any) -> str:
     """The mesh, and which of its axes split which dimension."""
     from xlab.notebook.views import view_for
 
     record = record_of(sharding.mesh)
-    return f"<code>{escape(repr(sharding))}</code>" + view_for(record).static_html(record)
+    return _plain(sharding) + view_for(record).static_html(record)
 
 
 def _array_html(array: Any) -> str | None:
-    """A badge and a table for an array on several devices; others show as text."""
+    """The text, and for an array on several devices a badge below it that opens to the drawing."""
     from xlab import observe
+    from xlab.notebook.views.page import inline
     from xlab.observe.text import layout_line
 
     if len(array.sharding.device_set) < 2:
         return None
     layout = observe.layout(array)
-    rows = "".join(
-        f"<tr><td>{block.device}</td><td><code>[{', '.join(f'{a}:{b}' for a, b in block.slices)}]</code></td>"
-        f"<td>{f'copy {block.copy}' if layout.copies > 1 else ''}</td></tr>" for block in layout.blocks[:64])
-    more = len(layout.blocks) - 64
-    if more > 0:
-        rows += f"<tr><td colspan=3>and {more} more devices</td></tr>"
-    return (f"<div><code>{escape(repr(array))}</code><details><summary style='cursor:pointer'><span style='border:1px solid;"
-            f"border-radius:4px;padding:0 6px'>{escape(layout_line(layout))}</span></summary>"
-            f"<table><thead><tr><th>device</th><th>holds</th><th></th></tr></thead><tbody>{rows}</tbody></table>"
-            f"</details></div>")
+    return (f"{_plain(array)}<details style='margin-top:6px'><summary style='cursor:pointer;font-size:12px'>"
+            f"<span style='border:1px solid currentColor;border-radius:4px;padding:1px 7px;opacity:.8;"
+            f"font-family:var(--jp-code-font-family,monospace)'>{escape(layout_line(layout))}</span></summary>"
+            f"{inline(layout)}</details>")
 
 
 def _own_array_html(array: Any) -> str | None:

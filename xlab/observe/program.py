@@ -139,12 +139,12 @@ def equation_line(eqn: JaxprEqn, names: Names, params: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def type_of(aval: Any, spec: Any = None) -> Type:
-    """A type as a record; `spec` is used where the type itself has no sharding."""
+    """A type as a record; `spec`, what the compiler decided, is used where the type itself splits nothing."""
     if not hasattr(aval, "shape"):
         return Type("", label=str(aval))
     own = spec_of(aval.sharding, aval.ndim)
     mat = aval.mat
-    return Type(dtypes.short_name(aval.dtype), tuple(aval.shape), own if own is not None else spec,
+    return Type(dtypes.short_name(aval.dtype), tuple(aval.shape), spec if spec is not None and not any(own or ()) else own,
                 tuple(sorted(map(str, mat.varying))), tuple(sorted(map(str, mat.unreduced))), bool(aval.weak_type))
 
 

@@ -24,6 +24,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
+from xlab.observe.graph import Drawn
+
 SCHEMA = 1
 
 T = TypeVar("T")
@@ -252,7 +254,7 @@ class Level(Record):
 
 
 @_record
-class Program(Record):
+class Program(Drawn, Record):
     """A traced program. `outputs` are variable names or literal text; `constants` are closed-over arrays.
 
     `sources` and `levels` are filled on the outermost program only. `heat` are measured `(equation id, microseconds)`.

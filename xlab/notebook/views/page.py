@@ -49,6 +49,16 @@ document.body.append(script);
 })();"""
 """Starts a saved page: the views' own script is packed with the data, since every saved output carries it."""
 
+FIT = """(()=>{
+const root=document.querySelector(".xl");
+try{
+const frame=window.frameElement,light=parent!==window&&parent.document.body.dataset.jpThemeLight;
+if(light)root.dataset.theme=light==="false"?"dark":"light";
+if(frame)new ResizeObserver(()=>{frame.style.height=Math.ceil(root.getBoundingClientRect().height)+2+"px";}).observe(root);
+}catch{root.dataset.frame="foreign";}
+})();"""
+"""All the script of a picture that needs none: the host's theme, and a frame as tall as the picture."""
+
 
 def script_json(value: Any) -> str:
     """JSON that can stand inside a script element: no `</`, no `<!--`, no line separators.
@@ -74,7 +84,7 @@ def document(view: Any, record: Any) -> str:
 def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
     title = clean(view.title(record))
     tree = payload["tree"]
-    script = ""
+    script = f"<script>{FIT}</script>\n"
     if view.scripted:
         packed = pack({"view": payload["view"], "data": payload["data"], "code": assets.script()})
         if len(packed) <= LARGEST:
@@ -93,6 +103,19 @@ def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
         f"<title>{escape(title)}</title>\n<style>{assets.styles()}</style></head>\n"
         f'<body class="xl-page">{html(HATCH)}{body}\n{script}</body></html>\n'
     )
+
+
+def inline(record: Any) -> str:
+    """A small picture of a record for inside another output: no frame, no script, the host's own colours.
+
+    >>> from xlab.observe.records import MeshInfo
+    >>> inline(MeshInfo(("data",), (2,), (0, 1))).startswith("<style>")
+    True
+    """
+    from xlab.notebook.views import view_for
+
+    view = view_for(record)
+    return f"<style>{assets.styles(view.name)}</style><div class='xl-inline'>{html(HATCH)}{html(view.tree(record))}</div>"
 
 
 def frame(view: Any, record: Any) -> str:

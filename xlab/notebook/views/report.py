@@ -45,6 +45,8 @@ def guarded(name: str, title: str, draw: Any, *arguments: Any) -> Node:
 def header(report: Report) -> Node:
     """Title, numbers, and notices that lead to their place."""
     sentence, numbers = report_header(report)
+    if report.error and not report.programs:
+        numbers = ()
     rest = sentence[len(report.title) :]
     return h(
         "header",
@@ -160,7 +162,7 @@ class ReportView(View):
             {"class": "xl xl-report"},
             header(r),
             *panels,
-            h("footer", {"class": "xl-foot"}, versions) if versions else None,
+            h("footer", {"class": "xl-foot"}, versions) if versions and not alone else None,
         )
 
     def _data(self, r: Report, programs: list[dict[str, Any]]) -> dict[str, Any]:

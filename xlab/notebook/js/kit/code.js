@@ -115,18 +115,26 @@ function closing(text, at) {
   return text.length;
 }
 
+const silent = /=(?:None|False|\(\)|UNSPECIFIED)$|^(?:preferred_element_type|precision|accuracy|out_sharding|ctx_mesh|name)=/;
+
 /** Parameters short enough to read past: those that say something and fit, then a sign that there are more. */
 export function shortParams(text, most = 30) {
-  if (text.length <= most) return text;
   const parts = text.slice(1, -1).split(/ (?=\w+=)/);
   let kept = "";
-  for (const part of parts) if (!/=(None|False|\(\)|UNSPECIFIED)$/.test(part) && kept.length + part.length <= most) kept += `${part} `;
-  return `[${kept}…]`;
+  let left = 0;
+  for (const part of parts) {
+    if ((part.startsWith("name=") || !silent.test(part)) && kept.length + part.length <= most) kept += kept ? ` ${part}` : part;
+    else left += 1;
+  }
+  return left ? `[${kept}${kept ? " " : ""}…]` : text;
 }
 
 /** Paint one line of a jaxpr. `shown(name)` is what a variable is called on the screen; `same` is the name to mark, `whole` keeps all parameters. */
 export function paintJaxpr(node, text, equation, { axes = [], shown = (n) => n, same = "", whole = false, needle = "" }) {
+  let called = "";
   for (const [kind, part] of jaxprPieces(text, equation)) {
+    if (kind === "v") called = shown(part);
+    if (kind === "c" && part.trim() === called) continue;
     if (kind === "v") {
       const span = piece(`v${part === same ? " xl-same" : ""}`, "");
       span.dataset.v = part;
@@ -154,7 +162,7 @@ export function marked(node, text, needle) {
   }
 }
 
-const quiet = /, (?:metadata|backend_config|frontend_attributes|origin)=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\}|\{(?:[^{}]|\{[^{}]*\})*\})*\}/g;
+const quiet = /, (?:metadata|backend_config|frontend_attributes|origin|sharding)=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\}|\{(?:[^{}]|\{[^{}]*\})*\})*\}/g;
 
 /** A line of compiled text without what the compiler keeps for itself. */
 export function shortHlo(text) {

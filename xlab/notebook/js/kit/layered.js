@@ -30,8 +30,14 @@ export function layered(widths, heights, from, to) {
   const ins = slices(n, to, from);
   const outs = slices(n, from, to);
   for (let v = 0; v < n; v += 1) for (let e = ins.start[v]; e < ins.start[v + 1]; e += 1) layer[v] = Math.max(layer[v], layer[ins.items[e]] + 1);
+  // What depends on one source alone, or on nothing, is drawn where it is used.
+  const free = new Uint8Array(n);
+  for (let v = 0; v < n; v += 1) {
+    const one = ins.items[ins.start[v]];
+    free[v] = ins.start[v] === ins.start[v + 1] || (ins.start[v] + 1 === ins.start[v + 1] && free[one] && outs.start[one] + 1 === outs.start[one + 1]) ? 1 : 0;
+  }
   for (let v = n - 1; v >= 0; v -= 1) {
-    if (ins.start[v] === ins.start[v + 1] && outs.start[v] < outs.start[v + 1]) {
+    if (free[v] && outs.start[v] < outs.start[v + 1]) {
       let least = 1 << 30;
       for (let e = outs.start[v]; e < outs.start[v + 1]; e += 1) least = Math.min(least, layer[outs.items[e]]);
       layer[v] = least - 1;

@@ -85,7 +85,7 @@ function place(level, open) {
       box.w = Math.max(inside.width + 20, box.label.length * 7 + 70);
       box.h = inside.height + 42;
     } else {
-      box.w = Math.max(44, Math.max(box.label.length + (box.user ? box.user.length + 1 : 0), box.type.length * 0.86) * 7 + 16 + (box.inner ? 14 : 0));
+      box.w = Math.max(44, Math.max(box.label.length + (box.user ? box.user.length + 1 : 0), box.type.length * 0.87) * 7.3 + 16 + (box.inner ? 14 : 0));
       box.h = box.type ? 34 : 22;
     }
   }
@@ -220,7 +220,11 @@ export function makeGraph(program, bus, bin) {
   }
   const graph = {
     el, zoomBy, lay, later,
-    fit: () => zoomBy(Math.min(1, Math.max(0.08, (el.clientWidth - 20) / (size.width + 32))) / zoom),
+    /** As wide as the pane, but no smaller than `least`. */
+    fit(least = 0.08) {
+      zoomBy(Math.min(1, Math.max(least, (el.clientWidth - 20) / (size.width + 32))) / zoom);
+      if (least > 0.1) el.scrollTop = 0;
+    },
     openAll(on) {
       const visit = (lv) => lv.boxes.forEach((box) => {
         if (!box.inner) return;

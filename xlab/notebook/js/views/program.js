@@ -193,8 +193,8 @@ function levelColumn(program, level, bus, bin) {
   return column;
 }
 
-const pressed = (label, title, on, run) => {
-  const node = h("button", { type: "button", class: "xl-flat", title, "aria-pressed": String(on), click: () => {
+const pressed = (label, title, on, run, kind = "") => {
+  const node = h("button", { type: "button", class: `xl-flat ${kind}`, title, "aria-pressed": String(on), click: () => {
     const now = node.getAttribute("aria-pressed") !== "true";
     node.setAttribute("aria-pressed", String(now));
     run(now);
@@ -243,7 +243,10 @@ export function mountProgram(host, program, bus, bin) {
       pane.fresh = true;
     }
     grid.replaceChildren(...open().map((c) => c.el));
-    grid.style.setProperty("--panes", String(open().length));
+    // The first pane takes what its lines need, so that short Python leaves room for the rest.
+    const [first] = open();
+    if (first && first !== jaxpr) grid.style.setProperty("--first", `${first.lines.reduce((most, line) => Math.max(most, line.length), 0) * 7.6 + (program.heat.size ? 110 : 80)}px`);
+    else grid.style.removeProperty?.("--first");
     for (const pane of panes) {
       if (pane.fresh) pane.column.start();
       pane.fresh = false;
@@ -253,19 +256,19 @@ export function mountProgram(host, program, bus, bin) {
   /** The switches of one pane. */
   function tools(column) {
     const put = (...nodes) => column.bar.append(...nodes);
-    if (column.folds) put(pressed("fold", "fold everything that folds, or open it", false, (on) => column.foldAll(on)));
+    if (column.folds) put(pressed("fold", "fold everything that folds, or open it", false, (on) => column.foldAll(on), "xl-text"));
     if (column === jaxpr) {
       if (program.names().size) put(pressed("names", "the variables' own names, or letters as in the printed program", true, (on) => {
         program.named = on;
         jaxpr.rows.refresh();
-      }));
-      put(pressed("all", "all parameters, or those that fit", false, (on) => {
+      }, "xl-text"));
+      put(pressed("params", "all parameters, or those that fit", false, (on) => {
         jaxpr.whole = on;
         jaxpr.rows.refresh();
-      }));
+      }, "xl-text"));
       if (data.eqs.id.length) put(pressed("graph", "the same program as a graph", false, showGraph));
     } else if (column.shortens) {
-      put(pressed("all", "all attributes, or those that say what is computed", false, (on) => {
+      put(pressed("attributes", "all attributes, or those that say what is computed", false, (on) => {
         column.whole = on;
         column.rows.refresh();
       }));
@@ -283,7 +286,10 @@ export function mountProgram(host, program, bus, bin) {
         h("button", { type: "button", class: "xl-flat", title: "as wide as the pane", click: () => graph.fit() }, "fit"));
     }
     if (on) {
+      const first = !graph.el.parentNode && !graph.begun;
       jaxpr.rows.el.replaceWith(graph.el);
+      if (first) requestAnimationFrame(() => graph.fit(0.62));
+      graph.begun = true;
       jaxpr.bar.append(graph.tools);
       graph.later();
     } else {

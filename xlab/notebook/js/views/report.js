@@ -59,10 +59,11 @@ export function enliven(root, data, model) {
     const program = programs.find((p) => bus.keys[0]?.startsWith(`${p.index}:`));
     const id = program ? program.id(bus.keys[0]) : -1;
     const more = bus.keys.length > 1 ? `   and ${bus.keys.length - 1} more` : "";
-    return program ? describe(program, id) + more : "Choose a line, a block, a collective or a bar.   ← → ↓ ↑ step   / find   Esc clears";
+    return program ? describe(program, id) + more : programs.length ? "Choose a line, a block, a collective or a bar.   ← → ↓ ↑ step   / find   Esc clears" : "";
   };
   const say = (text) => {
     status.textContent = text || words();
+    status.hidden = !panels.length;
   };
   bus.on(() => say(""));
   root.append(status);
