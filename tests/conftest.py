@@ -90,7 +90,7 @@ def mesh():
     """A mesh of eight devices: 4 along `data`, 2 along `model`."""
     import xlab
 
-    return xlab.make_mesh((4, 2), ("data", "model"))
+    return xlab.make_mesh((4, 2), ("data", "model"), axis_types=(xlab.sharding.AxisType.Auto,) * 2)
 
 
 @pytest.fixture(scope="session")

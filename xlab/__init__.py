@@ -32,7 +32,7 @@ _NAMES = {
     "xlab.lax.callbacks": "pure_callback",
     "xlab.lax.indexers": "ds",
     "xlab.lax.ref_functions": "empty_ref free_ref freeze new_ref",
-    "xlab.lax.constraint": "reshard",
+    "xlab.lax.reshard": "reshard",
     "xlab.observe.stepping": "step",
     "xlab.parallel.assemble": "make_array_from_callback make_array_from_process_local_data "
                               "make_array_from_single_device_arrays",

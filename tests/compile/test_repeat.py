@@ -20,7 +20,7 @@ def total(mesh8):
 
 @pytest.fixture
 def mesh8():
-    return xlab.make_mesh((8,), ("x",))
+    return xlab.make_mesh((8,), ("x",), axis_types=xlab.sharding.AxisType.Auto)
 
 
 def sharded(mesh, n=16):

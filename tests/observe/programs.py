@@ -4,12 +4,12 @@ import numpy as np
 
 import xlab
 from xlab import lax
-from xlab.sharding import NamedSharding, make_mesh
+from xlab.sharding import AxisType, NamedSharding, make_mesh
 from xlab.sharding import PartitionSpec as P
 
 
 def mesh():
-    return make_mesh((4, 2), ("data", "model"))
+    return make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
 
 
 def put(value, *spec):

@@ -13,8 +13,8 @@ class Blocked:
 sys.meta_path.insert(0, Blocked())
 import numpy as np, xlab
 from xlab import lax
-from xlab.sharding import P, NamedSharding, make_mesh
-mesh = make_mesh((4, 2), ("x", "y"))
+from xlab.sharding import AxisType, P, NamedSharding, make_mesh
+mesh = make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
 where = P(("x", "y"))
 v = xlab.device_put(np.arange(64, dtype=np.float32), NamedSharding(mesh, where))
 def body(v):

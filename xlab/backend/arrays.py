@@ -38,6 +38,19 @@ def install_methods(mapping: Mapping[str, Any], is_ours: Callable[[Any], bool]) 
     shared.install(ArrayImpl, mapping, is_ours)
 
 
+def _as_given(aval: Any, sharding: Any) -> Any:
+    return aval
+
+
+_typing: Callable[[Any, Any], Any] = _as_given
+
+
+def set_typing(typed: Callable[[Any, Any], Any]) -> None:
+    """Upper rooms say what type an array has that is laid out by a sharding: `typed(aval, sharding) -> aval`."""
+    global _typing
+    _typing = typed
+
+
 def put(shards: Sequence[Any], aval: Any, sharding: Any, devices: Sequence[Any], committed: bool = True,
         copy: bool = False, *, owned: bool = False) -> ArrayImpl:  # fmt: skip
     """An array from one host array per addressable device.
@@ -53,6 +66,7 @@ def put(shards: Sequence[Any], aval: Any, sharding: Any, devices: Sequence[Any],
         copy: never reuse the buffers of shards that are device arrays.
         owned: the caller gives the host arrays away, so their memory may become the device's.
     """
+    aval = _typing(aval, sharding)
     dtype = aval.dtype
     for shard in shards:
         if getattr(shard, "dtype", dtype) != dtype:
@@ -147,7 +161,7 @@ def from_shards(
     aval: Any, sharding: Any, arrays: Sequence[ArrayImpl], committed: bool = True
 ) -> ArrayImpl:
     """One array from one-device arrays in the sharding's device order; nothing is copied."""
-    return ArrayImpl(aval, sharding.native, list(arrays), committed, _skip_checks=True)
+    return ArrayImpl(_typing(aval, sharding), sharding.native, list(arrays), committed, _skip_checks=True)
 
 
 def copy_to_devices(arr: ArrayImpl, aval: Any, sharding: Any, devices: Sequence[Any], committed: bool = True, *,
@@ -166,6 +180,7 @@ def copy_to_devices(arr: ArrayImpl, aval: Any, sharding: Any, devices: Sequence[
 
 def rewrap(arr: ArrayImpl, aval: Any, sharding: Any, committed: bool = True) -> ArrayImpl:
     """The same buffers under another type, sharding or commitment."""
+    aval = _typing(aval, sharding)
     if arr._committed == committed:
         return arr._rewrap_with_aval_and_sharding(aval, sharding.native)
     return ArrayImpl(aval, sharding.native, arr._arrays, committed, _skip_checks=True)
@@ -173,7 +188,7 @@ def rewrap(arr: ArrayImpl, aval: Any, sharding: Any, committed: bool = True) -> 
 
 def result_handler(aval: Any, sharding: Any, committed: bool = True) -> ResultHandler:
     """Makes an array of an executable's output buffers; build one per output and keep it."""
-    return _jax.array_result_handler(aval, sharding.native, committed, True)
+    return _jax.array_result_handler(_typing(aval, sharding), sharding.native, committed, True)
 
 
 def execute(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any]) -> list[Any]:

@@ -36,6 +36,7 @@ from xlab.sharding import (
     from_hlo_sharding,
     from_native,
 )
+from xlab.sharding.typed import result_sharding, typed
 
 
 @dataclass(eq=False)
@@ -123,6 +124,10 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
         claims.append(Claim(tuple(context_mesh.devices.flat), "the current mesh"))
         mesh = mesh or context_mesh
     devices, committed = resolve(claims, f"jit({name})")
+    explicit = next((m for m in (mesh, context_mesh) if m is not None and m.are_all_axes_explicit), None)
+    if explicit is not None:  # types of results say where they go
+        out_shardings = [result_sharding(v.aval.cut, explicit) if s is None and isinstance(v.aval, ShapedArray) else s
+                         for s, v in zip(out_shardings, jaxpr.outvars)]
 
     several = len(devices) > 1
     n_tokens = _effects.check_devices(closed.effects, devices)
@@ -341,7 +346,7 @@ class Executable:
         kept = set(self.kept)
         return _native.FastPath(
             self.native, out_tree, [s.native for s in self.in_shardings], [s.native for s in self.out_shardings],
-            list(self.out_avals), [self.committed] * len(self.out_avals),
+            list(map(typed, self.out_avals, self.out_shardings)), [self.committed] * len(self.out_avals),
             [i in kept for i in range(len(self.in_avals))], [None] * len(self.kept), self.consts)
 
     def _plain(self) -> bool:

@@ -70,7 +70,7 @@ class KeyArray:
             raise TypeError(f"keys of type {dtype} are made of {dtype.base_dtype}[...,"
                             f"{','.join(map(str, dtype.base_shape))}], got {base_aval}")
         self.base = base
-        self.aval = ShapedArray(base_aval.shape[:base_aval.ndim - n], dtype)
+        self.aval = ShapedArray(base_aval.shape[:base_aval.ndim - n], dtype, sharding=base_aval.cut)
 
     def _host_value(self):
         return self.base._host_value()

@@ -15,6 +15,10 @@ import numpy as np
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.errors import InvalidInputException, UnexpectedTracerError
+from xlab.sharding import typed as _typed
+from xlab.sharding.current import get_abstract_mesh
+from xlab.sharding.named import NamedSharding
+from xlab.sharding.spec import PartitionSpec
 
 
 class ManualAxisType:
@@ -83,6 +87,14 @@ class AbstractValue:
         return str(self)
 
 
+class _ExplicitTypes:
+    """Whether any type was ever cut: until then nobody looks for cuts."""
+
+    in_use = False
+
+
+explicit_types = _ExplicitTypes()
+
 _interned: weakref.WeakValueDictionary[tuple, ShapedArray] = weakref.WeakValueDictionary()
 _intern_lock = threading.Lock()
 
@@ -90,19 +102,21 @@ _intern_lock = threading.Lock()
 class ShapedArray(AbstractValue):
     """Type of an array: shape, dtype, weak type, sharding, manual axis type and memory space.
 
+    Of a sharding only the cut along Explicit axes of the mesh belongs to the type; `cut` is None where there is none.
+
     Example:
         >>> import numpy as np
         >>> ShapedArray((8, 4), np.float32)
         ShapedArray(float32[8,4])
     """
 
-    __slots__ = ("__weakref__", "dtype", "mat", "memory_space", "mlir", "ndim", "shape", "sharding",
-                 "size", "weak_type")
+    __slots__ = ("__weakref__", "cut", "dtype", "mat", "memory_space", "mlir", "ndim", "shape", "size",
+                 "weak_type")
 
     shape: tuple[int, ...]
     dtype: Any
     weak_type: bool
-    sharding: Any
+    cut: NamedSharding | None
     mat: ManualAxisType
     memory_space: str | None
 
@@ -112,6 +126,8 @@ class ShapedArray(AbstractValue):
             shape = tuple(shape)
         if not dtypes.is_dtype(dtype):
             dtype = np.dtype(dtype)
+        if sharding is not None:
+            sharding = _typed.canonical(sharding, len(shape))
         key = (shape, dtype, weak_type, sharding, mat, memory_space)
         self = _interned.get(key)
         if self is not None:
@@ -123,7 +139,9 @@ class ShapedArray(AbstractValue):
                 self.shape = tuple(int(d) for d in shape)
                 self.dtype = dtype
                 self.weak_type = weak_type
-                self.sharding = sharding
+                self.cut = sharding
+                if sharding is not None:
+                    explicit_types.in_use = True
                 self.mat = mat
                 self.memory_space = memory_space
                 self.ndim = len(shape)
@@ -136,11 +154,35 @@ class ShapedArray(AbstractValue):
         return self
 
     def update(self, **changes) -> ShapedArray:
-        """This type with some fields replaced."""
+        """This type with some fields replaced; with another shape it is cut only as `sharding` says."""
         fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type,
-                  "sharding": self.sharding, "mat": self.mat, "memory_space": self.memory_space}
+                  "sharding": None if "shape" in changes else self.cut, "mat": self.mat,
+                  "memory_space": self.memory_space}
         fields.update(changes)
         return ShapedArray(**fields)
+
+    @property
+    def sharding(self) -> NamedSharding:
+        """How the value lies over the Explicit axes of the mesh; over the current mesh where nothing cuts it."""
+        if self.cut is not None:
+            return self.cut
+        return NamedSharding(get_abstract_mesh(), PartitionSpec(*(None,) * self.ndim))
+
+    def without_dimension(self, d: int) -> ShapedArray:
+        """The type of one slice along dimension `d`."""
+        cut = self.cut
+        if cut is not None:
+            kept = _typed.entries(self)
+            cut = _typed.of_entries(cut.mesh, kept[:d] + kept[d + 1:])
+        return self.update(shape=self.shape[:d] + self.shape[d + 1:], sharding=cut)
+
+    def with_dimension(self, d: int, size: int, axes: tuple = (), mesh=None) -> ShapedArray:
+        """The type with a new dimension in place `d`, cut along the given axes of a mesh."""
+        cut = self.cut
+        if cut is not None or axes:
+            kept = _typed.entries(self)
+            cut = _typed.of_entries(cut.mesh if cut is not None else mesh, (*kept[:d], tuple(axes), *kept[d:]))
+        return self.update(shape=(*self.shape[:d], size, *self.shape[d:]), sharding=cut)
 
     @property
     def vma(self) -> frozenset:
@@ -157,12 +199,15 @@ class ShapedArray(AbstractValue):
     def to_tangent_aval(self) -> ShapedArray:
         if dtypes.issubdtype(self.dtype, np.inexact):
             return self
-        return ShapedArray(self.shape, dtypes.float0, mat=self.mat)
+        return ShapedArray(self.shape, dtypes.float0, sharding=self.cut, mat=self.mat)
 
     def str_short(self, short_dtypes=True) -> str:
         name = dtypes.short_name(self.dtype) if short_dtypes else dtypes.name(self.dtype)
         space = f"<{self.memory_space}>" if self.memory_space else ""
-        return f"{name}{space}[{','.join(map(str, self.shape))}]{self.mat}"
+        if self.cut is None:
+            return f"{name}{space}[{','.join(map(str, self.shape))}]{self.mat}"
+        dims = ",".join(map(_typed.dimension, self.shape, _typed.entries(self)))
+        return f"{name}{space}[{dims}]{self.mat}"
 
     __str__ = str_short
 
@@ -171,7 +216,7 @@ class ShapedArray(AbstractValue):
         return f"ShapedArray({self.str_short(short_dtypes=False)}{weak})"
 
     def __reduce__(self):
-        return _rebuild, (self.shape, self.dtype, self.weak_type, self.sharding, self.mat,
+        return _rebuild, (self.shape, self.dtype, self.weak_type, self.cut, self.mat,
                           self.memory_space)
 
     def __copy__(self):

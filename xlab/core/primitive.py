@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from xlab.core import avals as _avals
 from xlab.core import effects as _effects
-from xlab.core.avals import INVARYING, ShapedArray
+from xlab.core.avals import INVARYING, ShapedArray, explicit_types
+from xlab.core.cuts import cut_results
 from xlab.core.refs import AbstractRef
 from xlab.core.trace import state
 from xlab.errors import RefOperandError, ShardingTypeError
@@ -142,6 +143,12 @@ class Primitive:
 
 def join_types(prim: Primitive, avals) -> _avals.ManualAxisType:
     """Manual axis type of the result of an operation that does not communicate.
+        if self.joins and (explicit_types.in_use or params.get("sharding") is not None
+                           or params.get("out_sharding") is not None):
+            return cut_results(self, avals, params, Primitive._evaluate_plain)
+        return self._evaluate_plain(avals, params)
+
+    def _evaluate_plain(self, avals, params):
 
     Operands agree on what varies (`bind` sees to that). Unreduced operands go only through operations that are
     linear in them, since anything else would need the sum first.

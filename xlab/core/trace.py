@@ -31,6 +31,7 @@ class Axis(NamedTuple):
     size: int
     kind: str
     trace: Any = None
+    cut: Any = None  # of a batched axis: (mesh, the Explicit mesh axes its dimension is cut along)
 
 
 class Trace:
@@ -74,6 +75,7 @@ class _State(threading.local):
     axes: dict = {}                       # bound axis names; replaced, never changed in place
     manual: Any = None                    # mesh axes under check_vma, or None where types do not vary
     manual_mesh: Any = None               # the mesh whose axes are bound by hand
+    batch_cut: Any = None                 # how the dimension being batched lies over Explicit mesh axes: (mesh, axes)
 
     def join_manual(self, prim, args):
         return join_manual(prim, args)

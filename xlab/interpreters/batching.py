@@ -7,6 +7,7 @@ batched result and its position; values without batch dimension pass through unt
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,11 @@ class BatchTracer(Tracer):
         self._trace = trace
         aval = aval_of(value)
         shape = aval.shape
-        self.aval = aval.update(shape=shape[:dim] + shape[dim + 1:]) if type(aval) is AbstractRef else ShapedArray(shape[:dim] + shape[dim + 1:], aval.dtype, aval.weak_type, mat=aval.mat,
-                                memory_space=aval.memory_space) if aval.cut is None else aval.without_dimension(dim)
+        if type(aval) is ShapedArray and aval.cut is None:
+            self.aval = ShapedArray(shape[:dim] + shape[dim + 1:], aval.dtype, aval.weak_type, mat=aval.mat,
+                                    memory_space=aval.memory_space)
+        else:
+            self.aval = aval.without_dimension(dim)
         self.value, self.dim = value, dim
 
     def origin(self):
@@ -86,6 +90,9 @@ class BatchTrace(Trace):
                 values.append(x)
                 dims.append(None)
         previous = switch_trace(self.parent)
+        outer_cut = state.batch_cut
+        if outer_cut is not self.axis.cut:
+            state.batch_cut = self.axis.cut
         try:
             rule = axis_primitive_batchers.get(prim)
             if rule is not None and (involved or prim.makes_ref or _mentions(params, self.axis.name)):
@@ -99,6 +106,7 @@ class BatchTrace(Trace):
                 out, out_dim = rule(values, dims, **params)
         finally:
             switch_trace(previous)
+            state.batch_cut = outer_cut
         if prim.multiple_results:
             if not isinstance(out_dim, (tuple, list)):
                 out_dim = [out_dim] * len(out)
@@ -173,8 +181,9 @@ def batch_flat(fun: Callable, axis: Axis, in_dims: Sequence, out_dims_like: OutD
             joint = [0 if (p[1] is not None or t[1] is not None) else None
                      for p, t in zip(pairs[:n], pairs[n:])]
             out_dims_like.dims = joint
-            pairs = [(bring(v, d, axis.size, target), target)
-                     for (v, d), target in zip(pairs, [*joint, *joint])]
+            with laying(axis):
+                pairs = [(bring(v, d, axis.size, target), target)
+                         for (v, d), target in zip(pairs, [*joint, *joint])]
         out.dims = [d for _, d in pairs]
         return [v for v, _ in pairs]
     batched.__name__ = getattr(fun, "__name__", "fun")
@@ -240,10 +249,21 @@ def moveaxis(x, source: int, target: int):
 def broadcast(x, size: int, axis: int, mesh_axis=None):
     """Repeats an unbatched value along a new dimension."""
     if type(x) is Zero:
-        return Zero(x.aval.update(shape=(*x.shape[:axis], size, *x.shape[axis:])))
+        mesh, over = state.batch_cut or (None, ())
+        return Zero(x.aval.with_dimension(axis, size, over, mesh))
     if getattr(x, "dtype", None) == dtypes.float0:
         return np.zeros((*x.shape[:axis], size, *x.shape[axis:]), dtypes.float0)
     return _broadcast(x, size, axis)
+
+
+@contextmanager
+def laying(axis: Axis):
+    """Lays what the block repeats for every example of a batch as the batch lies over Explicit mesh axes."""
+    previous, state.batch_cut = state.batch_cut, axis.cut
+    try:
+        yield
+    finally:
+        state.batch_cut = previous
 
 
 def bring(x, dim, size: int, target):
@@ -273,13 +293,14 @@ def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched_in: Sequence[bool],
     batched_in = tuple(batched_in)
     force = ((instantiate,) * len(closed.out_avals) if isinstance(instantiate, bool)
              else tuple(instantiate))
-    key = ("batch", axis.name, axis.size, batched_in, force, tuple(state.axes), state.manual)
+    key = ("batch", axis.name, axis.size, axis.cut, batched_in, force, tuple(state.axes), state.manual)
     return closed.memo(key, lambda: _batch_jaxpr(closed, axis, batched_in, force))
 
 
 def _batch_jaxpr(closed, axis, batched_in, force):
     aux: dict[str, Any] = {}
-    in_avals = [a.update(shape=(axis.size, *a.shape)) if b and isinstance(a, (ShapedArray, AbstractRef)) else a
+    mesh, over = axis.cut or (None, ())
+    in_avals = [a.with_dimension(0, axis.size, over, mesh) if b and isinstance(a, (ShapedArray, AbstractRef)) else a
                 for a, b in zip(closed.in_avals, batched_in)]
 
     def run(*values):
@@ -288,8 +309,9 @@ def _batch_jaxpr(closed, axis, batched_in, force):
         outs = fun(*values)
         dims = out_dims.dims
         aux["batched_out"] = [d is not None or f for d, f in zip(dims, force)]
-        return [bring(x, d, axis.size, 0) if b else x
-                for x, d, b in zip(outs, dims, aux["batched_out"])]
+        with laying(axis):
+            return [bring(x, d, axis.size, 0) if b else x
+                    for x, d, b in zip(outs, dims, aux["batched_out"])]
 
     new = pe.trace_to_closed_jaxpr(run, in_avals, closed.jaxpr.debug_info)
     return new, aux["batched_out"]

@@ -5,6 +5,7 @@ Reading order: `elementwise.py` (what such families share), `transcendental.py` 
 """
 
 from xlab.compile import dispatch as _dispatch
+from xlab.lax.approximate import *
 from xlab.lax.arithmetic import *
 from xlab.lax.bits import *
 from xlab.lax.collectives import *
@@ -19,10 +20,12 @@ from xlab.lax.dot import *
 from xlab.lax.fft import *
 from xlab.lax.gather import *
 from xlab.lax.precision import *
+from xlab.lax.ragged import *
 from xlab.lax.reduce_sum import reduce_sum_p
 from xlab.lax.reducing import *
 from xlab.lax.reductions import *
 from xlab.lax.reshard import reshard_p as reshard_p
+from xlab.lax.scaled import *
 from xlab.lax.scatter import *
 from xlab.lax.shape import *
 from xlab.lax.slicing import *

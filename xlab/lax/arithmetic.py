@@ -8,10 +8,12 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.jaxpr import Literal
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, is_undefined_primal
+from xlab.lax import cuts
 from xlab.lax import elementwise as _e
 from xlab.lax.bits import bitwise_and
 from xlab.lax.comparison import eq, gt, lt, select
@@ -441,3 +443,4 @@ mlir.register_lowering(clamp_p, lambda ctx, lo, x, hi: ctx.op(
     f"stablehlo.clamp {lo}, {x}, {hi} : ({ctx.types_in()}) -> {ctx.type_out()}"))
 
 ad.set_arithmetic(zeros_like_aval, add_any_p.bind)
+cut_rules[clamp_p] = cuts.clamp

@@ -6,9 +6,11 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
+from xlab.lax import cuts
 from xlab.lax import elementwise as _e
 from xlab.lax.elementwise import adapt, elementwise
 from xlab.lax.shape import broadcast_in_dim, full_like
@@ -163,5 +165,6 @@ select_n_p = Primitive("select_n")
 select_n_p.def_abstract_eval(_select_n_aval)
 ad.primitive_jvps[select_n_p] = _select_n_jvp
 ad.primitive_transposes[select_n_p] = _select_n_transpose
+cut_rules[select_n_p] = cuts.select
 batching.primitive_batchers[select_n_p] = _select_n_batch
 mlir.register_lowering(select_n_p, _select_n_lowering)

@@ -9,8 +9,10 @@ from xlab.compile.executable import physical_sharding
 from xlab.compile.placement import place
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
+from xlab.lax import cuts
 from xlab.sharding import (
     UNCONSTRAINED,
     Format,
@@ -21,7 +23,7 @@ from xlab.sharding import (
     get_mesh,
 )
 
-__all__ = ["reshard", "with_sharding_constraint"]
+__all__ = ["with_sharding_constraint"]
 
 
 def with_sharding_constraint(x, shardings):
@@ -42,19 +44,6 @@ def with_sharding_constraint(x, shardings):
     leaves, treedef = _tree.flatten(x)
     given = _tree.flatten_prefix("with_sharding_constraint shardings", shardings, x, is_leaf=_is_destination)
     return _tree.unflatten(treedef, [_constrained(v, s) for v, s in zip(leaves, given)])
-
-
-def reshard(x, out_shardings):
-    """Brings values to a sharding: `with_sharding_constraint` under the name used with explicit mesh axes.
-
-    Example:
-        >>> import xlab
-        >>> from xlab.sharding import NamedSharding, PartitionSpec as P
-        >>> x = xlab.reshard(xlab.lax.iota("float32", 4), NamedSharding(xlab.make_mesh((1,), ("i",)), P("i")))
-        >>> x.sharding.spec
-        P('i',)
-    """
-    return with_sharding_constraint(x, out_shardings)
 
 
 def _is_destination(x) -> bool:
@@ -121,6 +110,7 @@ def _batch(operands, dims, *, sharding, layout, context_mesh, unconstrained_dims
                                       unconstrained_dims=free), d
 
 
+cut_rules[sharding_constraint_p] = cuts.first_operand
 batching.primitive_batchers[sharding_constraint_p] = _batch
 
 

@@ -6,9 +6,11 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
+from xlab.lax import cuts
 
 __all__ = ["bitcast_convert_type", "convert_element_type", "reduce_precision", "stop_gradient"]
 
@@ -100,6 +102,7 @@ def _bitcast_batch(xs, dims, **params):
 bitcast_convert_type_p = Primitive("bitcast_convert_type")
 bitcast_convert_type_p.def_abstract_eval(_bitcast_aval)
 ad.defzero(bitcast_convert_type_p)
+cut_rules[bitcast_convert_type_p] = cuts.bitcast
 batching.primitive_batchers[bitcast_convert_type_p] = _bitcast_batch
 mlir.register_lowering(bitcast_convert_type_p, lambda ctx, x, new_dtype: ctx.op(
     f"stablehlo.bitcast_convert {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))

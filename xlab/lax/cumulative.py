@@ -7,10 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from xlab.core.avals import aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
 from xlab.interpreters.mlir.values import i64_array
+from xlab.lax import cuts
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, max, min, mul, neg, sub
 from xlab.lax.comparison import ne, select
@@ -147,6 +149,7 @@ def _family(name: str, accepts, combine: Callable, identity: Callable, op: str |
                       f"      stablehlo.return {c} : {t}\n    }}) : ({ctx.type_in()}, {t}) -> {ctx.type_out()}")
 
     ad.primitive_jvps[prim] = jvp
+    cut_rules[prim] = cuts.along(prim.name)
     batching.primitive_batchers[prim] = batch
     mlir.register_lowering(prim, lowering)
     return prim

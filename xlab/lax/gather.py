@@ -13,9 +13,11 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import dims_text, i64_array, physical_aval
+from xlab.lax import cuts
 from xlab.lax.arithmetic import clamp
 from xlab.lax.bits import bitwise_and
 from xlab.lax.comparison import ge, le, select
@@ -254,6 +256,7 @@ gather_p = Primitive("gather")
 gather_p.def_abstract_eval(_gather_aval)
 ad.defjvp(gather_p, _gather_jvp, None)
 # Its transpose, a scatter-add, stands in scatter.py.
+cut_rules[gather_p] = cuts.gather
 batching.primitive_batchers[gather_p] = _gather_batch
 mlir.register_lowering(gather_p, _gather_lowering)
 

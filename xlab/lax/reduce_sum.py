@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
+from xlab.lax import cuts
 from xlab.lax.shape import broadcast_at, broadcast_in_dim, broadcast_in_dim_p, moveaxis, reshape
 
 
@@ -29,7 +31,7 @@ def _reduce_sum_aval(x, *, axes, out_sharding):
 
 def _reduce_sum_transpose(ct, x, *, axes, out_sharding):
     kept = [i for i in range(x.aval.ndim) if i not in axes]
-    return [broadcast_in_dim(ct, x.aval.shape, kept)]
+    return [broadcast_in_dim(ct, x.aval.shape, kept, out_sharding=x.aval.cut)]
 
 
 def reduction_text(ctx, op: str, x: str, init: str, axes, aval_in, aval_out) -> str:
@@ -51,6 +53,7 @@ reduce_sum_p = Primitive("reduce_sum")
 reduce_sum_p.linear_in_unreduced = True
 reduce_sum_p.def_abstract_eval(_reduce_sum_aval)
 ad.deflinear2(reduce_sum_p, _reduce_sum_transpose)
+cut_rules[reduce_sum_p] = cuts.reduction
 batching.defreducer(reduce_sum_p)
 mlir.register_lowering(reduce_sum_p, _reduce_sum_lowering)
 
@@ -60,7 +63,7 @@ def _broadcast_transpose(ct, x, *, shape, broadcast_dimensions, sharding):
     grown = [t for d, t in zip(aval.shape, broadcast_dimensions) if d == 1 and shape[t] != 1]
     new = [i for i in range(len(shape)) if i not in broadcast_dimensions]
     ct = reduce_sum_p.bind(ct, axes=tuple(sorted(new + grown)), out_sharding=None) if new or grown else ct
-    return [reshape(ct, aval.shape)]
+    return [reshape(ct, aval.shape, out_sharding=None if aval_of(ct).shape == aval.shape else cuts.like(aval, aval_of(ct)))]
 
 
 ad.primitive_transposes[broadcast_in_dim_p] = _broadcast_transpose

@@ -15,6 +15,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.trace import Axis, Tracer
@@ -23,6 +24,7 @@ from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import Zero
 from xlab.lax import arithmetic as _a
 from xlab.lax import bits as _b
+from xlab.lax import cuts
 from xlab.lax.reduce_sum import reduced_shape
 from xlab.lax.reductions import (
     _all_ones,
@@ -226,5 +228,6 @@ def _reduce_lowering(ctx, *args, computation, jaxpr, dimensions):
 reduce_p = Primitive("reduce", multiple_results=True)
 reduce_p.def_abstract_eval(_reduce_aval)
 ad.primitive_jvps[reduce_p] = _reduce_jvp
+cut_rules[reduce_p] = cuts.reduction
 batching.primitive_batchers[reduce_p] = _reduce_batch
 mlir.register_lowering(reduce_p, _reduce_lowering)

@@ -6,8 +6,10 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
+from xlab.lax import cuts
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import div, mul
 from xlab.lax.comparison import eq
@@ -64,6 +66,7 @@ def _reduction(name: str, op: str, accepts, identity):
             return x
         init = ctx.constant(np.asarray(identity(src.dtype)), src.update(shape=(), weak_type=False))
         return reduction_text(ctx, op, x, init, axes, src, ctx.avals_out[0])
+    cut_rules[prim] = cuts.reduction
     batching.defreducer(prim)
     mlir.register_lowering(prim, lowering)
     return prim
@@ -204,6 +207,7 @@ def _arg_extremum(name: str, direction: str, identity):
         axis = axes[0] + (axes[0] >= d)
         return prim.bind(xs[0], axes=(axis,), index_dtype=index_dtype), d - (axis < d)
     ad.defzero(prim)
+    cut_rules[prim] = cuts.reduction
     batching.primitive_batchers[prim] = batch
     mlir.register_lowering(prim, lowering)
     return prim

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.trace import Axis
@@ -20,6 +21,7 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.interpreters.mlir.values import dims_text, physical_aval
+from xlab.lax import cuts
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import add, add_p, div, max_p, min_p, mul, mul_p, neg, sub_p
 from xlab.lax.comparison import eq, select
@@ -286,6 +288,7 @@ def _family(name: str, accepts, combine=None, op: str | None = None):
     prim = _Scatter(name)
     prim.combine = combine
     prim.def_abstract_eval(_scatter_aval(name.replace("-", "_"), accepts))
+    cut_rules[prim] = cuts.scatter
     batching.primitive_batchers[prim] = functools.partial(_scatter_batch, prim)
     mlir.register_lowering(prim, _scatter_lowering(op, _clipped(prim)))
     return prim

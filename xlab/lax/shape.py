@@ -11,12 +11,15 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros
 from xlab.interpreters.mlir.values import physical_aval
+from xlab.lax import cuts
 from xlab.lax.convert import convert
+from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
 __all__ = ["broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcasted_iota", "collapse", "concatenate", "copy",
            "empty", "expand_dims", "full", "full_like", "iota", "optimization_barrier", "pad", "reshape", "rev", "squeeze", "tile", "transpose"]
@@ -55,16 +58,19 @@ def broadcast_in_dim(operand, shape: Sequence[int], broadcast_dimensions: Sequen
     shape = canonical_shape(shape)
     dims = tuple(map(operator.index, broadcast_dimensions))
     aval = aval_of(operand)
-    if aval.shape == shape and dims == tuple(range(len(shape))) and hasattr(operand, "aval"):
+    if out_sharding is not None:
+        out_sharding = canonical_out_sharding(out_sharding, "broadcast_in_dim", len(shape))
+    elif aval.shape == shape and dims == tuple(range(len(shape))) and hasattr(operand, "aval"):
         return operand
-    return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims, sharding=None)
+    return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims, sharding=out_sharding)
 
 
 def broadcast(operand, sizes: Sequence[int], *, out_sharding=None):
     """The operand with new leading dimensions."""
     ndim = aval_of(operand).ndim
     sizes = canonical_shape(sizes)
-    return broadcast_in_dim(operand, (*sizes, *aval_of(operand).shape), range(len(sizes), len(sizes) + ndim))
+    return broadcast_in_dim(operand, (*sizes, *aval_of(operand).shape), range(len(sizes), len(sizes) + ndim),
+                            out_sharding=out_sharding)
 
 
 def broadcast_shapes(*shapes) -> tuple[int, ...]:
@@ -98,7 +104,7 @@ def _broadcast_batch(xs, dims, *, shape, broadcast_dimensions, sharding):
     x = batching.moveaxis(xs[0], dims[0], 0)
     n = aval_of(x).shape[0]
     return broadcast_in_dim_p.bind(x, shape=(n, *shape), broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
-                                   sharding=None), 0
+                                   sharding=cuts.batched(sharding, aval_of(x))), 0
 
 
 def _broadcast_lowering(ctx, x, *, shape, broadcast_dimensions, sharding):
@@ -114,6 +120,7 @@ broadcast_in_dim_p = Primitive("broadcast_in_dim")
 broadcast_in_dim_p.linear_in_unreduced = True
 broadcast_in_dim_p.def_abstract_eval(_broadcast_aval)
 ad.deflinear2(broadcast_in_dim_p)  # its transpose, a sum, stands in reduce_sum.py
+cut_rules[broadcast_in_dim_p] = cuts.broadcast
 batching.primitive_batchers[broadcast_in_dim_p] = _broadcast_batch
 mlir.register_lowering(broadcast_in_dim_p, _broadcast_lowering)
 
@@ -128,9 +135,11 @@ def reshape(operand, new_sizes: Sequence[int], dimensions: Sequence[int] | None 
     if dimensions is not None and tuple(dimensions) != tuple(range(aval.ndim)):
         operand = transpose(operand, dimensions)
         aval = aval_of(operand)
-    if aval.shape == shape and hasattr(operand, "aval"):
+    if out_sharding is not None:
+        out_sharding = canonical_out_sharding(out_sharding, "reshape", len(shape))
+    elif aval.shape == shape and hasattr(operand, "aval"):
         return operand
-    return reshape_p.bind(operand, new_sizes=shape, dimensions=None, sharding=None)
+    return reshape_p.bind(operand, new_sizes=shape, dimensions=None, sharding=out_sharding)
 
 
 def _reshape_aval(x, *, new_sizes, dimensions, sharding):
@@ -144,7 +153,7 @@ def _reshape_aval(x, *, new_sizes, dimensions, sharding):
 
 def _reshape_batch(xs, dims, *, new_sizes, dimensions, sharding):
     x = batching.moveaxis(xs[0], dims[0], 0)
-    return reshape(x, (aval_of(x).shape[0], *new_sizes)), 0
+    return reshape(x, (aval_of(x).shape[0], *new_sizes), out_sharding=cuts.batched(sharding, aval_of(x))), 0
 
 
 def _reshape_lowering(ctx, x, **_):
@@ -157,7 +166,8 @@ def _reshape_lowering(ctx, x, **_):
 reshape_p = Primitive("reshape")
 reshape_p.linear_in_unreduced = True
 reshape_p.def_abstract_eval(_reshape_aval)
-ad.deflinear2(reshape_p, lambda ct, x, **_: [reshape(ct, x.aval.shape)])
+ad.deflinear2(reshape_p, lambda ct, x, **_: [reshape(ct, x.aval.shape, out_sharding=cuts.like(x.aval, aval_of(ct)))])
+cut_rules[reshape_p] = cuts.reshape
 batching.primitive_batchers[reshape_p] = _reshape_batch
 mlir.register_lowering(reshape_p, _reshape_lowering)
 
@@ -186,7 +196,8 @@ def _squeeze_batch(xs, dims, *, dimensions):
 squeeze_p = Primitive("squeeze")
 squeeze_p.linear_in_unreduced = True
 squeeze_p.def_abstract_eval(_squeeze_aval)
-ad.deflinear2(squeeze_p, lambda ct, x, **_: [reshape(ct, x.aval.shape)])
+ad.deflinear2(squeeze_p, lambda ct, x, **_: [reshape(ct, x.aval.shape, out_sharding=cuts.like(x.aval, aval_of(ct)))])
+cut_rules[squeeze_p] = cuts.squeeze
 batching.primitive_batchers[squeeze_p] = _squeeze_batch
 mlir.register_lowering(squeeze_p, _reshape_lowering)
 
@@ -245,6 +256,7 @@ transpose_p = Primitive("transpose")
 transpose_p.linear_in_unreduced = True
 transpose_p.def_abstract_eval(_transpose_aval)
 ad.deflinear2(transpose_p, lambda ct, x, permutation: [transpose(ct, tuple(np.argsort(permutation).tolist()))])
+cut_rules[transpose_p] = cuts.transpose
 batching.primitive_batchers[transpose_p] = _transpose_batch
 mlir.register_lowering(transpose_p, _transpose_lowering)
 
@@ -264,6 +276,7 @@ def _rev_aval(x, *, dimensions):
 rev_p = Primitive("rev")
 rev_p.def_abstract_eval(_rev_aval)
 ad.deflinear2(rev_p, lambda ct, x, dimensions: [rev(ct, dimensions)])
+cut_rules[rev_p] = cuts.first_operand
 batching.primitive_batchers[rev_p] = lambda xs, ds, dimensions: (
     rev_p.bind(xs[0], dimensions=tuple(d + (d >= ds[0]) for d in dimensions)), ds[0])
 mlir.register_lowering(rev_p, lambda ctx, x, dimensions: ctx.op(
@@ -305,6 +318,7 @@ def _concatenate_batch(xs, dims, *, dimension):
 concatenate_p = Primitive("concatenate")
 concatenate_p.def_abstract_eval(_concatenate_aval)
 ad.deflinear2(concatenate_p)  # its transpose, slices, stands in slicing.py
+cut_rules[concatenate_p] = cuts.concatenate
 batching.primitive_batchers[concatenate_p] = _concatenate_batch
 mlir.register_lowering(concatenate_p, lambda ctx, *xs, dimension: ctx.op(
     f"stablehlo.concatenate {', '.join(xs)}, dim = {dimension} : ({ctx.types_in()}) -> {ctx.type_out()}"))
@@ -367,7 +381,8 @@ def full(shape, fill_value, dtype=None, *, sharding=None):
             value = convert(fill_value, dtype, True)
     else:
         value = convert(fill_value, dtype, weak)
-    return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=None)
+    asked = None if sharding is None else canonical_out_sharding(sharding, "full", len(shape))
+    return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=asked)
 
 
 def full_like(x, fill_value, dtype=None, shape=None, *, sharding=None):
@@ -375,12 +390,14 @@ def full_like(x, fill_value, dtype=None, shape=None, *, sharding=None):
     aval = x if isinstance(x, ShapedArray) else aval_of(x)
     if dtypes.is_extended(aval.dtype) and dtype is None:
         raise TypeError("full_like cannot fill an array of keys")
-    return full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
+    if sharding is None and aval.cut is not None and (shape is None or tuple(shape) == aval.shape):
+        sharding = aval.cut
+    return full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype, sharding=sharding)
 
 
-def empty(shape, dtype):
+def empty(shape, dtype, *, out_sharding=None):
     """An array whose contents do not matter (zeros)."""
-    return full(shape, 0, dtype)
+    return full(shape, 0, dtype, sharding=out_sharding)
 
 
 def iota(dtype, size: int):
@@ -391,8 +408,9 @@ def iota(dtype, size: int):
 def broadcasted_iota(dtype, shape, dimension: int, *, out_sharding=None):
     """Each element's index along one dimension."""
     shape = canonical_shape(shape)
+    asked = canonical_out_sharding(out_sharding, "broadcasted_iota", len(shape))
     return iota_p.bind(dtype=dtypes.canonicalize_dtype(dtype), shape=shape,
-                       dimension=canonical_axis(dimension, len(shape)), sharding=None)
+                       dimension=canonical_axis(dimension, len(shape)), sharding=asked)
 
 
 def _iota_aval(*, dtype, shape, dimension, sharding):
@@ -404,6 +422,7 @@ def _iota_aval(*, dtype, shape, dimension, sharding):
 iota_p = Primitive("iota")
 iota_p.def_abstract_eval(_iota_aval)
 ad.defzero(iota_p)
+cut_rules[iota_p] = cuts.asked_only
 batching.primitive_batchers.excuse(iota_p, "it has no operands to batch")
 mlir.register_lowering(iota_p, lambda ctx, *, dtype, shape, dimension, sharding: ctx.op(
     f"stablehlo.iota dim = {dimension} : {ctx.type_out()}"))
@@ -450,6 +469,7 @@ optimization_barrier_p.def_abstract_eval(lambda *xs: xs)
 ad.primitive_jvps[optimization_barrier_p] = lambda primals, tangents: (
     optimization_barrier_p.bind(*primals), _barrier_tangents(tangents))
 ad.primitive_transposes[optimization_barrier_p] = lambda cts, *xs: _barrier_tangents(cts)
+cut_rules[optimization_barrier_p] = cuts.each_operand
 batching.primitive_batchers[optimization_barrier_p] = lambda xs, dims: (optimization_barrier_p.bind(*xs), list(dims))
 mlir.register_lowering(optimization_barrier_p, lambda ctx, *xs: ctx.ops(
     f"stablehlo.optimization_barrier {', '.join(xs)} : {ctx.types_in()}", len(xs)) if xs else [])
@@ -466,7 +486,7 @@ def zeros_like_aval(aval):
     """An array of zeros of a type."""
     value = np.zeros((), aval.dtype)[()]
     if aval.shape:
-        return state.match(broadcast_in_dim_p.bind(value, shape=aval.shape, broadcast_dimensions=(), sharding=None), aval)
+        return state.match(broadcast_in_dim_p.bind(value, shape=aval.shape, broadcast_dimensions=(), sharding=aval.cut), aval)
     if state.trace is not EVAL and not aval.weak_type and not aval.mat:
         return value  # becomes a literal of the program
     return state.match(convert(0 if aval.weak_type else value, aval.dtype, aval.weak_type), aval)
@@ -484,4 +504,5 @@ def broadcast_at(x, size: int, axis: int):
     """The value repeated along a new dimension."""
     shape = list(aval_of(x).shape)
     shape.insert(axis, size)
-    return broadcast_in_dim(x, shape, [i for i in range(len(shape)) if i != axis])
+    return broadcast_in_dim(x, shape, [i for i in range(len(shape)) if i != axis],
+                            out_sharding=cuts.with_batch(aval_of(x), axis) if state.batch_cut is not None else None)

@@ -9,10 +9,12 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.interpreters.mlir.values import physical_aval
+from xlab.lax import cuts
 from xlab.lax.arithmetic import add, sub
 from xlab.lax.comparison import lt, select
 from xlab.lax.convert import convert_element_type
@@ -95,6 +97,7 @@ def _slice_lowering(ctx, x, *, start_indices, limit_indices, strides):
 slice_p = Primitive("slice")
 slice_p.def_abstract_eval(_slice_aval)
 ad.deflinear2(slice_p, _slice_transpose)
+cut_rules[slice_p] = cuts.resized("slicing")
 batching.primitive_batchers[slice_p] = _slice_batch
 mlir.register_lowering(slice_p, _slice_lowering)
 
@@ -155,6 +158,7 @@ def _split_lowering(ctx, x, *, sizes, axis):
 
 
 ad.deflinear2(split_p, _split_transpose)
+cut_rules[split_p] = cuts.resized("splitting")
 batching.primitive_batchers[split_p] = lambda xs, ds, sizes, axis: (
     split_p.bind(xs[0], sizes=sizes, axis=axis + (axis >= ds[0])), [ds[0]] * len(sizes))
 mlir.register_lowering(split_p, _split_lowering)
@@ -206,6 +210,7 @@ def _pad_batch(xs, dims, *, padding_config):
 
 ad.primitive_transposes[concatenate_p] = _concatenate_transpose
 ad.primitive_transposes[pad_p] = _pad_transpose
+cut_rules[pad_p] = cuts.resized("padding")
 batching.primitive_batchers[pad_p] = _pad_batch
 
 
@@ -307,6 +312,7 @@ dynamic_slice_p = Primitive("dynamic_slice")
 dynamic_slice_p.def_abstract_eval(_dynamic_slice_aval)
 ad.primitive_jvps[dynamic_slice_p] = _dynamic_slice_jvp
 ad.primitive_transposes[dynamic_slice_p] = _dynamic_slice_transpose
+cut_rules[dynamic_slice_p] = cuts.resized("dynamic slicing")
 batching.primitive_batchers[dynamic_slice_p] = _dynamic_slice_batch
 mlir.register_lowering(dynamic_slice_p, _dynamic_slice_lowering)
 
@@ -366,6 +372,7 @@ dynamic_update_slice_p = Primitive("dynamic_update_slice")
 dynamic_update_slice_p.def_abstract_eval(_dynamic_update_aval)
 ad.primitive_jvps[dynamic_update_slice_p] = _dynamic_update_jvp
 ad.primitive_transposes[dynamic_update_slice_p] = _dynamic_update_transpose
+cut_rules[dynamic_update_slice_p] = cuts.update
 batching.primitive_batchers[dynamic_update_slice_p] = _dynamic_update_batch
 mlir.register_lowering(dynamic_update_slice_p, _dynamic_update_lowering)
 

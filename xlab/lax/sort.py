@@ -12,9 +12,11 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
+from xlab.lax import cuts
 from xlab.lax import elementwise as _e
 from xlab.lax.bits import bitwise_and, bitwise_xor, shift_right_arithmetic
 from xlab.lax.comparison import ne, select
@@ -196,6 +198,7 @@ _BY_INTEGERS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64, dtyp
 sort_p = Primitive("sort", multiple_results=True)
 sort_p.def_abstract_eval(_sort_aval)
 ad.primitive_jvps[sort_p] = _sort_jvp
+cut_rules[sort_p] = cuts.along("sort", "dimension")
 batching.primitive_batchers[sort_p] = _sort_batch
 mlir.register_lowering(sort_p, _sort_lowering)
 
@@ -256,5 +259,6 @@ def _top_k_lowering(ctx, x, *, k, axis):
 top_k_p = Primitive("top_k", multiple_results=True)
 top_k_p.def_abstract_eval(_top_k_aval)
 ad.primitive_jvps[top_k_p] = _top_k_jvp
+cut_rules[top_k_p] = cuts.along("top_k")
 batching.primitive_batchers[top_k_p] = _top_k_batch
 mlir.register_lowering(top_k_p, _top_k_lowering)

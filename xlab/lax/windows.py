@@ -15,11 +15,13 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.core.trace import Axis
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import arithmetic as _a
+from xlab.lax import cuts
 from xlab.lax import elementwise as _e
 from xlab.lax.comparison import ge_p, le_p, select
 from xlab.lax.reducing import (
@@ -205,6 +207,7 @@ def _general_lowering(ctx, *args, jaxpr, consts, **window):
 reduce_window_p = Primitive("reduce_window", multiple_results=True)
 reduce_window_p.def_abstract_eval(_general_aval)
 ad.primitive_jvps[reduce_window_p] = _general_jvp
+cut_rules[reduce_window_p] = cuts.resized("a window reduction")
 batching.primitive_batchers[reduce_window_p] = _general_batch
 mlir.register_lowering(reduce_window_p, _general_lowering)
 
@@ -232,6 +235,7 @@ def _family(name: str, accepts, identity: Callable, op: str) -> Primitive:
         body = ctx.block([t, t], lambda names: [ctx.op(f"{op} {names[0]}, {names[1]} : {t}")], [t])
         return ctx.op(f'"stablehlo.reduce_window"({x}, {init}) {window_text(**window)} ({body}) : '
                       f"({ctx.type_in()}, {t}) -> {ctx.type_out()}")
+    cut_rules[prim] = cuts.resized("a window reduction")
     batching.primitive_batchers[prim] = batch
     mlir.register_lowering(prim, lowering)
     return prim

@@ -13,7 +13,16 @@ from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.lax.convert import convert
+from xlab.lax.reshard import reshard
 from xlab.numpy.operands import bring, check, kind_of, spread_to
+from xlab.sharding import (
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    get_abstract_mesh,
+)
+from xlab.sharding.typed import out_sharding as out_sharding_of
 
 __all__ = ["array", "asarray", "astype", "copy", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros",
            "zeros_like"]
@@ -65,10 +74,11 @@ def asarray(a, dtype=None, order: str | None = None, *, copy: bool | None = None
 def _placed(x, where):
     if where is None:
         return x
+    if isinstance(where, PartitionSpec) or (isinstance(where, NamedSharding) and isinstance(x, Tracer) and where.mesh.explicit_axes):
+        return reshard(x, where)
     if isinstance(x, Tracer):
         from xlab.parallel.put import device_put
         return device_put(x, where)
-    from xlab.sharding import Sharding, SingleDeviceSharding
     sharding = where if isinstance(where, Sharding) else SingleDeviceSharding(where)
     return place(x, x.aval, sharding)
 
@@ -230,17 +240,19 @@ def _shape(shape, name: str):
     return out
 
 
-def _filled(shape, value, dtype, weak: bool = False):
+def _filled(shape, value, dtype, weak: bool = False, sharding=None):
     scalar = np.asarray(value).astype(dtype)[()]
     if weak:
         return convert(lax.full(shape, scalar, dtype), dtype, True) if state.trace is EVAL else lax.full(
             shape, dtypes.scalar_type_of(dtype)(value))
-    return lax.full(shape, scalar, dtype)
+    return lax.full(shape, scalar, dtype, sharding=sharding)
 
 
 def _created(name, shape, value, dtype, device):
     shape = _shape(shape, name)
     dtype = dtypes.canonicalize_dtype(np.float64) if dtype is None else _user_dtype(dtype, name)
+    if isinstance(device, (PartitionSpec, NamedSharding)) and get_abstract_mesh().explicit_axes:
+        return _filled(shape, value, dtype, sharding=out_sharding_of(device, f"jnp.{name}", len(shape)))
     return _placed(_filled(shape, value, dtype), device)
 
 

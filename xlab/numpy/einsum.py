@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from itertools import combinations
 
@@ -10,6 +11,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.lax.comparison import select
+from xlab.lax.reshard import auto_axes
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import bring, check, dtype_of, kinds_of, shape_of
@@ -46,8 +48,11 @@ def einsum(subscripts, /, *operands, out=None, optimize="auto", precision=None, 
     path = optimize[1:] if isinstance(optimize, (list, tuple)) and optimize and optimize[0] == "einsum_path" else optimize
     if not isinstance(path, (list, tuple)):
         path = cheap_path(inputs, result, sizes) if optimize is not False else ((0, 1),) * (len(inputs) - 1)
-    return _einsum(list(operands), inputs=tuple(inputs), result=result, path=tuple(map(tuple, path)), precision=precision,
-                   preferred=preferred_element_type)
+    run = functools.partial(_einsum, inputs=tuple(inputs), result=result, path=tuple(map(tuple, path)), precision=precision,
+                            preferred=preferred_element_type)
+    if out_sharding is None:
+        return run(list(operands))
+    return auto_axes(run, out_sharding=out_sharding)([as_array(x) for x in operands])
 
 
 def einsum_path(subscripts, /, *operands, optimize="greedy"):

@@ -15,11 +15,13 @@ from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import bring, check, kinds_of, ndim_of, promoted, shape_of
 from xlab.numpy.shape import moveaxis, ravel
+from xlab.sharding import PartitionSpec
+from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
 __all__ = ["cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"]
 
 
-def contract(name, a, b, numbers, precision=None, preferred=None):
+def contract(name, a, b, numbers, precision=None, preferred=None, out_sharding=None):
     """`dot_general` of operands that may differ in dtype, with the promoted dtype as the result's."""
     a, b = check(name, a, b)
     dtype, weak = dtypes.result_of(kinds_of((a, b)))
@@ -28,7 +30,8 @@ def contract(name, a, b, numbers, precision=None, preferred=None):
     else:
         out, weak = dtypes.check_user_dtype(preferred, name), False
     a, b = (x if _fits(aval_of(x).dtype, dtype) else bring(x, dtype) for x in (a, b))
-    return convert(lax.dot_general(as_array(a), as_array(b), numbers, precision, preferred_element_type=out), out, weak)
+    return convert(lax.dot_general(as_array(a), as_array(b), numbers, precision, preferred_element_type=out,
+                                   out_sharding=out_sharding), out, weak)
 
 
 def _fits(dtype, common) -> bool:
@@ -36,7 +39,7 @@ def _fits(dtype, common) -> bool:
     return dtype == common or (dtype != np.bool_ and not dtypes.is_extended(dtype))
 
 
-@elementary(static=("precision", "preferred_element_type"))
+@elementary(static=("precision", "preferred_element_type", "out_sharding"))
 def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=None):
     """Matrix product over the last two axes, the others broadcast; vectors are rows on the left, columns on the right.
 
@@ -83,13 +86,17 @@ def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=No
     shift_a, shift_b = (lambda i: i - sum(d < i for d in drop_a)), (lambda i: i - sum(d < i for d in drop_b))
     numbers = (((a.ndim - 1,), (b.ndim - rb,)),
                (tuple(shift_a(i) for _, i, _ in shared), tuple(shift_b(i) for _, _, i in shared)))
-    out = contract("matmul", a, b, numbers, precision, preferred_element_type)
     # Result: shared, a's own batch, a's row, b's own batch, b's column. Into the order of the batch, then rows, columns.
     places = [*(i for i, _, _ in shared), *order_a, *([rank] if ra == 2 else []), *order_b, *([rank + 1] if rb == 2 else [])]
+    if out_sharding is not None:
+        asked = canonical_out_sharding(out_sharding, "matmul", len(places))
+        at = {place: i for i, place in enumerate(sorted(places))}
+        out_sharding = asked.update(spec=PartitionSpec(*(asked.spec[at[p]] for p in places)))
+    out = contract("matmul", a, b, numbers, precision, preferred_element_type, out_sharding)
     return lax.transpose(out, sorted(range(len(places)), key=places.__getitem__))
 
 
-@elementary(static=("precision", "preferred_element_type"))
+@elementary(static=("precision", "preferred_element_type", "out_sharding"))
 def dot(a, b, *, precision=None, preferred_element_type=None, out_sharding=None):
     """Sum product over the last axis of `a` and the second to last of `b`; the product of scalars.
 
@@ -106,7 +113,7 @@ def dot(a, b, *, precision=None, preferred_element_type=None, out_sharding=None)
         axes = ((n - 1,), (max(0, m - 2),))
         if shape_of(a)[n - 1] != shape_of(b)[axes[1][0]]:
             raise TypeError(f"dot requires contracting dimensions to have the same shape, got {shape_of(a)} and {shape_of(b)}")
-    return contract("dot", a, b, (axes, ((), ())), precision, preferred_element_type)
+    return contract("dot", a, b, (axes, ((), ())), precision, preferred_element_type, out_sharding)
 
 
 @elementary(static=("precision", "preferred_element_type"))

@@ -10,6 +10,7 @@ import numpy as np
 from xlab import lax
 from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
+from xlab.lax.reshard import reshard
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
@@ -101,7 +102,9 @@ def reshape(a, shape, order: str = "C", *, copy=None, out_sharding=None):
     if isinstance(a, KeyArray):
         return KeyArray(lax.reshape(a.base, (*sizes, *a.dtype.base_shape)), a.dtype)
     if order in ("C", None):
-        return lax.reshape(as_array(a), sizes)
+        return lax.reshape(as_array(a), sizes, out_sharding=out_sharding)
+    if out_sharding is not None:
+        return reshard(reshape(a, sizes, order), out_sharding)
     if order == "F":
         n = ndim_of(a)
         flipped = lax.reshape(lax.transpose(as_array(a), range(n)[::-1]), sizes[::-1])
@@ -122,7 +125,7 @@ def ravel(a, order: str = "C", *, out_sharding=None):
     (a,) = check("ravel", a)
     if order == "K":
         raise NotImplementedError("ravel: order='K' needs strides, which arrays do not have; use 'C' or 'F'")
-    return reshape(a, (math.prod(shape_of(a)),), order)
+    return reshape(a, (math.prod(shape_of(a)),), order, out_sharding=out_sharding)
 
 
 def resize(a, new_shape):
@@ -329,6 +332,8 @@ def broadcast_to(array, shape, *, out_sharding=None):
     """
     (array,) = check("broadcast_to", array)
     sizes = (operator.index(shape),) if not isinstance(shape, (tuple, list)) else tuple(map(operator.index, shape))
+    if out_sharding is not None and ndim_of(array) <= len(sizes):
+        return lax.broadcast_in_dim(as_array(array), sizes, range(len(sizes) - ndim_of(array), len(sizes)), out_sharding=out_sharding)
     return as_array(spread_to(array, sizes))
 
 

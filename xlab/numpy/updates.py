@@ -17,6 +17,7 @@ from xlab.core.trace import EVAL, state
 from xlab.lax.arithmetic import div, pow
 from xlab.lax.complexes import real
 from xlab.lax.convert import convert_element_type
+from xlab.lax.reshard import auto_axes
 from xlab.lax.scatter import (
     ScatterDimensionNumbers,
     scatter,
@@ -79,6 +80,8 @@ class Updater:
                    "unique_indices": unique_indices, "wrap": wrap_negative_indices}
         if isinstance(self.array, KeyArray):
             return self.array[self.index]
+        if out_sharding is not None:
+            return _with_out_sharding(lambda x, index: getitem(x, index, **options), out_sharding, self.array, self.index)
         if state.trace is EVAL and not hasattr(fill_value, "aval"):
             return eager_getitem(self.array, self.index, **options)
         return getitem(self.array, self.index, **options)
@@ -86,44 +89,44 @@ class Updater:
     def set(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, out_sharding=None,
             wrap_negative_indices: bool = True):
         """`x[index] = values`; one of them where positions repeat."""
-        return self._update("set", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return self._update("set", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
 
     def add(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, out_sharding=None,
             wrap_negative_indices: bool = True):
         """`x[index] += values`, all of them where positions repeat."""
-        return self._update("add", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return self._update("add", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
 
     def subtract(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
                  out_sharding=None, wrap_negative_indices: bool = True):
         """`x[index] -= values`, all of them where positions repeat."""
-        return self._update("subtract", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return self._update("subtract", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
 
     def multiply(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
                  out_sharding=None, wrap_negative_indices: bool = True):
         """`x[index] *= values`, all of them where positions repeat."""
-        return self._update("multiply", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return self._update("multiply", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
 
     mul = multiply
 
     def divide(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
                out_sharding=None, wrap_negative_indices: bool = True):
         """`x[index] /= values`, all of them where positions repeat."""
-        return self._update("divide", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return self._update("divide", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
 
     def power(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
               out_sharding=None, wrap_negative_indices: bool = True):
         """`x[index] **= values`, all of them where positions repeat."""
-        return self._update("power", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return self._update("power", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
 
     def min(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, out_sharding=None,
             wrap_negative_indices: bool = True):
         """`x[index] = minimum(x[index], values)`."""
-        return self._update("min", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return self._update("min", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
 
     def max(self, values, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None, out_sharding=None,
             wrap_negative_indices: bool = True):
         """`x[index] = maximum(x[index], values)`."""
-        return self._update("max", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return self._update("max", values, indices_are_sorted, unique_indices, mode, wrap_negative_indices, out_sharding)
 
     def apply(self, func: Callable, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode=None,
               out_sharding=None, wrap_negative_indices: bool = True):
@@ -132,8 +135,12 @@ class Updater:
         promises = (indices_are_sorted, unique_indices, mode, wrap_negative_indices)
         return _apply(self.array, parsed, func, promises)
 
-    def _update(self, op, values, indices_are_sorted, unique_indices, mode, wrap):
+    def _update(self, op, values, indices_are_sorted, unique_indices, mode, wrap, out_sharding=None):
         x = self.array
+        if out_sharding is not None:
+            def run(x, index, values):
+                return update(x, parse(index, x.aval.shape, wrap), op, values, indices_are_sorted, unique_indices, mode, wrap)
+            return _with_out_sharding(run, out_sharding, x, self.index, values)
         promises = (indices_are_sorted, unique_indices, mode, wrap)
         if isinstance(x, KeyArray):
             return _update_keys(x, self.index, op, values, promises)
@@ -142,6 +149,18 @@ class Updater:
             return update(x, parsed, op, values, *promises)
         parts, operands = eager_parts(parsed)
         return _writer(parts, op, promises)(x, values, *operands)
+
+
+def _with_out_sharding(run, out_sharding, x, index, *values):
+    """`run(x, index, *values)` with the axes of the mesh left to the compiler, and its result where it was asked for."""
+    parts = index if isinstance(index, tuple) else (index,)
+    arrays = [i for i in parts if hasattr(i, "aval")]
+
+    def region(x, arrays, *values):
+        given = iter(arrays)
+        rebuilt = tuple(next(given) if hasattr(i, "aval") else i for i in parts)
+        return run(x, rebuilt if isinstance(index, tuple) else rebuilt[0], *values)
+    return auto_axes(region, out_sharding=out_sharding)(x, arrays, *values)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -18,9 +18,11 @@ from xlab.config import config, disable_jit
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_elementwise, cut_rules
 from xlab.core.dtypes import KeyDType
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
+from xlab.lax import cuts
 from xlab.lax.elementwise import joint_shape
 from xlab.random import rbg, threefry
 
@@ -175,6 +177,7 @@ def _declare(name: str, aval, batch, lowering) -> Primitive:
     prim.def_abstract_eval(aval)
     ad.defzero(prim)
     batching.primitive_batchers[prim] = batch
+    cut_rules[prim] = cut_elementwise if name == "random_fold_in" else cuts.in_front
     mlir.register_lowering(prim, lowering)
     return prim
 

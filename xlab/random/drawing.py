@@ -19,8 +19,10 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, state
+from xlab.lax.reshard import reshard
 from xlab.lax.shape import canonical_shape
 from xlab.random.bits import random_split_p, random_wrap_p
+from xlab.sharding import NamedSharding, PartitionSpec, get_abstract_mesh
 
 SQRT2 = np.sqrt(2)
 
@@ -46,7 +48,9 @@ def drawn(static: int):
         def call(key, *args, out_sharding=None):
             if out_sharding is None and state.trace is EVAL and type(key) is KeyArray:
                 return compiled(key.aval.dtype.impl, key.base, *args)
-            return staged(out_sharding)(key, *args)
+            out = staged(out_sharding)(key, *args)
+            asked = isinstance(out_sharding, (PartitionSpec, NamedSharding))
+            return reshard(out, out_sharding) if asked and state.trace is not EVAL and get_abstract_mesh().explicit_axes else out
         return call
     return decorate
 

@@ -10,6 +10,8 @@ Example:
     (2, 4)
 """
 
+import importlib as _importlib
+
 from xlab.backend import arrays as _arrays
 from xlab.sharding.current import (
     EMPTY_ABSTRACT_MESH,
@@ -35,9 +37,21 @@ from xlab.sharding.spec import UNCONSTRAINED, DuplicateSpecError, P, PartitionSp
 
 _arrays.set_shard_makers(single=SingleDeviceSharding)
 
+# Names whose home is further up: they are operations on values.
+_UPPER = {"ManualAxisType": "xlab.core.avals", "auto_axes": "xlab.lax.reshard", "explicit_axes": "xlab.lax.reshard",
+          "reshard": "xlab.lax.reshard"}  # fmt: skip
+
+
+def __getattr__(name: str):
+    if name in _UPPER:
+        found = globals()[name] = getattr(_importlib.import_module(_UPPER[name]), name)
+        return found
+    raise AttributeError(f"module 'xlab.sharding' has no attribute {name!r}")
+
+
 __all__ = [
     "AUTO", "AbstractDevice", "AbstractMesh", "AxisType", "DuplicateSpecError", "EMPTY_ABSTRACT_MESH", "EMPTY_MESH",
-    "Format", "GSPMDSharding", "Layout", "Mesh", "NamedSharding", "P", "PartitionSpec", "Sharding",
-    "SingleDeviceSharding", "UNCONSTRAINED", "from_hlo_sharding", "from_native", "get_abstract_mesh", "get_mesh",
-    "make_mesh", "make_single_device_sharding", "set_mesh", "use_abstract_mesh", "use_mesh",
+    "Format", "GSPMDSharding", "Layout", "ManualAxisType", "Mesh", "NamedSharding", "P", "PartitionSpec", "Sharding",
+    "SingleDeviceSharding", "UNCONSTRAINED", "auto_axes", "explicit_axes", "from_hlo_sharding", "from_native", "get_abstract_mesh", "get_mesh",
+    "make_mesh", "make_single_device_sharding", "reshard", "set_mesh", "use_abstract_mesh", "use_mesh",
 ]  # fmt: skip

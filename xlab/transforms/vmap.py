@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from xlab import tree as _tree
 from xlab.compile.tracing import function_name
-from xlab.core.avals import aval_of
+from xlab.core.avals import aval_of, explicit_types
 from xlab.core.trace import Axis
 from xlab.interpreters import batching
 from xlab.transforms.arguments import check_callable
@@ -56,7 +56,8 @@ def vmap(fun: Callable, in_axes=0, out_axes=0, axis_name=None, axis_size: int | 
             leaves, out_tree = _tree.flatten(fun(*a, **k))
             return leaves
         flat_fun.__name__ = name
-        batched, out_dims = batching.batch_flat(flat_fun, Axis(axis_name, size, "vmap"), dims)
+        axis = Axis(axis_name, size, "vmap", cut=_cut(flat, dims, name) if explicit_types.in_use else None)
+        batched, out_dims = batching.batch_flat(flat_fun, axis, dims)
         outs = batched(*flat)
         skeleton = _tree.unflatten(out_tree, list(range(len(outs))))
         wanted = _tree.broadcast_prefix(out_axes, skeleton, is_leaf=lambda x: x is None)
@@ -72,9 +73,24 @@ def vmap(fun: Callable, in_axes=0, out_axes=0, axis_name=None, axis_size: int | 
                 if not -ndim <= want < ndim:
                     raise ValueError(f"vmap of {name}: out_axes {want} is out of bounds for a batched result with {ndim} "
                                      f"dimensions")
-                results.append(batching.bring(x, d, size, want % ndim))
+                with batching.laying(axis):
+                    results.append(batching.bring(x, d, size, want % ndim))
         return _tree.unflatten(out_tree, results)
     return vmap_fun
+
+
+def _cut(flat, dims, name):
+    """How the mapped dimension lies over Explicit mesh axes, as `(mesh, axes)`; None where it is in one piece."""
+    found = {}
+    for x, d in zip(flat, dims):
+        if d is not None:
+            aval = aval_of(x)
+            found.setdefault(aval.cut.spec.axes_of(d) if aval.cut is not None else (), aval)
+    if len(found) > 1:
+        raise ValueError(f"Mapped away dimension of inputs passed to vmap should be sharded the same. Got inconsistent axis specs for "
+                         f"{name}: {' vs '.join(str(axes[0] if len(axes) == 1 else axes or None) for axes in found)}, in arguments of types "
+                         f"{', '.join(map(str, found.values()))}. Bring them to one sharding with xlab.reshard.")
+    return next(((aval.cut.mesh, axes) for axes, aval in found.items() if axes), None)
 
 
 def _is_axis(x) -> bool:

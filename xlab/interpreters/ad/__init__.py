@@ -5,19 +5,21 @@ primitives in `lax`.
 """
 
 from xlab.interpreters.ad.jvp import (
-                                      JVPTrace,
-                                      JVPTracer,
-                                      Zero,
-                                      add_tangents,
-                                      defjvp,
-                                      defjvp2,
-                                      defzero,
-                                      instantiate_zeros,
-                                      jvp,
-                                      jvp_jaxpr,
-                                      not_differentiable,
-                                      primitive_jvps,
-                                      set_arithmetic,
+    JVPTrace,
+    JVPTracer,
+    Zero,
+    add_jaxvals,
+    add_tangents,
+    defjvp,
+    defjvp2,
+    defzero,
+    instantiate_zeros,
+    jvp,
+    jvp_jaxpr,
+    not_differentiable,
+    primitive_jvps,
+    set_arithmetic,
+    zeros_like_aval,
 )
 from xlab.interpreters.ad.linearize import linearize
 from xlab.interpreters.ad.transpose import (
@@ -33,6 +35,7 @@ from xlab.interpreters.ad.transpose import (
     open_cotangents,
     primitive_transposes,
     set_ref_operations,
+    set_reshard,
     transpose_jaxpr,
 )
 
@@ -40,6 +43,6 @@ __all__ = [
     "JVPTrace", "JVPTracer", "RefCotangent", "UndefinedPrimal", "Zero", "add_jaxvals", "add_tangents", "backward_pass",
     "collecting", "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2", "defzero", "get_primitive_transpose",
     "instantiate_zeros", "is_undefined_primal", "jvp", "jvp_jaxpr", "linearize", "not_differentiable", "open_cotangents",
-    "primitive_jvps", "primitive_transposes", "set_arithmetic", "set_ref_operations", "transpose_jaxpr",
+    "primitive_jvps", "primitive_transposes", "set_arithmetic", "set_ref_operations", "set_reshard", "transpose_jaxpr",
     "zeros_like_aval",
 ]

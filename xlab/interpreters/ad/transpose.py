@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xlab.core import effects as _effects
-from xlab.core.avals import AbstractValue, aval_of
+from xlab.core.avals import AbstractValue, ShapedArray, aval_of, explicit_types
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from xlab.core.refs import AbstractRef
 from xlab.core.rules import RuleTable
@@ -135,6 +135,8 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
             if rule is None:
                 raise primitive_transposes.missing(eqn.primitive)
             given = rule(cts if eqn.primitive.multiple_results else cts[0], *operands, **eqn.params)
+            if explicit_types.in_use:
+                given = [_lying_like(ct, v) for v, ct in zip(eqn.invars, given)]
             for v, ct in zip(eqn.invars, given):
                 if ct is not None and type(ct) is not Zero and type(v) is Var and v in linear:
                     cotangent[v] = add_tangents(cotangent.get(v), ct)
@@ -144,6 +146,22 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
         cotangent.update({v: _freeze(cells[v]) for v, p in zip(jaxpr.invars, primals) if is_undefined_primal(p) and v in cells})
     return [cotangent.get(v, Zero(v.aval)) if is_undefined_primal(p) else None
             for v, p in zip(jaxpr.invars, primals)]
+
+
+_reshard = None
+
+
+def set_reshard(reshard):
+    """`reshard(ct, aval)`: a cotangent brought to the sharding of a type."""
+    global _reshard
+    _reshard = reshard
+
+
+def _lying_like(ct, v):
+    """A cotangent lies over Explicit mesh axes as its primal does."""
+    if ct is None or type(ct) is Zero or not isinstance(v.aval, ShapedArray) or aval_of(ct).cut is v.aval.cut:
+        return ct
+    return _reshard(ct, v.aval)
 
 
 def _linear_refs(eqn, linear) -> list[Var]:
@@ -196,7 +214,17 @@ def collecting(primals, refs) -> list:
     return [RefCotangent(p) if r else p for p, r in zip(primals, refs)] if any(refs) else list(primals)
 
 
-def deflinear(prim, transpose=None):
+def get_primitive_transpose(prim) -> Callable:
+    """The rule that transposes a primitive; a missing one raises `MissingRule`."""
+    return primitive_transposes[prim]
+
+
+def deflinear(prim, transpose: Callable):
+    """Like `deflinear2`, for a rule that sees only the cotangent: `transpose(ct, **params)` gives one per operand."""
+    deflinear2(prim, lambda ct, *operands, **params: transpose(ct, **params))
+
+
+def deflinear2(prim, transpose=None):
     """For a primitive that is linear in all its operands together (`neg`, `reshape`, `concatenate`, ...)."""
     def rule(primals, tangents, **params):
         out = prim.bind(*primals, **params)
@@ -207,8 +235,6 @@ def deflinear(prim, transpose=None):
     if transpose is not None:
         primitive_transposes[prim] = transpose
 
-
-deflinear2 = deflinear
 
 
 def defbilinear(prim, left_rule: Callable, right_rule: Callable):

@@ -14,10 +14,10 @@ import numpy as np
 
 from xlab.core import effects as _effects
 from xlab.core import source
-from xlab.core.avals import aval_of
+from xlab.core.avals import aval_of, explicit_types
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, number_equations
 from xlab.core.rules import RuleTable
-from xlab.interpreters.mlir.shardings import MeshTable
+from xlab.interpreters.mlir.shardings import MeshTable, hold
 from xlab.interpreters.mlir.values import constant_text, escape, tensor_type
 
 lowerings = RuleTable(
@@ -372,6 +372,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
     env.update(zip(jaxpr.invars, args))
     module, scope, rules = ctx.module, ctx.scope, lowerings.get
     literal = ctx.literal
+    hold_results = module.devices > 1 and explicit_types.in_use
     for eqn in jaxpr.eqns:
         rule = rules(eqn.primitive)
         if rule is None:
@@ -387,6 +388,8 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
         ctx.avals_out = [v.aval for v in outvars]
         ctx.loc = module.location(eqn, scope)
         out = rule(ctx, *names, **eqn.params)
+        if hold_results and eqn.primitive.joins:
+            out = hold(ctx, out)
         if out.__class__ is str:
             env[outvars[0]] = out
         else:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from xlab.interpreters.mlir.values import escape
+from xlab.core.avals import ShapedArray
+from xlab.interpreters.mlir.values import escape, physical_aval, tensor_type
+from xlab.sharding import NamedSharding, PartitionSpec
 
 
 class MeshTable:
@@ -44,3 +46,33 @@ class MeshTable:
                 f", device_ids=[{', '.join(map(str, ids))}]"
             out.append(f"  sdy.mesh @{symbol} = <[{parts}]{suffix}>")
         return out
+
+
+def constrain(ctx, x: str, aval, cut=None) -> str:
+    """Holds a value to the sharding that its type states; along axes that are not Explicit the compiler is free.
+
+    `cut` says it where the type does not: a sharding over a mesh, for a value in one piece or a type of another mesh.
+    """
+    cut = cut if cut is not None else aval.cut
+    if ctx.module.devices == 1 or not cut.mesh.explicit_axes:
+        return x
+    mesh = cut.mesh
+    free = ["?"] if mesh.auto_axes else []
+    dims = []
+    for d in range(physical_aval(aval).ndim):
+        axes = cut.spec.axes_of(d) if d < aval.ndim else ()
+        dims.append("{" + ", ".join([*(f'"{escape(str(a))}"' for a in axes), *free]) + "}")
+    kept = [f'"{escape(str(a))}"' for a in mesh.explicit_axes if a not in set(cut.spec.axes())] if free else []
+    whole = f", replicated={{{', '.join(kept)}}}" if kept else ""
+    return ctx.op(f"sdy.sharding_constraint {x} <@{ctx.module.meshes.symbol(mesh)}, [{', '.join(dims)}]{whole}> : {tensor_type(aval)}")
+
+
+def hold(ctx, outs):
+    """The results of the current equation, each held to the sharding its type states."""
+    cut = next((a.cut for a in (*ctx.avals_out, *ctx.avals_in) if type(a) is ShapedArray and a.cut is not None), None)
+    if cut is None:
+        return outs
+    if outs.__class__ is str:
+        return constrain(ctx, outs, ctx.avals_out[0], ctx.avals_out[0].cut or NamedSharding(cut.mesh, PartitionSpec()))
+    return [constrain(ctx, x, a, a.cut or NamedSharding(cut.mesh, PartitionSpec())) if type(a) is ShapedArray else x
+            for x, a in zip(outs, ctx.avals_out)]

@@ -62,15 +62,7 @@ def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = 
         if a.cut is not None and a.cut.spec[0] is not None:
             raise ValueError(f"0th dimension of all xs should be replicated. Got {a.cut.spec} for xs of type {a} in scan over {name_of(f)}: "
                              f"every device runs every iteration. Reshard it first (xlab.reshard).")
-    for a in map(aval_of, xs_flat):
-        if a.cut is not None and a.cut.spec[0] is not None:
-            raise ValueError(f"0th dimension of all xs should be replicated. Got {a.cut.spec} for xs of type {a} in scan over {name_of(f)}: "
-                             f"every device runs every iteration. Reshard it first (xlab.reshard).")
-    for a in map(aval_of, xs_flat):
-        if a.cut is not None and a.cut.spec[0] is not None:
-            raise ValueError(f"0th dimension of all xs should be replicated. Got {a.cut.spec} for xs of type {a} in scan over {name_of(f)}: "
-                             f"every device runs every iteration. Reshard it first (xlab.reshard).")
-    x_avals = [a.update(shape=a.shape[1:]) for a in map(aval_of, xs_flat)]
+    x_avals = [a.without_dimension(0) for a in map(aval_of, xs_flat)]
     init_flat, init_tree = _tree.flatten(init)
     element = _tree.unflatten(xs_tree, x_avals)
     for _ in range(3):
@@ -293,7 +285,7 @@ def _scan_transpose(cts, *args, jaxpr, num_consts, num_carry, length, reverse, u
         return [*sums, *map(ad.instantiate_zeros, gi), *(ad.instantiate_zeros(g) for g, lin in zip(gx, x_lin) if lin)]
 
     types = [*(aval_of(v) for v in res_c), *c_avals, *(aval_of(v) for v in ct_carry),
-             *(a.update(shape=a.shape[1:]) for a in map(aval_of, (*ct_ys, *res_x)))]
+             *(a.without_dimension(0) for a in map(aval_of, (*ct_ys, *res_x)))]
     body = jaxpr.memo(("scan transpose", tuple(c_lin), tuple(x_lin), tuple(types), tuple(refs)), lambda: pe.trace_to_closed_jaxpr(
         backward, types, jaxpr.jaxpr.debug_info))
     outs = scan_p.bind(*res_c, *map(zeros_like_aval, c_avals), *ct_carry, *ct_ys, *res_x, jaxpr=body, num_consts=n_rc,

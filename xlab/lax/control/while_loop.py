@@ -84,6 +84,8 @@ def carry_mismatch(api, name, given, got, joined) -> str:
     if any(getattr(given[i], "mat", None) != getattr(got[i], "mat", None) for i in wrong):
         hint = "They vary over different mesh axes: cast the initial value with lax.pcast(x, axis, to='varying')."
     return f"lax.{api}: {name} must keep the types of the loop's carry, but {lines}. {hint}"
+    if any(getattr(given[i], "cut", None) != getattr(got[i], "cut", None) for i in wrong):
+        hint = "They are sharded differently over Explicit mesh axes: bring one to the sharding of the other with xlab.reshard."
 
 
 while_p = Primitive("while", multiple_results=True, joins=False, context_dependent=True)

@@ -1,0 +1,97 @@
+"""How the results of a primitive are cut, from how its operands are.
+
+`Primitive` asks here when an operand is cut along Explicit mesh axes, or when a sharding of the result was asked for. Where
+the table has no rule, operands must not be cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xlab.core.avals import ShapedArray
+from xlab.core.rules import RuleTable
+from xlab.errors import ShardingTypeError
+from xlab.sharding.typed import Entries, dimension, entries, of_entries
+
+cut_rules = RuleTable(
+    "core.cut_rules", "type the sharding of",
+    "rule(operand types, result types, **params) -> per result the mesh axes of each dimension", required=False)
+"""Worked example, for `transpose`: `lambda ins, outs, permutation: [[entries(ins[0])[i] for i in permutation]]`. Result types
+come without sharding. A rule raises `ShardingTypeError` where the answer is ambiguous or would need communication."""
+
+
+def cut_results(prim, avals: Sequence, params: dict, evaluate: Callable):
+    """What `evaluate(prim, avals, params)` gives, with the results' shardings."""
+    mesh = None
+    for a in avals:
+        cut = getattr(a, "cut", None)
+        if cut is None:
+            continue
+        if mesh is None:
+            mesh = cut.mesh
+        elif mesh is not cut.mesh and (mesh.shape_tuple, mesh.axis_types) != (cut.mesh.shape_tuple, cut.mesh.axis_types):
+            raise ValueError(f"Mesh for all inputs should be equal. {prim.name} got one mesh: {mesh} and another mesh: {cut.mesh}. "
+                             f"Bring the operands to one mesh with xlab.device_put or xlab.reshard.")
+    plain = tuple([a if getattr(a, "cut", None) is None else a.update(sharding=None) for a in avals])
+    out, effects = evaluate(prim, plain, params)
+    outs = out if prim.multiple_results else (out,)
+    asked = asked_sharding(params)
+    if not outs or (mesh is None and asked is None):
+        return out, effects
+    rule = cut_rules.get(prim)
+    if rule is None:
+        raise ShardingTypeError(
+            f"{prim.name} has no rule for operands that are sharded over Explicit mesh axes; it got {described(avals)}. Bring them "
+            f"to one piece first with xlab.reshard(x, P()), or leave this part to the compiler with xlab.sharding.auto_axes.")
+    cuts = rule(avals, outs, **params)
+    mesh = mesh if mesh is not None else asked.mesh
+    results = tuple([_with_cut(prim, avals, a, tuple(map(tuple, c)), mesh) for a, c in zip(outs, cuts, strict=True)])
+    return (results if prim.multiple_results else results[0]), effects
+
+
+def asked_sharding(params: dict):
+    """The sharding that was asked of a primitive's result, or None."""
+    asked = params.get("out_sharding")
+    return asked if asked is not None else params.get("sharding")
+
+
+def _with_cut(prim, avals, out, cut: Entries, mesh):
+    if not any(cut) or not isinstance(out, ShapedArray):
+        return out
+    named = [axis for axes in cut for axis in axes]
+    if len(set(named)) != len(named):
+        dims = ",".join(map(dimension, out.shape, cut))
+        raise ShardingTypeError(
+            f"{prim.name} operation with inputs: {described(avals)} produces an illegally sharded result: {out.str_short()[:-1].split('[')[0]}"
+            f"[{dims}], in which a mesh axis cuts two dimensions. Reshard an operand first (xlab.reshard)"
+            + (", or say what you want with out_sharding=." if "out_sharding" in prim_parameters(prim) else "."))
+    return out.update(sharding=of_entries(mesh, cut))
+
+
+def prim_parameters(prim) -> tuple[str, ...]:
+    """Names of the parameters of a primitive, as its type rule declares them."""
+    code = getattr(prim._abstract, "__code__", None)
+    return code.co_varnames[:code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
+
+
+def described(avals) -> str:
+    return ", ".join(a.str_short() if isinstance(a, ShapedArray) else str(a) for a in avals)
+
+
+def cut_elementwise(ins, outs, **_):
+    """Dimension by dimension the operands' cut; an operand that is not cut there follows the others."""
+    ndim = outs[0].ndim
+    cut = [()] * ndim
+    for a in ins:
+        if a.cut is None or a.ndim != ndim:
+            continue
+        for d, axes in enumerate(entries(a)):
+            if not axes or (a.shape[d] == 1 and outs[0].shape[d] != 1) or cut[d] == axes:
+                continue
+            if cut[d]:
+                specs = ", ".join(str(entries(x)) for x in ins if x.ndim == ndim)
+                raise ShardingTypeError(
+                    f"operands of types {described(ins)} have incompatible shardings for broadcasting: dimension {d} is cut along "
+                    f"{cut[d]} and along {axes} ({specs}). Bring one to the sharding of the other with xlab.reshard.")
+            cut[d] = axes
+    return [cut] * len(outs)

@@ -1,0 +1,120 @@
+"""Shardings inside types: how a value lies over those axes of a mesh that are `Explicit`.
+
+A type carries the cut of a value: a sharding over an abstract mesh with one entry per dimension, naming Explicit axes only.
+A value that nothing cuts carries None, so that programs without such axes pay for none of this.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+from xlab.backend import arrays as _arrays
+from xlab.backend import caches
+from xlab.sharding.current import get_abstract_mesh
+from xlab.sharding.mesh import AxisType
+from xlab.sharding.named import NamedSharding
+from xlab.sharding.spec import PartitionSpec
+
+Entries = tuple[tuple[Any, ...], ...]
+
+
+@functools.lru_cache(4096)
+def canonical(sharding: Any, ndim: int) -> NamedSharding | None:
+    """The cut that a sharding gives a value of this rank, None where it cuts along no Explicit axis.
+
+    Example:
+        >>> from xlab.sharding import AbstractMesh, AxisType, P
+        >>> mesh = AbstractMesh((4, 2), ("x", "y"), (AxisType.Explicit, AxisType.Auto))
+        >>> canonical(NamedSharding(mesh, P("x", "y")), 2).spec
+        P('x', None)
+    """
+    if not isinstance(sharding, NamedSharding):
+        return None
+    explicit = sharding.mesh.explicit_axes
+    if not explicit:
+        return None
+    spec = sharding.spec
+    cut = [tuple(a for a in spec.axes_of(d) if a in explicit) for d in range(ndim)]
+    return of_entries(sharding.mesh.abstract_mesh, tuple(cut)) if any(cut) else None
+
+
+caches.register(canonical.cache_clear)
+
+
+def of_entries(mesh: Any, entries: Entries) -> NamedSharding:
+    """The sharding whose dimension `d` is cut along the axes `entries[d]`."""
+    return NamedSharding(mesh, PartitionSpec(*entries))
+
+
+def entries(aval: Any) -> Entries:
+    """Per dimension of a type, the mesh axes that cut it."""
+    cut = aval.cut
+    if cut is None:
+        return ((),) * aval.ndim
+    return tuple([cut.spec.axes_of(d) for d in range(aval.ndim)])
+
+
+def parts(mesh: Any, axes: tuple[Any, ...]) -> int:
+    """Into how many parts these axes cut a dimension."""
+    sizes = mesh.shape
+    return math.prod([sizes[a] for a in axes])
+
+
+def dimension(size: int, axes: tuple[Any, ...]) -> str:
+    """One dimension as types print it: `8`, `8@x`, `8@(x,y)`."""
+    if not axes:
+        return str(size)
+    return f"{size}@{axes[0]}" if len(axes) == 1 else f"{size}@({','.join(map(str, axes))})"
+
+
+def out_sharding(given: Any, api: str, ndim: int | None = None) -> NamedSharding | None:
+    """What a user asks of a result, as a sharding over the abstract mesh; None where nothing was asked."""
+    if given is None:
+        return None
+    if isinstance(given, PartitionSpec):
+        mesh = get_abstract_mesh()
+        if mesh.empty:
+            raise ValueError(
+                f"Using PartitionSpec when you are not under a mesh context is not allowed. {api} got {given}: pass a "
+                "NamedSharding, or set a mesh with xlab.set_mesh(mesh)."
+            )
+        given = NamedSharding(mesh, given)
+    if not isinstance(given, NamedSharding):
+        raise TypeError(
+            f"{api} takes a PartitionSpec or a NamedSharding, got {given!r} of type {type(given).__name__}."
+        )
+    mesh, spec = given.mesh.abstract_mesh, given.spec
+    types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+    for axis in spec.axes():
+        if types[axis] is not AxisType.Explicit:
+            raise ValueError(
+                f"PartitionSpec passed to {api} cannot contain axis names that are of type Auto or Manual. Got "
+                f"PartitionSpec: {spec} with axis name: {axis} of type: AxisType.{types[axis]}. Make the mesh with "
+                f"axis_types=AxisType.Explicit, or use lax.with_sharding_constraint for Auto axes."
+            )
+    if ndim is not None:
+        if len(spec) > ndim:
+            raise ValueError(f"{api} got {spec}, which names {len(spec)} dimensions, for a result of rank {ndim}.")
+        spec = spec.update(partitions=(*spec, *(None,) * (ndim - len(spec))))
+    return NamedSharding(mesh, spec)
+
+
+def typed(aval: Any, sharding: Any) -> Any:
+    """The type of an array of this type that lies so."""
+    if type(sharding) is NamedSharding and sharding.mesh.explicit_axes:
+        return aval.update(sharding=sharding)
+    return aval if getattr(aval, "cut", None) is None else aval.update(sharding=None)
+
+
+def result_sharding(cut: NamedSharding | None, mesh: Any) -> NamedSharding | None:
+    """Where a result of this type lies on a mesh of devices; None if its type leaves that to the compiler."""
+    if mesh is None or not mesh.are_all_axes_explicit or not hasattr(mesh, "devices_in_order"):
+        return None
+    if cut is None:
+        return NamedSharding(mesh, PartitionSpec())
+    return NamedSharding(mesh, cut.spec) if cut.mesh.shape_tuple == mesh.shape_tuple else None
+
+
+_arrays.set_typing(typed)
