@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 
 import numpy as np
@@ -34,31 +33,38 @@ def fori_loop(lower, upper, body_fun: Callable, init_val, *, unroll: int | bool 
     """
     check_callables("fori_loop", body_fun=body_fun)
     for name, bound in (("lower", lower), ("upper", upper)):
-        if not dtypes.issubdtype(aval_of(bound).dtype, np.integer) or aval_of(bound).shape:
+        if not (dtypes.issubdtype(aval_of(bound).dtype, np.integer) or dtypes.issubdtype(aval_of(bound).dtype, np.floating)) \
+                or aval_of(bound).shape:
             raise TypeError(f"fori_loop bounds must be integer scalars, got {name}={aval_of(bound)}")
-    static = not is_tracer(lower) and not is_tracer(upper)
-    if static:
-        try:
-            first, last = operator.index(lower), operator.index(upper)
-        except TypeError:
-            static = False
-    dtype = dtypes.result_type(lower, upper)
-    if static:
+    dtype = _dtype_of_bounds(aval_of(lower), aval_of(upper))
+    if not is_tracer(lower) and not is_tracer(upper):
+        first, last = int(lower), int(upper)
         length = max(last - first, 0)
 
         def step(carry, _):
             i, val = carry
             return (add(i, 1), body_fun(i, val)), None
-        # The counter is an int32 variable of the program, so the body may index with it.
-        counter = np.asarray(first).astype(dtype)[()]
+        # The counter is an integer variable of the program, so the body may index with it.
+        counter = np.asarray(first).astype(dtypes.canonicalize_dtype(int))[()]
         (_, out), _ = scan(step, (counter, init_val), None, length=length, unroll=1 if unroll is None else unroll)
         return out
     if unroll is not None and unroll is not False:
         raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known.")
-    first, last = convert_element_type(lower, dtype), convert_element_type(upper, dtype)
+    first, last = (x if aval_of(x).dtype == dtype else convert_element_type(x, dtype) for x in (lower, upper))
     _, _, out = while_loop(lambda s: lt(s[0], s[1]), lambda s: (add(s[0], 1), s[1], body_fun(s[0], s[2])),
                            (first, last, init_val))
     return out
+
+
+def _dtype_of_bounds(lower, upper):
+    """The dtype of both bounds; one that is a Python number takes the dtype of the other, among those of its kind."""
+    if lower.dtype == upper.dtype:
+        return lower.dtype
+    for weak, other in ((lower, upper), (upper, lower)):
+        if weak.weak_type and not other.weak_type and weak.dtype.kind == other.dtype.kind:
+            return other.dtype
+    raise TypeError(f"lower and upper arguments to fori_loop must have equal types, got {lower} and {upper}. Convert one of them "
+                    f"with .astype.")
 
 
 def map(f: Callable, xs, *, batch_size: int | None = None):
