@@ -189,7 +189,7 @@ PRECISION = [
     Sample("dot_rank", dot(), [floats(2, 3, 4), floats(4, 5)], error="ValueError"),
     Sample("dot_sizes", dot(), [A, A], error="ValueError"),
     Sample("dot_preferred_narrow", dot(preferred_element_type=np.int8), [ints(2, 3), ints(3, 2)], error="TypeError"),
-    *(Sample(f"preset_{what}", lambda n, what=what: [str(getattr(p, what)) for p in n.lax.DotAlgorithmPreset].__repr__(), [],
+    *(Sample(f"preset_{what}", lambda n, what=what: [str(getattr(p, what)) for p in n.lax.DotAlgorithmPreset], [],
              ("eager",)) for what in ("name", "accumulation_type", "supported_lhs_types", "supported_rhs_types")),
 ]
 

@@ -6,7 +6,7 @@ from xlab.interpreters import ad, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.elementwise import adapt, elementwise
 
-__all__ = ["bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clz", "population_count", "shift_left",
+__all__ = ["bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clz", "mulhi", "population_count", "shift_left",
            "shift_right_arithmetic", "shift_right_logical"]
 
 
@@ -26,6 +26,9 @@ shift_right_logical_p = _bitwise("shift_right_logical", _e.integer, 2, "shift_ri
 shift_right_arithmetic_p = _bitwise("shift_right_arithmetic", _e.integer, 2, "shift_right_arithmetic")
 population_count_p = _bitwise("population_count", _e.integer, 1, "popcnt")
 clz_p = _bitwise("clz", _e.integer, 1, "count_leading_zeros")
+
+mulhi_p = elementwise("mulhi", _e.integer, operands=2)
+ad.defzero(mulhi_p)
 
 
 def bitwise_and(x, y):
@@ -71,3 +74,25 @@ def population_count(x):
 def clz(x):
     """Number of leading zero bits in each element."""
     return clz_p.bind(x)
+
+
+def mulhi(x, y, /):
+    """The upper half of the elementwise product: what does not fit into the integers' own width.
+
+    Example:
+        >>> import numpy as np
+        >>> from xlab import lax
+        >>> print(lax.mulhi(np.uint8([200]), np.uint8([100])))
+        [78]
+    """
+    return mulhi_p.bind(*adapt("mulhi", x, y))
+
+
+def _mulhi_lowering(ctx, x, y):
+    out = ctx.avals_out[0]
+    t = mlir.tensor_type(out)
+    x, y = (ctx.spread(v, a, out) for v, a in zip((x, y), ctx.avals_in))
+    return ctx.op(f"chlo.mulhi {x}, {y} : {t}, {t} -> {t}")
+
+
+mlir.register_lowering(mulhi_p, _mulhi_lowering)

@@ -132,6 +132,7 @@ def polyder(p, m: int = 1):
     if not m:
         return p
     n = p.shape[0]
+    m = min(m, n)
     powers = np.arange(n)[::-1][:max(n - m, 0)]
     factors = np.prod([powers - i for i in range(m)], axis=0).astype(p.dtype)
     return lax.mul(lax.slice_in_dim(p, 0, max(n - m, 0)), asarray(factors))
@@ -206,6 +207,8 @@ def trim_zeros(filt, trim: str = "fb"):
         >>> jnp.trim_zeros(jnp.array([0, 1, 0]))
         Array([1], dtype=int32)
     """
+    if not isinstance(trim, str):
+        raise TypeError(f"trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
     filt = asarray(filt)
     kept = np.flatnonzero(host(filt, "trim_zeros"))
     n = filt.shape[0]
@@ -217,19 +220,22 @@ def trim_zeros(filt, trim: str = "fb"):
 # -- convolution ------------------------------------------------------------------------------------------
 
 
-@elementary(static=("mode", "precision", "preferred"))
-def _sliding(a, v, mode, precision, preferred):
-    """Sums of products over all shifts, as one product with a matrix of shifted copies."""
-    from xlab.numpy.products import contract
+@elementary(static=("mode", "precision", "preferred", "mirrored"))
+def _sliding(a, v, mode, precision, preferred, mirrored):
+    """Sums of products of one vector with shifts of the other, which is mirrored for a convolution."""
     a, v = (as_array(x) for x in promoted_inexact("convolve", a, v))
-    n, m = a.shape[0], v.shape[0]
-    if n < m:
-        a, v, n, m = v, a, m, n
-    low, high = {"full": (m - 1, m - 1), "same": (m // 2, m - m // 2 - 1), "valid": (0, 0)}[mode]
-    wide = lax.pad(a, bring(0, a.dtype), [(low, high, 0)])
-    length = n + low + high - m + 1
-    windows = lax.concatenate([lax.reshape(lax.slice_in_dim(wide, i, i + length), (1, length)) for i in range(m)], 0)
-    return contract("convolve", lax.rev(v, (0,)), windows, (((0,), (0,)), ((), ())), precision, preferred)
+    swapped = a.shape[0] < v.shape[0]
+    if swapped:
+        a, v = v, a
+    if mirrored:
+        v = lax.rev(v, (0,))
+    m = v.shape[0]
+    padding = {"full": (m - 1, m - 1), "same": (m // 2, m - m // 2 - 1), "valid": (0, 0)}[mode]
+    out = lax.conv_general_dilated(lax.expand_dims(a, (0, 1)), lax.expand_dims(v, (0, 1)), (1,), [padding], precision=precision,
+                                   preferred_element_type=preferred)
+    if swapped and not mirrored:
+        out = lax.rev(out, (2,))
+    return lax.squeeze(out, (0, 1))
 
 
 def _check_vectors(name, a, v, mode):
@@ -252,7 +258,7 @@ def convolve(a, v, mode: str = "full", *, precision=None, preferred_element_type
         Array([1., 3., 2.], dtype=float32)
     """
     a, v = _check_vectors("convolve", a, v, mode)
-    return _sliding(a, v, mode=mode, precision=precision, preferred=preferred_element_type)
+    return _sliding(a, v, mode=mode, precision=precision, preferred=preferred_element_type, mirrored=True)
 
 
 def correlate(a, v, mode: str = "valid", *, precision=None, preferred_element_type=None):
@@ -265,10 +271,7 @@ def correlate(a, v, mode: str = "valid", *, precision=None, preferred_element_ty
     """
     from xlab.numpy.logic import conjugate
     a, v = _check_vectors("correlate", a, v, mode)
-    if shape_of(a)[0] >= shape_of(v)[0] or mode == "full":
-        return _sliding(a, lax.rev(conjugate(v), (0,)), mode=mode, precision=precision, preferred=preferred_element_type)
-    out = _sliding(v, lax.rev(conjugate(a), (0,)), mode=mode, precision=precision, preferred=preferred_element_type)
-    return conjugate(lax.rev(out, (0,)))
+    return _sliding(a, conjugate(v), mode=mode, precision=precision, preferred=preferred_element_type, mirrored=False)
 
 
 # -- windows ----------------------------------------------------------------------------------------------
