@@ -67,6 +67,7 @@ ELEMENTWISE = [
 ]
 
 REDUCTIONS = [
+    *rows(WHOLE, ("jnp.max(x, axis=0, initial=3 + 1j, where=x.imag == 0)", C), ("jnp.min(x, initial=0)", C), ("jnp.max(x, keepdims=True)", C)),
     *(Sample(name, call(name, axis=1), [NAN], WHOLE) for name in (
         "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "nanargmax", "nanargmin", "nanmedian", "nancumsum",
         "nancumprod")),
@@ -192,6 +193,8 @@ ERRORS = [
         ("TypeError", "jnp.reshape(x, (5, -1))", X), ("ValueError", "jnp.split(x, [1, 9])", V), ("ValueError", "jnp.matmul(1, 2)"), ("TypeError", "jnp.matmul(x, x[0, :2])", X),
         ("ValueError", "jnp.array(None)"), ("OverflowError", "jnp.array(2 ** 40)"), ("OverflowError", "jnp.array([2 ** 40])"), ("ValueError", "jnp.array([[1, 2], [3]])"),
         ("TypeError", "jnp.zeros(-1)"), ("TypeError", "jnp.zeros(3.5)"), ("TypeError", "jnp.zeros_like([1, 2])"), ("TypeError", "jnp.full((2,), [1.0, 2.0])"), ("ValueError", "jnp.linspace(0, 1, -1)"),
+        ("ValueError", "jnp.all(x, where=x)", X), ("ValueError", "jnp.sum(x, where=1)", X), ("ValueError", "jnp.max(x, initial=x[0])", X), ("TypeError", "jnp.from_dlpack(1.0)"),
+        ("TypeError", "jnp.isclose(x, x, atol={})", X), ("ValueError", "jnp.stack(jnp.zeros((0, 2)))"),
         ("ZeroDivisionError", "jnp.arange(0, 3, 0)"), ("ValueError", "jnp.where(True)"), ("TypeError", "jnp.where(True, 1)"), ("ValueError", "jnp.tril(x)", V), ("ValueError", "jnp.diag(x[None])", X),
         ("AttributeError", "jnp.no_such_function"), ("ValueError", "jnp.searchsorted(x, 1.0, side='middle')", V), ("ValueError", "jnp.einsum('ij,jk->ii', x, x)", floats(3, 3)),
         ("TypeError", "jnp.tensordot(x, x, 5)", X), ("ValueError", "jnp.cross(x, x)", X), ("ValueError", "jnp.convolve(x, x)", X), ("ConcretizationTypeError", "jax.jit(jnp.nonzero)(x)", X),

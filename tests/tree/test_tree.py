@@ -130,3 +130,13 @@ def test_reductions_and_shape_changes():
     assert not tree.is_tree_node(int)
     assert tree.treedef_is_leaf(tree.structure(1))
     assert not tree.treedef_is_leaf(tree.structure((1,)))
+
+
+@pytest.mark.parametrize("call", [
+    lambda: tree.unflatten([1], [2]), lambda: tree.transpose(1, 2, (3,)), lambda: tree.register_pytree_node_class(3),
+    lambda: tree.register_pytree_with_keys_class(int), lambda: tree.keystr((), separator=1),
+    lambda: tree_util.treedef_children(1), lambda: tree_util.treedef_tuple([1]), lambda: tree_util.treedef_is_leaf(1),
+])
+def test_what_is_no_structure_is_refused_by_name(call):
+    with pytest.raises(TypeError, match=r"structure|class|string|container"):
+        call()

@@ -470,4 +470,6 @@ def from_dlpack(x, /, *, device=None, copy: bool | None = None):
         >>> jnp.from_dlpack(np.ones(2, np.float32))
         Array([1., 1.], dtype=float32)
     """
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(f"from_dlpack needs an array with the methods __dlpack__ and __dlpack_device__, got {type(x)}")
     return asarray(np.from_dlpack(x), device=device)

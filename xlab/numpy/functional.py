@@ -55,6 +55,8 @@ def apply_over_axes(func, a, axes):
 
 def _parse(signature: str):
     """Names of the core dimensions of each argument and of each result."""
+    if not isinstance(signature, str):
+        raise TypeError(f"vectorize: signature must be a string such as '(n),(n)->()', got {signature!r}")
     one = r"\((?:\w+(?:,\w+)*)?\)"
     text = signature.replace(" ", "")
     if not re.fullmatch(f"{one}(?:,{one})*->{one}(?:,{one})*", text):

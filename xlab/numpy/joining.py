@@ -92,6 +92,8 @@ def stack(arrays, axis: int = 0, out=None, dtype=None):
     if out is not None:
         raise NotImplementedError("stack: arrays are not changed in place, so out= is not supported; use the result")
     arrays = _listed("stack", arrays)
+    if not len(arrays):
+        raise ValueError("Need at least one array to stack.")
     shapes = {shape_of(a) for a in arrays}
     if len(shapes) > 1:
         raise ValueError(f"All input arrays must have the same shape, got {', '.join(str(shape_of(a)) for a in arrays)}")

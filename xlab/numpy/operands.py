@@ -70,6 +70,9 @@ def bring(x, dtype, weak: bool = False):
         return convert(x, dtype, weak)
     if kind == "python":
         return python_number(x, dtype, weak)
+    if kind != "host":
+        (x,) = check("this function", x)
+        return bring(x, dtype, weak)
     if x.dtype != dtype:
         x = x.astype(dtype)
     return x

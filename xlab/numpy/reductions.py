@@ -79,15 +79,23 @@ def _prepare(name, a, dtype):
 def _masked(a, where, identity):
     if where is None or where is True:
         return a
-    return choose(truth(where), a, bring(identity, aval_of(a).dtype))
+    (where,) = check("where", where)
+    if dtype_of(where) != np.bool_:
+        raise ValueError(f"where must be None or a boolean array; got one of dtype {dtype_of(where)}. Compare it first, as in "
+                         f"where != 0.")
+    return choose(where, a, bring(identity, aval_of(a).dtype))
+
+
+def _check_initial(name, initial):
+    if initial is not None and ndim_of(*check(name, initial)):
+        raise ValueError(f"{name}: initial value must be a scalar, got shape {shape_of(initial)}")
 
 
 def _additive(name, reduce, combine, identity, a, axis, dtype, out, keepdims, initial, where, promote_integers):
     no_out(name, out)
     if not promote_integers and dtype is None:
         dtype = dtype_of(*check(name, a))
-    if initial is not None and ndim_of(*check(name, initial)):
-        raise ValueError(f"{name}: initial value must be a scalar, got shape {shape_of(initial)}")
+    _check_initial(name, initial)
     if dtype is not None and dtypes.to_dtype(dtype) == np.bool_:
         logical = any if reduce is lax.reduce_sum else all
         return logical(a, axis, keepdims=keepdims, where=where)
@@ -142,8 +150,7 @@ def _extremum(name, reduce, combine, identity, a, axis, out, keepdims, initial, 
     no_out(name, out)
     a = concrete_width(*check(name, a))
     axes = axes_of(name, axis, ndim_of(a))
-    if dtype_of(a).kind == "c":
-        return _complex_extremum(name, a, axes, keepdims)
+    _check_initial(name, initial)
     if initial is None:
         if any_empty(a, axes):
             raise ValueError(f"zero-size array to reduction operation {name} which has no identity: its axes {axes} of shape "
@@ -151,8 +158,13 @@ def _extremum(name, reduce, combine, identity, a, axis, out, keepdims, initial, 
         if where is not None and where is not True:
             raise ValueError(f"reduction operation {name} does not have an identity, so to use a where mask one has to "
                              f"specify 'initial'")
-    a = _masked(a, where, identity(dtype_of(a)))
-    found = reduce(a, axes)
+    if dtype_of(a).kind == "c":
+        worst = identity(np.dtype(np.float32))
+        a = _masked(a, where, complex(worst, worst))
+        found = _complex_extremum(reduce, worst, a, axes)
+    else:
+        a = _masked(a, where, identity(dtype_of(a)))
+        found = reduce(a, axes)
     if initial is not None:
         found = combine(bring(initial, aval_of(found).dtype), found)
     return _strong(kept(a, found, axes) if keepdims else found)
@@ -167,15 +179,12 @@ def any_empty(a, axes) -> bool:
     return not np.prod([shape[i] for i in axes], dtype=np.int64)
 
 
-def _complex_extremum(name, a, axes, keepdims):
+def _complex_extremum(reduce, worst, a, axes):
     """Complex numbers are ordered by real part, then by imaginary part."""
-    reduce = lax.reduce_max if name == "max" else lax.reduce_min
-    worst = -np.inf if name == "max" else np.inf
     re = reduce(lax.real(a), axes)
     ties = lax.eq(lax.real(a), kept(a, re, axes))
     im = reduce(choose(ties, lax.imag(a), bring(worst, aval_of(re).dtype)), axes)
-    out = lax.complex(re, im)
-    return kept(a, out, axes) if keepdims else out
+    return lax.complex(re, im)
 
 
 @elementary(static=("axis", "out", "keepdims"))

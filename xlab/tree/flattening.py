@@ -35,7 +35,14 @@ def unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
         >>> unflatten(structure((0, [0])), ["x", "y"])
         ('x', ['y'])
     """
-    return treedef.unflatten(leaves)
+    return _treedef(treedef, "unflatten").unflatten(leaves)
+
+
+def _treedef(given: Any, function: str) -> PyTreeDef:
+    if not isinstance(given, PyTreeDef):
+        raise TypeError(f"{function} takes a structure, as xlab.tree.structure gives, got {given!r} of type "
+                        f"{type(given).__name__}")
+    return given
 
 
 def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
@@ -124,8 +131,10 @@ def transpose(
         {'a': [1, 2]}
     """
     flat, treedef = _flatten(pytree_to_transpose)
+    _treedef(outer_treedef, "transpose")
     if inner_treedef is None:
         inner_treedef = structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
+    _treedef(inner_treedef, "transpose")
     inner_size, outer_size = inner_treedef.num_leaves, outer_treedef.num_leaves
     expected = outer_treedef.compose(inner_treedef)
     if treedef != expected:
@@ -177,6 +186,8 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
         >>> keystr((_native.DictKey("a"), _native.SequenceKey(0)), simple=True, separator="/")
         'a/0'
     """
+    if not isinstance(separator, str):
+        raise TypeError(f"keystr: separator must be a string, got {separator!r}")
     return separator.join([_simple(key) if simple else str(key) for key in keys])
 
 
@@ -198,16 +209,17 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     """The structure of a tuple of trees."""
-    return _native.treedef_tuple(list(treedefs))
+    return _native.treedef_tuple([_treedef(t, "treedef_tuple") for t in treedefs])
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
     """The structures of the immediate children."""
-    return treedef.children()
+    return _treedef(treedef, "treedef_children").children()
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
     """Whether a structure is a single leaf."""
+    _treedef(treedef, "treedef_is_leaf")
     return treedef.num_nodes == 1 and treedef.num_leaves == 1
 
 

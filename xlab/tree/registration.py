@@ -89,12 +89,22 @@ def register_pytree_node_class(cls: T) -> T:
         >>> registry.flatten(Box(3))[0]
         [3]
     """
+    _check_methods(cls, "tree_flatten", "tree_unflatten")
     register_pytree_node(cls, cls.tree_flatten, cls.tree_unflatten)
     return cls
 
 
+def _check_methods(cls: Any, *names: str) -> None:
+    if not isinstance(cls, type):
+        raise TypeError(f"Expected type, got {cls!r}: decorate a class, not one of its instances")
+    missing = [name for name in names if not hasattr(cls, name)]
+    if missing:
+        raise TypeError(f"{cls.__name__} cannot be registered as a container: it has no {' and no '.join(missing)}")
+
+
 def register_pytree_with_keys_class(cls: T) -> T:
     """Decorator: as `register_pytree_node_class`, with a method `tree_flatten_with_keys(self)`."""
+    _check_methods(cls, "tree_flatten_with_keys", "tree_unflatten")
     register_pytree_with_keys(
         cls, cls.tree_flatten_with_keys, cls.tree_unflatten, getattr(cls, "tree_flatten", None)
     )
