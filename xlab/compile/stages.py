@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from xlab import tree as _tree
 from xlab.backend import compiling as _compiling
 from xlab.compile import executable as _executable
@@ -11,6 +13,7 @@ from xlab.compile import specials
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.mutation import on_values
 from xlab.compile.tracing import Program
+from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.trace import EVAL, state
@@ -30,16 +33,17 @@ class ShapeDtypeStruct:
     __slots__ = ("dtype", "shape", "sharding", "weak_type")
 
     def __init__(self, shape, dtype, *, sharding=None, weak_type=False):
-        from xlab.core import dtypes
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be specified, as in ShapeDtypeStruct((8, 4), np.float32)")
         self.shape = tuple(int(d) for d in shape)
-        self.dtype = dtypes.canonicalize_dtype(dtype)
-        self.sharding, self.weak_type = sharding, weak_type
+        self.dtype = dtype if dtypes.is_extended(dtype) else np.dtype(dtype)
+        self.sharding, self.weak_type = as_sharding(sharding), weak_type
 
     ndim = property(lambda self: len(self.shape))
     size = property(lambda self: self._aval().size)
 
     def _aval(self):
-        return ShapedArray(self.shape, self.dtype, self.weak_type, sharding=self.sharding)
+        return ShapedArray(self.shape, dtypes.canonicalize_dtype(self.dtype), self.weak_type, sharding=self.sharding)
 
     def __repr__(self):
         extra = f", sharding={self.sharding}" if self.sharding is not None else ""

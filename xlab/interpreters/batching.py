@@ -135,6 +135,8 @@ class BatchTrace(Trace):
 
 
 def _mentions(params, name) -> bool:
+    if name is None:
+        return False
     for value in params.values():
         if value is name or (isinstance(value, tuple) and name in value):
             return True

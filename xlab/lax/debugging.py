@@ -6,6 +6,7 @@ leaves them alone. Eagerly they act at once.
 
 from __future__ import annotations
 
+import functools
 import logging
 import string
 import sys
@@ -31,7 +32,8 @@ def debug_callback(callback: Callable | None = None, *args, ordered: bool = Fals
     """Calls a Python function for its side effects with values of the program; what it returns is ignored.
 
     Args:
-        callback: called with `args` and `kwargs`, arrays as arrays and everything else as it is. Without it, a decorator.
+        callback: called with `args` and `kwargs`, arrays as arrays and everything else as it is. Without it,
+            the function that is left to be called with it.
         ordered: calls happen in program order; on one device only.
         partitioned: in a program over several devices, one call per device with its part, instead of one with the whole.
 
@@ -45,12 +47,7 @@ def debug_callback(callback: Callable | None = None, *args, ordered: bool = Fals
         x is 3.0
     """
     if callback is None:
-        def decorator(fun):
-            def stub(*args, **kwargs):
-                debug_callback(fun, *args, ordered=ordered, partitioned=partitioned, **kwargs)
-            stub.__name__ = getattr(fun, "__name__", "callback")
-            return stub
-        return decorator
+        return functools.partial(debug_callback, ordered=ordered, partitioned=partitioned)
     if not callable(callback):
         raise TypeError(f"first argument to xlab.debug.callback must be callable, but got an object of type {type(callback)}")
     dynamic, restore, in_tree = _split_static(args, kwargs)
@@ -134,8 +131,8 @@ def debug_print(fmt: str | None = None, *args, ordered: bool = False, partitione
         x = 1.50
     """
     if fmt is None:
-        return lambda f, *a, **k: debug_print(f, *a, ordered=ordered, partitioned=partitioned, skip_format_check=skip_format_check,
-                                              _use_logging=_use_logging, **k)
+        return functools.partial(debug_print, ordered=ordered, partitioned=partitioned, skip_format_check=skip_format_check,
+                                 _use_logging=_use_logging)
     if not isinstance(fmt, str):
         raise TypeError(f"xlab.debug.print takes a format string first, as in print('x = {{}}', x); expected str, got "
                         f"{type(fmt).__name__}")
