@@ -40,7 +40,7 @@ _NAMES = {
     "xlab.parallel.put": "block_until_ready device_get device_put device_put_replicated device_put_sharded",
     "xlab.parallel.shard_map": "shard_map",
     "xlab.sharding": "NamedSharding P get_mesh make_mesh set_mesh",
-    "xlab.transforms.checkpoint": "checkpoint checkpoint_policies remat",
+    "xlab.transforms.checkpoint": "checkpoint remat",
     "xlab.transforms.closure_convert": "closure_convert",
     "xlab.transforms.custom_gradient": "custom_gradient",
     "xlab.transforms.custom_jvp": "custom_jvp",
@@ -50,11 +50,12 @@ _NAMES = {
     "xlab.transforms.jvp": "jvp",
     "xlab.transforms.make_jaxpr": "eval_shape make_jaxpr",
     "xlab.transforms.named_call": "named_call",
+    "xlab.transforms.policies": "checkpoint_policies",
     "xlab.transforms.vjp": "fwd_and_bwd linear_transpose linearize vjp",
     "xlab.transforms.vmap": "vmap",
 }
-_ROOMS = ("ad_checkpoint", "core", "custom_batching", "custom_derivatives", "debug", "dtypes", "errors", "events", "experimental", "extend",
-          "ffi", "flatten_util", "interpreters", "lax", "monitoring", "nn", "notebook", "numpy", "observe", "parallel", "random", "ref", "sharding",
+_ROOMS = ("ad", "ad_checkpoint", "core", "custom_batching", "custom_derivatives", "debug", "dtypes", "errors", "events", "experimental", "extend",
+          "ffi", "flatten_util", "interpreters", "lax", "memory", "monitoring", "nn", "notebook", "numpy", "observe", "parallel", "random", "ref", "sharding",
           "stages", "tree", "tree_util")
 
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -7,6 +7,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
+from xlab.ad_checkpoint import Offloadable, Recompute, Saveable, checkpoint_name, saved_residuals
 from xlab.custom_batching import custom_vmap
 from xlab.custom_derivatives import (
     SymbolicZero,
@@ -177,3 +178,54 @@ def test_zeros_for_values():
 def test_the_gradient_of_a_weak_result_is_weak():
     assert xlab.grad(jnp.sin)(1.0).weak_type
     assert not xlab.grad(jnp.sin)(jnp.float32(1.0)).weak_type
+
+
+class TestOffloading:
+    policies = xlab.checkpoint_policies
+
+    def named(self, x):
+        a = checkpoint_name(jnp.sin(x), "a")
+        b = checkpoint_name(jnp.cos(a), "b")
+        return jnp.sin(b)
+
+    @pytest.mark.parametrize("under", [lambda f: f, xlab.jit, lambda f: lambda x: xlab.vmap(f)(jnp.full(2, x))[0]],
+                             ids=["plain", "jit", "vmap"])
+    def test_the_gradient_is_the_same(self, under):
+        policy = self.policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"], offload_src="device", offload_dst="pinned_host")
+        f = xlab.checkpoint(self.named, policy=policy)
+        np.testing.assert_allclose(under(xlab.grad(f))(1.0), xlab.grad(self.named)(1.0), rtol=1e-6)
+        np.testing.assert_allclose(xlab.grad(under(f))(1.0), xlab.grad(under(self.named))(1.0), rtol=1e-6)
+
+    def test_what_waits_where(self):
+        policy = self.policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"], offload_src="device", offload_dst="pinned_host")
+        text = str(xlab.make_jaxpr(xlab.grad(xlab.checkpoint(self.named, policy=policy)))(1.0))
+        assert text.count("devices=(MemorySpace.Host,)") == text.count("devices=(MemorySpace.Device,)") == 1
+        assert "f32<host>[]" in text
+        products = self.policies.offload_dot_with_no_batch_dims("device", "pinned_host")
+        f = xlab.checkpoint(lambda x: jnp.sin(x @ x).sum(), policy=products)
+        x = jnp.arange(4.0).reshape(2, 2)
+        assert "f32<host>[2,2]" in str(xlab.make_jaxpr(xlab.grad(f))(x))
+        np.testing.assert_allclose(xlab.grad(f)(x), xlab.grad(lambda x: jnp.sin(x @ x).sum())(x), rtol=1e-5)
+
+    def test_answers_of_policies(self):
+        def policy(prim, *_, **params):
+            return Saveable if prim.name == "sin" else Recompute
+        residuals = saved_residuals(xlab.checkpoint(lambda x: jnp.sin(jnp.cos(jnp.sin(x))), policy=policy), 1.0)
+        assert sum("sin" in where for _, where in residuals) == 2      # of the function, and of the derivative of cos
+        with pytest.raises(ValueError, match="does not go together"):
+            both = self.policies.save_from_both_policies(policy, self.policies.offload_dot_with_no_batch_dims("device", "pinned_host"))
+            xlab.grad(xlab.checkpoint(lambda x: (x @ x).sum(), policy=both))(jnp.ones((2, 2)))
+        with pytest.raises(ValueError, match="both to be saved and to be offloaded"):
+            self.policies.save_and_offload_only_these_names(names_which_can_be_saved=["a"], names_which_can_be_offloaded=["a"],
+                                                            offload_src="device", offload_dst="pinned_host")
+        assert Offloadable("device", "pinned_host").dst == "pinned_host"
+
+    def test_memories(self):
+        x = jnp.arange(3.0)
+        host = xlab.device_put(x, xlab.memory.Space.Host)
+        assert host.sharding.memory_kind == "pinned_host" and host.tolist() == x.tolist()
+        assert xlab.device_put(host, xlab.memory.Space.Device).sharding.memory_kind == x.sharding.memory_kind
+        closed = xlab.make_jaxpr(lambda x: xlab.device_put(x, xlab.memory.Space.Host))(x)
+        assert str(closed.out_avals[0]) == "f32<host>[3]"

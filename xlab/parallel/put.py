@@ -1,4 +1,4 @@
-"""Putting data where it belongs: `device_put` and its primitive, `device_get`, `block_until_ready`.
+"""Putting data where it belongs: `device_put` (its primitive is in `lax/device_put.py`), `device_get`, `block_until_ready`.
 
 Eagerly a value is placed at once: on a device, under a sharding, in another memory. In a traced program `device_put` is one equation for
 all leaves; a `NamedSharding` destination then constrains the value, and a single device is advice that compiled programs do not follow.
@@ -6,27 +6,16 @@ all leaves; a `NamedSharding` destination then constrains the value, and a singl
 
 from __future__ import annotations
 
-import enum
-from typing import Any
-
 import numpy as np
 
 from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
 from xlab.backend.client import Device
 from xlab.backend.transfer_guards import asked_for
-from xlab.compile.devices import sharding_sources
-from xlab.compile.executable import physical_sharding
-from xlab.compile.placement import check_alive, default_sharding, place
-from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
-from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, Tracer, state
-from xlab.errors import InvalidInputException
-from xlab.interpreters import ad, batching, mlir
-from xlab.interpreters.mlir.values import physical_aval
-from xlab.lax.constraint import concrete, constraint_text
+from xlab.lax.device_put import ArrayCopySemantics, device_put_p, put
 from xlab.sharding import (
     Format,
     Layout,
@@ -34,25 +23,12 @@ from xlab.sharding import (
     NamedSharding,
     PartitionSpec,
     Sharding,
-    SingleDeviceSharding,
     get_mesh,
 )
+from xlab.sharding.placement import MemorySpace
 
 __all__ = ["ArrayCopySemantics", "block_until_ready", "device_get", "device_put", "device_put_p", "device_put_replicated",
            "device_put_sharded"]
-
-
-class ArrayCopySemantics(enum.Enum):
-    """Whether a placed array may share the buffers of its source."""
-
-    REUSE_INPUT = enum.auto()
-    DONATE_INPUT = enum.auto()
-    ALWAYS_COPY = enum.auto()
-
-    def __repr__(self) -> str:
-        return f"ArrayCopySemantics.{self.name}"
-
-    __str__ = __repr__
 
 
 def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
@@ -60,8 +36,8 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
 
     Args:
         x: array, NumPy array, number, or a pytree of them.
-        device: a device, a sharding, a `PartitionSpec` for the current mesh, a `Format`, or None (the default device, and no move
-            for arrays); or a pytree prefix of `x` of these.
+        device: a device, a sharding, a `PartitionSpec` for the current mesh, a `Format`, a `memory.Space` (where the values are,
+            in another memory), or None (the default device, and no move for arrays); or a pytree prefix of `x` of these.
         src: where the values come from, for the transpose; same forms.
         donate: the source may be given up.
         may_alias: True or None to share buffers where nothing has to move, False for a copy in any case.
@@ -84,7 +60,7 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     copies = [_semantics(d, a) for d, a in zip(_flags("donate", donate, x, len(leaves)), _flags("may_alias", may_alias, x, len(leaves)))]
     if state.trace is EVAL and not any(isinstance(v, Tracer) for v in leaves):
         with asked_for():
-            return _tree.unflatten(treedef, [_put(v, d, c) for v, d, c in zip(leaves, devices, copies)])
+            return _tree.unflatten(treedef, [put(v, d, c) for v, d, c in zip(leaves, devices, copies)])
     for v, d in zip(leaves, devices):
         aval = aval_of(v)
         if isinstance(d, Sharding):
@@ -101,7 +77,7 @@ def _prefix(what, given, x):
 
 
 def _is_destination(x) -> bool:
-    return x is None or isinstance(x, (Device, Sharding, PartitionSpec, Format, Layout))
+    return x is None or isinstance(x, (Device, Sharding, PartitionSpec, Format, Layout, MemorySpace))
 
 
 def _flags(what, given, x, n):
@@ -119,7 +95,7 @@ def _semantics(donate, may_alias) -> ArrayCopySemantics:
 
 def _destination(d):
     """What a user wrote as a device, a sharding, or None."""
-    if d is None or isinstance(d, (Device, Sharding)):
+    if d is None or isinstance(d, (Device, Sharding, MemorySpace)):
         return d
     if isinstance(d, PartitionSpec):
         mesh = get_mesh()
@@ -134,36 +110,8 @@ def _destination(d):
             raise ValueError(f"device_put to {d}: arrays on this platform keep the default layout, the last dimension fastest; "
                              f"transpose the array instead, or let a compiled program choose layouts inside")
         return d.sharding
-    raise ValueError(f"`xlab.device_put` only accepts None, a Sharding, a Device, a Format, a PartitionSpec or a pytree of these values. "
+    raise ValueError(f"`xlab.device_put` only accepts None, a Sharding, a Device, a Format, a memory Space, a PartitionSpec or a pytree of these values. "
                      f"Received invalid value: {d!r} of type {type(d).__name__}")
-
-
-# -- at once ----------------------------------------------------------------------------------------------
-
-
-def _put(x, device, copy_semantics):
-    try:
-        aval = aval_of(x)
-    except InvalidInputException as e:
-        raise InvalidInputException(f"Argument {x!r} of type {type(x).__name__} is not a valid array type for device_put: {e}") from None
-    copy = copy_semantics is ArrayCopySemantics.ALWAYS_COPY
-    if aval.dtype == dtypes.float0:
-        return x
-    native = is_native_array(x) or isinstance(x, KeyArray)
-    if native:
-        check_alive(x)
-    if device is None:
-        if native and not copy:
-            return x
-        sharding, committed = (x.sharding, x.committed) if native else (default_sharding(), False)
-    else:
-        sharding = SingleDeviceSharding(device) if isinstance(device, Device) else device
-        committed = True
-        sharding.shard_shape(aval.shape)  # raises where the value does not fit
-    if isinstance(x, KeyArray):
-        base = place(x.base, physical_aval(aval), physical_sharding(sharding, aval), committed=committed, copy=copy)
-        return x if base is x.base else KeyArray(base, aval.dtype)
-    return place(x, aval, sharding, committed=committed, copy=copy)
 
 
 def device_get(x):
@@ -236,61 +184,3 @@ def device_put_replicated(x, devices):
 
 def _row_of(devices):
     return Mesh(np.array(list(devices), dtype=object), ("_device",))
-
-
-# -- the primitive ----------------------------------------------------------------------------------------
-
-device_put_p = Primitive("device_put", multiple_results=True, joins=False)
-
-
-@device_put_p.def_impl
-def _impl(*xs, devices, srcs, copy_semantics):
-    return [_put(x, d, c) for x, d, c in zip(xs, devices, copy_semantics)]
-
-
-@device_put_p.def_abstract_eval
-def _aval(*xs, devices, srcs, copy_semantics):
-    return xs
-
-
-def _jvp(primals, tangents, **params):
-    outs = device_put_p.bind(*primals, **params)
-    nonzero = [i for i, t in enumerate(tangents) if type(t) is not ad.Zero]
-    moved = device_put_p.bind(*(tangents[i] for i in nonzero), **_chosen(params, nonzero)) if nonzero else []
-    out = [ad.Zero.of(x) for x in outs]
-    for i, t in zip(nonzero, moved):
-        out[i] = t
-    return outs, out
-
-
-def _chosen(params, which) -> dict[str, Any]:
-    return {k: tuple(v[i] for i in which) for k, v in params.items()}
-
-
-def _transpose(cts, *operands, devices, srcs, copy_semantics):
-    nonzero = [i for i, ct in enumerate(cts) if type(ct) is not ad.Zero]
-    if any(copy_semantics[i] is ArrayCopySemantics.DONATE_INPUT for i in nonzero):
-        raise ValueError("donate=True is not allowed when device_put is transposed (as for a gradient): the source is still needed")
-    moved = device_put_p.bind(*(cts[i] for i in nonzero), devices=tuple(srcs[i] for i in nonzero),
-                              srcs=tuple(devices[i] for i in nonzero),
-                              copy_semantics=(ArrayCopySemantics.ALWAYS_COPY,) * len(nonzero)) if nonzero else []
-    out = [None] * len(operands)
-    for i, ct in zip(nonzero, moved):
-        out[i] = ct
-    return out
-
-
-def _batch(operands, dims, **params):
-    return device_put_p.bind(*operands, **params), list(dims)
-
-
-def _lowering(ctx, *args, devices, **_):
-    return [constraint_text(ctx, x, d, a) if isinstance(d, Sharding) and concrete([d]) else x
-            for x, d, a in zip(args, devices, ctx.avals_in)]
-
-
-ad.primitive_jvps[device_put_p] = _jvp
-ad.primitive_transposes[device_put_p] = _transpose
-batching.primitive_batchers[device_put_p] = _batch
-mlir.register_lowering(device_put_p, _lowering)
-sharding_sources[device_put_p] = lambda eqn: concrete([d for d in eqn.params["devices"] if isinstance(d, NamedSharding)])

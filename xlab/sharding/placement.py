@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,19 @@ class Format:
             raise ValueError(
                 "A concrete layout needs a sharding beside it: Format(layout, sharding)."
             )
+
+
+class MemorySpace(enum.Enum):
+    """Where values can be: in the devices' own memory, in the host's, or in either."""
+
+    Device = "device"
+    Host = "host"
+    Any = "any"
+
+    def __repr__(self) -> str:
+        return f"MemorySpace.{self.name}"
+
+    __str__ = __repr__
 
 
 MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")

@@ -16,7 +16,10 @@ from xlab.core.refs import AbstractRef
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import discharge_jaxpr, discharge_rules
+from xlab.lax.device_put import ArrayCopySemantics, device_put_p
+from xlab.sharding.placement import MemorySpace
 from xlab.transforms.arguments import check_callable
+from xlab.transforms.policies import Offloadable, is_saveable
 
 
 def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy: Callable | None = None,
@@ -24,7 +27,8 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
     """`fun` as before, but its reverse-mode derivative keeps only its inputs and recomputes the rest.
 
     Args:
-        policy: `policy(primitive, *avals, **params) -> bool` says which results are kept; see `checkpoint_policies`.
+        policy: `policy(primitive, *avals, **params)` says which results are kept, by a bool or by `Saveable`, `Recompute` or
+            `Offloadable(src, dst)`; see `checkpoint_policies`.
         prevent_cse: keep the compiler from merging the recomputation with the first computation.
         static_argnums: arguments that are Python values.
 
@@ -124,6 +128,7 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
     params = {"policy": policy, "prevent_cse": prevent_cse, "differentiated": differentiated}
     # What runs now: the known results, and what the policy keeps.
     if saved:
+        saved, moves = map(list, zip(*saved))
         wanted = [v for v, u in zip(body.outvars, out_unknown) if not u]
         now, used = pe.dce_jaxpr(body.replace(outvars=[*wanted, *saved]), [True] * (n_known + len(saved)))
         operands = [x for x, u in zip(args, used) if u]
@@ -133,10 +138,18 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
         operands = [x for x, u in zip((*consts, *(x for x, u in zip(args, unknown) if not u)), used) if u]
     outs = trace.run_known(eval_jaxpr, now, (), *operands)
     known_outs, residuals = outs[:n_known], outs[n_known:]
+    if saved:
+        residuals = [trace.run_known(_moved, x, m.dst) if m else x for x, m in zip(residuals, moves)]
     # What is recorded: the body with the kept values as inputs, for the unknown results only.
     kept = set(saved)
     eqns = [e for e in body.eqns if not (e.outvars and all(v in kept for v in e.outvars))]
-    rest = Jaxpr((), [*saved, *body.invars], body.outvars, eqns, debug_info=body.debug_info)
+    waiting, back = list(saved), []
+    for i, v in enumerate(saved):
+        if moves[i]:
+            waiting[i] = Var(aval_of(residuals[i]))
+            back.append(JaxprEqn([waiting[i]], [v], device_put_p, _move(moves[i].src)))
+    eqns = [*back, *eqns]
+    rest = Jaxpr((), [*waiting, *body.invars], body.outvars, eqns, debug_info=body.debug_info)
     rest, used = pe.dce_jaxpr(rest, out_unknown)
     outs = []
     if any(out_unknown):
@@ -180,16 +193,30 @@ def _eval_inlined(jaxpr, consts, args):
     return [read(a) for a in jaxpr.outvars]
 
 
-def _saveable(jaxpr: Jaxpr, unknown, policy) -> list[Var]:
-    """Results of known equations that the policy keeps."""
+def _saveable(jaxpr: Jaxpr, unknown, policy) -> list[tuple[Var, Offloadable | None]]:
+    """Results of known equations that the policy keeps, with the memory each waits in if that is another."""
     waiting = {v for v, u in zip(jaxpr.invars, unknown) if u}
-    saved = []
+    saved: list = []
     for eqn in jaxpr.eqns:
         if any(type(v) is Var and v in waiting for v in eqn.invars):
             waiting.update(eqn.outvars)
-        elif policy(eqn.primitive, *(v.aval for v in eqn.invars), **eqn.params):
-            saved.extend(eqn.outvars)
+            continue
+        answer = policy(eqn.primitive, *(v.aval for v in eqn.invars), **eqn.params)
+        if isinstance(answer, Offloadable):
+            saved.extend((v, answer) for v in eqn.outvars)
+        elif is_saveable(answer):
+            saved.extend((v, None) for v in eqn.outvars)
     return saved
+
+
+def _move(kind) -> dict:
+    """Parameters of the equation that brings a value to a memory."""
+    space = kind if isinstance(kind, MemorySpace) else MemorySpace.Device if kind == "device" else MemorySpace.Host
+    return {"devices": (space,), "srcs": (None,), "copy_semantics": (ArrayCopySemantics.ALWAYS_COPY,)}
+
+
+def _moved(x, kind):
+    return device_put_p.bind(x, **_move(kind))[0]
 
 
 def _remat_transpose(cts, *operands, jaxpr, **params):
@@ -271,67 +298,3 @@ def _remat_lowering(ctx, *args, jaxpr, prevent_cse, differentiated, policy):
 
 
 mlir.register_lowering(remat_p, _remat_lowering)
-
-
-# -- names and policies -----------------------------------------------------------------------------------
-
-
-def checkpoint_name(x, name: str):
-    """Names a value so that a policy can keep it; works on pytrees."""
-    return _tree.map(lambda v: name_p.bind(v, name=name), x)
-
-
-name_p = Primitive("name")
-name_p.def_abstract_eval(lambda x, *, name: x)
-name_p.linear_in_unreduced = True
-ad.deflinear2(name_p, lambda ct, x, *, name: [ct])
-batching.defvectorized(name_p)
-mlir.register_lowering(name_p, lambda ctx, x, *, name: x)
-
-
-class checkpoint_policies:
-    """Which values `checkpoint` keeps. Each is a `policy`, or makes one."""
-
-    @staticmethod
-    def everything_saveable(*_, **__):
-        return True
-
-    @staticmethod
-    def nothing_saveable(*_, **__):
-        return False
-
-    @staticmethod
-    def dots_saveable(prim, *_, **__):
-        return prim.name in ("dot_general", "conv_general_dilated")
-
-    checkpoint_dots = dots_saveable
-
-    @staticmethod
-    def dots_with_no_batch_dims_saveable(prim, *_, **params):
-        if prim.name != "dot_general":
-            return False
-        _, (lhs_batch, rhs_batch) = params["dimension_numbers"]
-        return not lhs_batch and not rhs_batch
-
-    checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
-
-    @staticmethod
-    def save_anything_except_these_names(*names):
-        excluded = frozenset(names)
-        return lambda prim, *_, **params: not (prim is name_p and params["name"] in excluded)
-
-    @staticmethod
-    def save_any_names_but_these(*names):
-        excluded = frozenset(names)
-        return lambda prim, *_, **params: prim is name_p and params["name"] not in excluded
-
-    @staticmethod
-    def save_only_these_names(*names):
-        wanted = frozenset(names)
-        return lambda prim, *_, **params: prim is name_p and params["name"] in wanted
-
-    @staticmethod
-    def save_from_both_policies(one, two):
-        return lambda prim, *avals, **params: one(prim, *avals, **params) or two(prim, *avals, **params)
-
-
