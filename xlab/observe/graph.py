@@ -147,8 +147,8 @@ def _draw(g: Graph, dx: float, dy: float, out: list[str]) -> None:
     assert d is not None
     out.append('<g fill="none" stroke="#8793a0">')
     for x1, y1, x2, y2, _, _ in d.links:
-        bend = min(18, (y2 - y1) / 2)
-        out.append(f'<path d="M{x1 + dx:.1f} {y1 + dy:.1f}C{x1 + dx:.1f} {y1 + bend + dy:.1f} {x2 + dx:.1f} {y2 - bend + dy:.1f} {x2 + dx:.1f} {y2 + dy:.1f}"/>')
+        start, end, turn, low = x1 + dx, x2 + dx, max(y1, y2 - 26) + dy, y2 + dy
+        out.append(f'<path d="M{start:.1f} {y1 + dy:.1f}V{turn:.1f}C{start:.1f} {turn + 14:.1f} {end:.1f} {low - 14:.1f} {end:.1f} {low:.1f}"/>')
     for lane in d.lanes:
         start, x, low = d.x[lane.source] + dx, lane.x + dx, lane.top + dy
         for target, y in lane.targets:

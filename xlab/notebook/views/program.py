@@ -27,7 +27,7 @@ def columns(program: Program) -> dict[str, Any]:
     `rows` are the lines of the jaxpr: text, equation id (-1: none), depth, and how many following rows fold under it.
     `eqs` are per equation: id, row, program number (for name scopes), names in and out, line in `python`, and `args`: per
     input the position of the equation that made it, -1 for a literal or constant, -2 - n for argument n of its own program.
-    `names` are the user's own names of variables.
+    `names` are the user's own names of variables, as the page shows them.
     """
     lines, places = _python_lines(program)
     text: list[str] = []
@@ -38,6 +38,7 @@ def columns(program: Program) -> dict[str, Any]:
         k: [] for k in ("id", "row", "prog", "ins", "outs", "args", "src", "op", "scope", "extra")
     }
     notes: dict[str, str] = {}
+    letters: set[str] = set()
     numbers = iter(range(1 << 60))
 
     def row(line: str, equation: int, level: int) -> int:
@@ -70,6 +71,7 @@ def columns(program: Program) -> dict[str, Any]:
                 row("→ " + " ".join(inner.outputs), -1, level + 2)
                 fold[head] = len(text) - 1 - head
             fold[at] = len(text) - 1 - at
+        letters.update(made)
         results.append([made.get(name, -1) for name in p.outputs] if number == 0 else [])
 
     results: list[list[int]] = []
@@ -94,11 +96,30 @@ def columns(program: Program) -> dict[str, Any]:
         "eqs": eqs,
         "inputs": [clean(f"{v.name}:{v.type.text}") for v in program.inputs],
         "results": results[-1],
-        "names": {clean(k): clean(v) for k, v in notes.items() if v and v != k},
+        "names": screen_names(notes, letters),
         "counts": [list(c) for c in program.counts],
         "levels": [level_columns(lv) for lv in program.levels],
         "heat": [list(x) for x in program.heat],
     }
+
+
+_LOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+def screen_names(notes: dict[str, str], letters: set[str]) -> dict[str, str]:
+    """What the page calls variables: the user's names, told apart where one was assigned twice or is a letter of another.
+
+    >>> screen_names({"a": "x", "b": "h", "c": "h"}, {"a", "b", "c", "h"})
+    {'a': 'x', 'b': 'h', 'c': 'h₂', 'h': '_h'}
+    """
+    times: dict[str, int] = {}
+    shown: dict[str, str] = {}
+    for letter, name in notes.items():
+        if name and len(name) <= 32:
+            n = times[name] = times.get(name, 0) + 1
+            shown[letter] = name if n == 1 else name + str(n).translate(_LOW)
+    shown.update((name, f"_{name}") for name in sorted(letters & set(shown.values()) - set(shown)))
+    return {clean(k): clean(v) for k, v in shown.items() if k != v}
 
 
 def equation_row(e: Equation) -> str:

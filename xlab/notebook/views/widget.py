@@ -9,8 +9,12 @@ import anywidget
 import traitlets
 
 from xlab.notebook import assets
+from xlab.notebook.views import page
 from xlab.notebook.views.base import Handler, View, answer
 from xlab.observe.records import Record
+
+PACKED_FROM = 5000
+"""Lines of programs from which on a live page is sent its data packed."""
 
 
 class ReportWidget(anywidget.AnyWidget):
@@ -25,7 +29,7 @@ class ReportWidget(anywidget.AnyWidget):
     def __init__(
         self, view: View, record: Record, handlers: Mapping[str, Handler] | None = None
     ) -> None:
-        super().__init__(payload=view.payload(record))
+        super().__init__(payload=_sent(view.payload(record)))
         self._view = view
         self._record = record
         self._handlers = dict(handlers or {})
@@ -47,3 +51,11 @@ class ReportWidget(anywidget.AnyWidget):
         """Stop answering and let the record's session go."""
         self._handlers.clear()
         super().close()
+
+
+def _sent(payload: dict[str, Any]) -> dict[str, Any]:
+    """The payload, its data packed where it is large: a program of many equations is ten times smaller then."""
+    programs = (payload["data"] or {}).get("programs") or ()
+    if sum(len(p["rows"]["text"]) for p in programs) < PACKED_FROM:
+        return payload
+    return {"view": payload["view"], "tree": payload["tree"], "packed": page.pack(payload["data"])}

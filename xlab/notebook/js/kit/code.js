@@ -11,7 +11,7 @@ const token = new RegExp(
   ].join("|"),
   "g",
 );
-const classes = ["", "c", "s", "t", "k", "v", "n"];
+const classes = ["", "c", "s", "t", "k", "w", "n"];
 
 function piece(name, text, title) {
   const node = document.createElement("span");

@@ -29,7 +29,7 @@ export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, numbe
     bin,
     paint(i) {
       const mark = lit.get(i);
-      const row = h("div", { class: `xl-row ${mark || ""}`, role: "option", "data-i": i, "aria-selected": mark === "xl-sel" ? "true" : "false" });
+      const row = h("div", { class: `xl-row ${mark || ""}${heat ? " xl-heated" : ""}`, role: "option", "data-i": i, "aria-selected": mark === "xl-sel" ? "true" : "false" });
       if (heat) {
         const share = (heat.get(i) || 0) / hottest;
         row.append(h("i", { class: "xl-heat", style: `width:${(share * 20).toFixed(1)}px`, title: heat.has(i) ? micros(heat.get(i)) : "" }));

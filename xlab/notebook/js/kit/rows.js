@@ -26,7 +26,11 @@ export function makeRows({ label, paint, bin }) {
 
   function draw() {
     pending = 0;
-    const top = el.scrollTop * ratio();
+    // Measured once: to ask again after a change would have the page laid out for every line.
+    const scrolled = el.scrollTop;
+    const top = scrolled * ratio();
+    const shift = scrolled - top;
+    const fresh = [];
     const from = Math.max(0, Math.floor(top / rowHeight) - 4);
     const to = Math.min(count, Math.ceil((top + (el.clientHeight || 400)) / rowHeight) + 4);
     const next = new Map();
@@ -38,12 +42,13 @@ export function makeRows({ label, paint, bin }) {
         node.id = prefix + line;
         node.setAttribute("aria-posinset", at + 1);
         node.setAttribute("aria-setsize", count);
-        sheet.append(node);
+        fresh.push(node);
       }
-      node.style.top = `${at * rowHeight - top + el.scrollTop}px`;
+      node.style.top = `${at * rowHeight + shift}px`;
       next.set(line, node);
     }
     for (const [line, node] of held) if (next.get(line) !== node) node.remove();
+    sheet.append(...fresh);
     held = next;
     first = from;
   }

@@ -284,8 +284,9 @@ function paintScene(context, scene, drawn, view, chosen, zoom) {
       if (hot(a, b) !== strong && (strong || hot(a, b))) continue;
       if (!inside(Math.min(x1, x2), y1, Math.max(x1, x2), y2)) continue;
       context.moveTo(x1, y1);
-      const bend = Math.min(18, (y2 - y1) / 2);
-      context.bezierCurveTo(x1, y1 + bend, x2, y2 - bend, x2, y2);
+      const turn = Math.max(y1, y2 - 26);
+      if (turn > y1) context.lineTo(x1, turn);
+      context.bezierCurveTo(x1, turn + 14, x2, y2 - 14, x2, y2);
     }
     context.stroke();
     context.globalAlpha = strong ? 1 : 0.28;
@@ -359,7 +360,10 @@ function svgOf(drawn, size) {
   const frame = ({ box, x, y }, fill) => out.push(`<rect x="${n(x)}" y="${n(y)}" width="${n(box.w)}" height="${n(box.h)}" rx="4" fill="${fill}" stroke="#8793a0"/>`);
   for (const item of drawn.items) if (item.box.made) frame(item, "#f5f7f9");
   out.push('<g fill="none" stroke="#8793a0" stroke-opacity=".7">');
-  for (const [x1, y1, x2, y2] of drawn.links) out.push(`<path d="M${n(x1)} ${n(y1)}C${n(x1)} ${n(y1 + 13)} ${n(x2)} ${n(y2 - 13)} ${n(x2)} ${n(y2)}"/>`);
+  for (const [x1, y1, x2, y2] of drawn.links) {
+    const turn = Math.max(y1, y2 - 26);
+    out.push(`<path d="M${n(x1)} ${n(y1)}V${n(turn)}C${n(x1)} ${n(turn + 14)} ${n(x2)} ${n(y2 - 14)} ${n(x2)} ${n(y2)}"/>`);
+  }
   for (const lane of drawn.lanes) for (const [, x, y] of lane.ends) out.push(`<path stroke-opacity=".35" d="M${n(lane.from)} ${n(lane.top)}C${n(lane.from)} ${n(lane.top + 14)} ${n(lane.x)} ${n(lane.top + 2)} ${n(lane.x)} ${n(lane.top + 22)}V${n(Math.max(lane.top + 22, y - 22))}C${n(lane.x)} ${n(y - 2)} ${n(x)} ${n(y - 14)} ${n(x)} ${n(y)}"/>`);
   out.push("</g>");
   for (const item of drawn.items) {

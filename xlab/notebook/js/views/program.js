@@ -8,23 +8,6 @@ import { makeGraph } from "./graph.js";
 
 const madeNames = (outs) => outs.split(" ").filter((t) => t.includes(":") && t[0] !== "(").map((t) => t.slice(0, t.indexOf(":")));
 
-/** What variables are called on the screen: the user's own names, told apart where one was assigned twice or is also a letter. */
-function screenNames(data) {
-  const found = new Map();
-  const given = Object.entries(data.names || {}).filter(([, name]) => name.length <= 28);
-  if (!given.length) return found;
-  const times = new Map();
-  for (const [letter, name] of given) {
-    const n = (times.get(name) || 0) + 1;
-    times.set(name, n);
-    found.set(letter, n === 1 ? name : name + [...String(n)].map((d) => "₀₁₂₃₄₅₆₇₈₉"[d]).join(""));
-  }
-  const users = new Set(found.values());
-  const letters = new Set([...data.inputs.map((t) => t.slice(0, t.indexOf(":"))), ...data.eqs.outs.flatMap(madeNames)]);
-  for (const letter of letters) if (users.has(letter) && !found.has(letter)) found.set(letter, `_${letter}`);
-  return found;
-}
-
 /** Read the columns of one program into what the page looks up. */
 export function readProgram(data, index) {
   const { eqs } = data;
@@ -43,15 +26,15 @@ export function readProgram(data, index) {
     }
     return users.get(k) || [];
   };
-  let names = null;
+  const names = new Map(Object.entries(data.names || {}));
   const ids = (list) => [...new Set(list)].map((k) => eqs.id[k]);
   const program = {
     data, index, at, byPython,
     heat: new Map(data.heat),
     axes: data.mesh ? data.mesh.names : [],
     named: true,
-    names: () => (names ??= screenNames(data)),
-    shown: (name) => (program.named && program.names().get(name)) || name,
+    names,
+    shown: (name) => (program.named && names.get(name)) || name,
     key: (id) => `${index}:${id}`,
     id: (key) => (key && key.startsWith(`${index}:`) ? +key.slice(String(index).length + 1) : -1),
     /** Equations that use what the k-th one made, in its own program. */
@@ -97,7 +80,7 @@ export function describe(program, id) {
   const k = program.at.get(id);
   if (k === undefined) return "";
   const { eqs, mesh, python } = program.data;
-  const user = program.names().get(madeNames(eqs.outs[k])[0]);
+  const user = program.names.get(madeNames(eqs.outs[k])[0]);
   const parts = [(eqs.outs[k] || eqs.op[k]) + (user && user[0] !== "_" ? ` (${user})` : "")];
   const shard = shardWords(mesh, eqs.outs[k]);
   if (shard) parts.push(shard);
@@ -130,11 +113,11 @@ export function jaxprColumn(program, bus, bin) {
       if (k < 0) return "";
       if (!name) return "";
       const type = program.typeOf(k, name);
-      const user = program.names().get(name);
+      const user = program.names.get(name);
       return [`${name} : ${type}`, user ? `called ${user}` : "", shardWords(mesh, type)].filter(Boolean).join("\n");
     },
     matches(needle) {
-      const letters = [...program.names()].filter(([, user]) => user.toLowerCase().includes(needle)).map(([letter]) => letter);
+      const letters = [...program.names].filter(([, user]) => user.toLowerCase().includes(needle)).map(([letter]) => letter);
       const word = letters.length && program.named ? new RegExp(`(?:^|\\s)(?:${letters.join("|")})(?=[:\\s]|$)`) : null;
       return (i) => rows.text[i].toLowerCase().includes(needle) || Boolean(word?.test(rows.text[i]));
     },
@@ -258,7 +241,7 @@ export function mountProgram(host, program, bus, bin) {
     const put = (...nodes) => column.bar.append(...nodes);
     if (column.folds) put(pressed("fold", "fold everything that folds, or open it", false, (on) => column.foldAll(on), "xl-text"));
     if (column === jaxpr) {
-      if (program.names().size) put(pressed("names", "the variables' own names, or letters as in the printed program", true, (on) => {
+      if (program.names.size) put(pressed("names", "the variables' own names, or letters as in the printed program", true, (on) => {
         program.named = on;
         jaxpr.rows.refresh();
       }, "xl-text"));

@@ -15,7 +15,22 @@ export function render({ model, el }) {
   const payload = model.get("payload");
   const root = build(payload.tree);
   el.append(build(hatch), root);
-  return enliven(root, payload.data, model);
+  if (!payload.packed) return enliven(root, payload.data, model);
+  let end = () => root.remove();
+  let over = false;
+  unpack(payload.packed).then((data) => {
+    if (!over) end = enliven(root, data, model);
+  }, (error) => root.append(h("p", { class: "xl-error" }, `✕ this view failed: ${error.message}`)));
+  return () => {
+    over = true;
+    end();
+  };
+}
+
+/** JSON from base64 of gzip: how large data travels. */
+async function unpack(text) {
+  const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
 }
 
 /** A saved page: the picture stands in the page, what unpacked its data has put them aside. */

@@ -1,0 +1,116 @@
+"""What a person waits for in the page, in headless Chromium: `python -m tests.benchmarks.pages` prints values beside their goals."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.conftest import _BROWSERS
+from tests.notebook.views import sample
+from xlab.notebook import assets
+from xlab.notebook.export import write_html
+from xlab.notebook.views import view_for
+from xlab.observe import records as r
+
+FRAME = 17.2
+"""Milliseconds: one frame of a 60 Hz screen, and what its clock trembles."""
+
+SCROLL = """() => new Promise((done) => {
+  const rows = [...document.querySelectorAll(".xl-rows")].sort((a, b) => b.scrollHeight - a.scrollHeight)[0];
+  const times = []; let last = performance.now();
+  const step = (now) => {
+    times.push(now - last); last = now; rows.scrollTop += 700;
+    if (times.length < 300) requestAnimationFrame(step); else done(times.slice(5));
+  };
+  requestAnimationFrame(step);
+})"""
+
+
+def chain(count: int) -> r.Program:
+    """A program of many equations, each on the one before it, with sharded types and lines."""
+    made = r.Type("f32", (64, 128), (("data",), ()))
+    equations = tuple(
+        r.Equation(i, "dot_general" if i % 5 == 0 else "add", (f"v{i}", "w"), (r.Variable(f"v{i + 1}", made),),
+                   "" if i % 5 else "dimension_numbers=(((1,), (0,)), ((), ()))", sample.source(1 + i % 19))
+        for i in range(count))
+    inputs = (r.Variable("v0", made, "x"), r.Variable("w", made))
+    return r.Program("chain", inputs, (f"v{count}",), (), equations, sample.program().sources, sample.MESH)
+
+
+def gradient(count: int) -> dict[str, list[float]]:
+    """The graph of a program and its derivative: a chain with side branches, and one back that needs every value of it."""
+    pick = random.Random(1)
+    half = count // 2
+    edges = [(i - 1, i) for i in range(1, half)] + [(max(0, i - 1 - pick.randrange(30)), i) for i in range(6, half, 2)]
+    edges += [edge for i in range(half, count) for edge in ((i - 1, i), (count - 1 - i, i))]
+    edges.sort(key=lambda edge: edge[1])
+    return {"w": [90.0] * count, "h": [34.0] * count, "from": [a for a, _ in edges], "to": [b for _, b in edges]}
+
+
+def opened(page, path: Path) -> float:
+    """Seconds until the page's own lines stand in it; the best of three, since the machine is shared."""
+    times = []
+    for _ in range(3):
+        page.goto("about:blank")
+        begin = time.perf_counter()
+        page.goto(path.as_uri())
+        page.wait_for_selector(".xl-live .xl-row")
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def measure(browser, folder: Path) -> list[tuple[str, float, float, str]]:
+    """`(what, measured, goal, unit)` of every number."""
+    out = []
+    page = browser.new_page(viewport={"width": 1280, "height": 760})
+    for count, goal in ((1_000, 0.3), (100_000, 1.0)):
+        report = r.Report("chain", (chain(count),))
+        path = write_html(report, folder / f"{count}.html")
+        out.append((f"{count:,} equations: open the page", opened(page, path), goal, "s"))
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+
+    def busy() -> float:
+        return next(m["value"] for m in session.send("Performance.getMetrics")["metrics"] if m["name"] == "TaskDuration")
+
+    page.wait_for_timeout(500)
+    before = busy()
+    frames = sorted(page.evaluate(SCROLL))
+    out.append(("100,000 equations: share of frames that miss their turn while scrolling", sum(f > FRAME for f in frames) / len(frames), 0.05, ""))
+    out.append(("100,000 equations: work in a frame, on average", 1000 * (busy() - before) / len(frames), 16.7, "ms"))
+    small = r.Report("chain", (chain(1_000),))
+    begin = time.perf_counter()
+    html = view_for(small).static_html(small)
+    out.append(("1,000 equations: make the report's page", time.perf_counter() - begin, 0.3, "s"))
+    out.append(("1,000 equations: its size", len(html) / 1000, 300, "kB"))
+    page.goto("about:blank")
+    page.add_script_tag(content=assets.body("kit/layered.js") + "\nglobalThis.layered = layered;")
+    times = page.evaluate(
+        """(g) => Array.from({ length: 9 }, () => { const t = performance.now(); layered(g.w, g.h, g.from, g.to); return performance.now() - t; })""",
+        gradient(5_000))
+    out.append(("5,000 nodes: layout of a gradient graph", statistics.median(times), 100, "ms"))
+    page.close()
+    return out
+
+
+def main() -> int:
+    """Prints the table; exit status 1 when a goal is missed."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        found = measure(browser, Path(folder))
+        browser.close()
+    for what, value, goal, unit in found:
+        print(f"{what:75} {value:9.3g} {unit:3} goal {goal:g}{'' if value <= goal else '   missed'}")
+    return int(any(value > goal for _, value, goal, _ in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
