@@ -1,18 +1,19 @@
 """Element types and what is asked of them."""
 
 from xlab.core.dtypes import (
-                               bfloat16,
-                               canonicalize_dtype,
-                               extended,
-                               finfo,
-                               float0,
-                               iinfo,
-                               issubdtype,
-                               itemsize_bits,
-                               prng_key,
-                               result_type,
-                               scalar_type_of,
+    TypePromotionError,
+    bfloat16,
+    canonicalize_dtype,
+    extended,
+    finfo,
+    float0,
+    iinfo,
+    issubdtype,
+    itemsize_bits,
+    prng_key,
+    result_type,
+    scalar_type_of,
 )
 
-__all__ = ["bfloat16", "canonicalize_dtype", "extended", "finfo", "float0", "iinfo", "issubdtype", "itemsize_bits", "prng_key",
+__all__ = ["TypePromotionError", "bfloat16", "canonicalize_dtype", "extended", "finfo", "float0", "iinfo", "issubdtype", "itemsize_bits", "prng_key",
            "result_type", "scalar_type_of"]

@@ -166,6 +166,14 @@ def default_memory_kind(device: Device) -> str:
     return device.default_memory().kind
 
 
+def topology_devices(name: str, platform: str | None, **options: Any) -> list[Device]:
+    """Devices of a kind of machine that need not be attached, from the platform's plugin."""
+    if platform in (None, "cpu"):
+        raise NotImplementedError("topology not implemented for cpu: a plugin of another platform describes machines that are not "
+                                  "attached. get_attached_topology() gives the devices of this one.")
+    return list(_jax.get_default_c_api_topology(platform, name, options)._make_compile_only_devices())
+
+
 def live_arrays() -> list[Any]:
     """Every array alive on this client."""
     return client().live_arrays()

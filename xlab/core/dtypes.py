@@ -289,6 +289,21 @@ def itemsize(dtype: Any) -> int:
     return dtype.itemsize if is_dtype(dtype) else to_dtype(dtype).itemsize
 
 
+_DLPACK = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128"
+                    .split())
+
+
+def is_dlpack_dtype(dtype: Any) -> bool:
+    """Whether arrays of this type can be exchanged through DLPack.
+
+    Example:
+        >>> is_dlpack_dtype(np.float32), is_dlpack_dtype("int4")
+        (True, False)
+    """
+    dtype = to_dtype(dtype)
+    return not is_extended(dtype) and dtype.name in _DLPACK
+
+
 def itemsize_bits(dtype: Any) -> int:
     """Bits one element carries."""
     found = to_dtype(dtype)

@@ -1,5 +1,14 @@
 """Names the field keeps under `experimental`; those that are stable here live in their rooms."""
 
+from importlib import import_module as _import_module
+
 from xlab.lax.callbacks import io_callback
 
-__all__ = ["io_callback"]
+_MODULES = ("layout", "mesh_utils", "topologies")
+__all__ = ["io_callback", *_MODULES]
+
+
+def __getattr__(name: str):
+    if name not in _MODULES:
+        raise AttributeError(f"module 'xlab.experimental' has no attribute {name!r}")
+    return _import_module(f"xlab.experimental.{name}")

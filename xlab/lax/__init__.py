@@ -41,6 +41,12 @@ def __getattr__(name: str):
     if name == "linalg":                    # imported when first used
         from importlib import import_module
         return import_module("xlab.lax.linalg")
+    if name.endswith("_p"):                 # a primitive that its family's file keeps to itself
+        import sys
+        for module in [m for n, m in sorted(sys.modules.items()) if n.startswith("xlab.lax.")]:
+            found = vars(module).get(name)
+            if found is not None:
+                return found
     import difflib
     near = difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], n=3)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from xlab.backend import client as _client
 
-__all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
+__all__ = ["create_device_mesh", "create_hybrid_device_mesh", "device_kind_handler_dict"]
+
+device_kind_handler_dict: dict[str, Callable] = {}
+"""For kinds of devices whose order matters: `handler(mesh_shape, devices, contiguous_submeshes=) -> array of devices or None`,
+asked first by `create_device_mesh`. None leaves the choice to it."""
 
 
 def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None = None, *,
@@ -33,6 +37,11 @@ def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None 
         raise ValueError(f"Number of devices {len(devices)} must equal the product of mesh_shape {shape}, which is "
                          f"{math.prod(shape)}: choose sizes whose product is {len(devices)}, or pass devices=xlab.devices()[:"
                          f"{math.prod(shape)}]")
+    handler = device_kind_handler_dict.get(devices[-1].device_kind)
+    if handler is not None:
+        chosen = handler(shape, devices, contiguous_submeshes=contiguous_submeshes)
+        if chosen is not None:
+            return chosen
     grid = np.empty(shape, dtype=object)
     for index, device in zip(np.ndindex(*shape), sorted(devices, key=lambda d: (d.process_index, d.id))):
         grid[index] = device
@@ -40,7 +49,8 @@ def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None 
 
 
 def create_hybrid_device_mesh(mesh_shape: Sequence[int], dcn_mesh_shape: Sequence[int], devices: Sequence[Any] | None = None, *,
-                              process_is_granule: bool = False) -> np.ndarray:
+                              process_is_granule: bool = False, should_sort_granules_by_key: bool = True,
+                              allow_split_physical_axes: bool = False) -> np.ndarray:
     """A mesh over several groups of devices: axis sizes are products of those within a group and those between groups.
 
     A group (granule) is the devices of one process.
@@ -59,6 +69,6 @@ def create_hybrid_device_mesh(mesh_shape: Sequence[int], dcn_mesh_shape: Sequenc
     if len(mesh_shape) != len(dcn_mesh_shape):
         raise ValueError(f"mesh_shape {tuple(mesh_shape)} and dcn_mesh_shape {tuple(dcn_mesh_shape)} must have one entry per axis")
     blocks = np.empty(tuple(dcn_mesh_shape), dtype=object)
-    for index, key in zip(np.ndindex(*blocks.shape), sorted(groups)):
+    for index, key in zip(np.ndindex(*blocks.shape), sorted(groups) if should_sort_granules_by_key else groups):
         blocks[index] = create_device_mesh(mesh_shape, groups[key])
     return np.block(blocks.tolist())

@@ -1,0 +1,103 @@
+"""Modules of few names: profiler, dlpack, mesh_utils, topologies, dtypes, memory."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pytest
+
+import xlab
+import xlab.numpy as jnp
+
+
+class TestProfiler:
+    def test_a_trace_is_written(self, tmp_path):
+        profiler = xlab.profiler
+
+        @profiler.annotate_function
+        def work(x):
+            return xlab.block_until_ready(jnp.sin(x) @ x)
+        with profiler.trace(tmp_path, create_perfetto_trace=True), profiler.StepTraceAnnotation("train", step_num=1), \
+                profiler.TraceAnnotation("inner", size=3):
+            work(jnp.ones((8, 8)))
+        found, = tmp_path.glob("plugins/profile/*/*.xplane.pb")
+        data = profiler.ProfileData.from_file(str(found))
+        names = {e.name for plane in data.planes for line in plane.lines for e in line.events}
+        assert {"train", "inner", work.__wrapped__.__qualname__} <= names
+        trace, = tmp_path.glob("plugins/profile/*/perfetto_trace.json.gz")
+        assert b"traceEvents" in gzip.decompress(trace.read_bytes())
+
+    def test_one_at_a_time(self, tmp_path):
+        with pytest.raises(RuntimeError, match="No profile started"):
+            xlab.profiler.stop_trace()
+        with xlab.profiler.trace(tmp_path), pytest.raises(RuntimeError, match="already been started"):
+            xlab.profiler.start_trace(tmp_path)
+        with pytest.raises(NotImplementedError, match="create_perfetto_trace"):
+            xlab.profiler.start_trace(tmp_path, create_perfetto_link=True)
+        with pytest.raises(ValueError, match="No active profiler server"):
+            xlab.profiler.stop_server()
+
+    def test_what_memory_holds(self, tmp_path):
+        held = jnp.ones(1000)
+        xlab.profiler.save_device_memory_profile(tmp_path / "memory.prof")
+        assert len(gzip.decompress((tmp_path / "memory.prof").read_bytes())) > 0
+        del held
+
+
+class TestDlpack:
+    def test_from_another_library(self):
+        data = np.arange(3, dtype=np.float32)
+        x = xlab.dlpack.from_dlpack(data)
+        assert isinstance(x, xlab.Array) and x.tolist() == [0, 1, 2]
+        assert np.from_dlpack(x).tolist() == [0, 1, 2]
+
+    def test_types(self):
+        yes = ["bool", "int8", "uint64", "float16", "bfloat16", "float64", "complex64"]
+        no = ["int4", "uint4", "int2", "float8_e4m3fn", "float8_e5m2"]
+        assert all(map(xlab.dlpack.is_supported_dtype, yes)) and not any(map(xlab.dlpack.is_supported_dtype, no))
+        assert not xlab.dlpack.is_supported_dtype(xlab.random.key(0).dtype)
+
+
+class TestMeshes:
+    def test_mesh_utils(self):
+        mesh_utils = xlab.experimental.mesh_utils
+        devices = xlab.devices()[:1]
+        assert mesh_utils.create_device_mesh((1, 1), devices).shape == (1, 1)
+        assert mesh_utils.create_hybrid_device_mesh((1,), (1,), devices, should_sort_granules_by_key=False).shape == (1,)
+        kind, calls = devices[0].device_kind, []
+
+        def handler(shape, devices, contiguous_submeshes=False):
+            calls.append(shape)
+            return np.array(devices, dtype=object).reshape(shape) if len(calls) > 1 else None
+        mesh_utils.device_kind_handler_dict[kind] = handler
+        try:
+            for _ in range(2):
+                assert mesh_utils.create_device_mesh((1, 1), devices).shape == (1, 1)
+        finally:
+            del mesh_utils.device_kind_handler_dict[kind]
+        assert calls == [(1, 1), (1, 1)]
+
+    def test_topologies(self):
+        topologies = xlab.experimental.topologies
+        topology = topologies.get_attached_topology()
+        assert topology.devices == xlab.devices()
+        mesh = topologies.make_mesh(topology, (len(topology.devices),), ("x",))
+        lowered = xlab.jit(lambda x: x * 2, in_shardings=xlab.NamedSharding(mesh, xlab.P("x"))).lower(
+            xlab.ShapeDtypeStruct((len(topology.devices),), np.float32))
+        assert lowered.compile() is not None
+        with pytest.raises(NotImplementedError, match="topology not implemented for cpu"):
+            topologies.get_topology_desc(platform="cpu")
+
+
+def test_primitives_are_found_in_lax():
+    for name in ("add_p", "mul_p", "exp_p", "tanh_p", "dot_general_p", "gather_p", "device_put_p", "optimization_barrier_p"):
+        assert getattr(xlab.lax, name).name == name.removesuffix("_p")
+    with pytest.raises(AttributeError, match="no attribute 'no_such_p'"):
+        xlab.lax.no_such_p
+
+
+def test_strict_promotion_has_its_class():
+    assert issubclass(xlab.dtypes.TypePromotionError, ValueError)
+    with xlab.numpy_dtype_promotion("strict"), pytest.raises(xlab.dtypes.TypePromotionError):
+        jnp.add(jnp.int32(1), jnp.float32(1))
