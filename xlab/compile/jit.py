@@ -20,8 +20,8 @@ from xlab.compile import executable as _executable
 from xlab.compile import explain, specials
 from xlab.compile.devices import sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
-from xlab.compile.mutation import check_arguments, check_captured, on_values
-from xlab.compile.placement import place
+from xlab.compile.mutation import check_arguments, check_captured, forward_refs, on_values
+from xlab.compile.placement import as_sharding, place
 from xlab.compile.repeat import Repeats
 from xlab.compile.tracing import Program, function_name, trace_program
 from xlab.config import config
@@ -335,18 +335,6 @@ def _is_sharding_leaf(x) -> bool:
     return x is None or isinstance(x, (Sharding, PartitionSpec))
 
 
-def as_sharding(x):
-    """A sharding from what users may write: a sharding, a spec for the current mesh, or None."""
-    if x is None or isinstance(x, Sharding):
-        return x
-    if isinstance(x, PartitionSpec):
-        mesh = get_mesh()
-        if mesh is None or mesh.empty:
-            raise ValueError(f"{x} needs a mesh: use NamedSharding(mesh, {x}), or set one with xlab.set_mesh(mesh)")
-        return NamedSharding(mesh, x)
-    raise TypeError(f"expected a sharding, a PartitionSpec or None, got {x!r} of type {type(x).__name__}")
-
-
 def _context_devices():
     mesh = get_mesh()
     return None if mesh is None or mesh.empty else mesh
@@ -535,7 +523,7 @@ def _jit_partial_eval(trace, args, *, jaxpr, in_shardings, out_shardings, donate
     unknown = [trace.is_unknown(x) for x in args]
     known_jaxpr, unknown_jaxpr, unknown_out, residual_avals = pe.split_jaxpr(jaxpr, unknown)
     known_args = [x for x, u in zip(args, unknown) if not u]
-    known_jaxpr, forwarded = _forward_refs(known_jaxpr, len(residual_avals))
+    known_jaxpr, forwarded = forward_refs(known_jaxpr, len(residual_avals))
     n_res = len(residual_avals) - len(forwarded)
     known_outs = trace.run_known(
         jit_p.bind, *known_args, jaxpr=known_jaxpr,
@@ -554,17 +542,6 @@ def _jit_partial_eval(trace, args, *, jaxpr, in_shardings, out_shardings, donate
         donated_invars=(False,) * (n_res + len(unknown_args)), **params))
     known_iter, unknown_iter = iter(known_outs[:n_known]), iter(outs)
     return [next(unknown_iter) if u else next(known_iter) for u in unknown_out]
-
-
-def _forward_refs(known: ClosedJaxpr, n_res: int):
-    """A program that does not return references among its residuals, and which of its operands those residuals are."""
-    outvars, first = known.jaxpr.outvars, len(known.jaxpr.outvars) - n_res
-    places = {v: i for i, v in enumerate(known.jaxpr.invars)}
-    forwarded = {i: places[v] for i, v in enumerate(outvars[first:]) if type(v.aval) is AbstractRef}
-    if not forwarded:
-        return known, forwarded
-    keep = [v for i, v in enumerate(outvars) if i - first not in forwarded]
-    return ClosedJaxpr(known.jaxpr.replace(outvars=keep), known.consts), forwarded
 
 
 pe.partial_eval_rules[jit_p] = _jit_partial_eval

@@ -18,12 +18,31 @@ from xlab.core.array import KeyArray, is_native_array, set_from_host
 from xlab.core.avals import ShapedArray
 from xlab.core.trace import Tracer
 from xlab.errors import InvalidInputException, UnexpectedTracerError
-from xlab.sharding import SingleDeviceSharding, from_native
+from xlab.sharding import (
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    from_native,
+    get_mesh,
+)
 
 
 def default_sharding() -> SingleDeviceSharding:
     """Where values go that nothing places."""
     return SingleDeviceSharding(default_device())
+
+
+def as_sharding(x):
+    """A sharding from what users may write: a sharding, a spec for the current mesh, or None."""
+    if x is None or isinstance(x, Sharding):
+        return x
+    if isinstance(x, PartitionSpec):
+        mesh = get_mesh()
+        if mesh is None or mesh.empty:
+            raise ValueError(f"{x} needs a mesh: use NamedSharding(mesh, {x}), or set one with xlab.set_mesh(mesh)")
+        return NamedSharding(mesh, x)
+    raise TypeError(f"expected a sharding, a PartitionSpec or None, got {x!r} of type {type(x).__name__}")
 
 
 def host_array(x, aval: ShapedArray) -> np.ndarray:

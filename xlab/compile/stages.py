@@ -12,6 +12,7 @@ from xlab.compile import executable as _executable
 from xlab.compile import specials
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.mutation import on_values
+from xlab.compile.placement import as_sharding
 from xlab.compile.tracing import Program
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from xlab.core import dtypes
+from xlab.core.avals import AbstractValue
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, open_jaxpr, set_printer
 
 WIDTH = 80
@@ -31,11 +32,11 @@ def hide_params(primitive: str, *names: str, when: dict[str, Any] | None = None)
         _hidden_when.setdefault(primitive, {}).update(when)
 
 
-hide_params("broadcast_in_dim", "shape", when={"broadcast_dimensions": (), "sharding": None})
+hide_params("broadcast_in_dim", "shape", "sharding", when={"broadcast_dimensions": ()})
 hide_params("convert_element_type", when={"sharding": None})
 hide_params("reduce_max", when={"out_sharding": None})
 hide_params("reduce_min", when={"out_sharding": None})
-hide_params("dot_general", when={"precision": None, "out_sharding": None, "preferred_element_type": None})
+hide_params("dot_general", "out_sharding", when={"precision": None, "preferred_element_type": None})
 hide_params("jit", "in_shardings", "out_shardings", "donated_invars", "keep_unused", "inline", "compiler_options_kvs")
 hide_params("integer_pow")
 hide_params("scan", "linear", "debug")
@@ -117,6 +118,8 @@ def value_text(value, names: Names, indent: int, before: int = 0) -> str:
         return f"{type(value).__name__}(\n{''.join(parts)}{' ' * indent})"
     if isinstance(value, np.dtype):
         return str(value)
+    if isinstance(value, AbstractValue):
+        return value.str_short(short_dtypes=False)
     if isinstance(value, type):
         return value.__name__
     if callable(value) and hasattr(value, "__name__"):

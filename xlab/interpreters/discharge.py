@@ -48,7 +48,9 @@ def _discharge(closed, cells, finals):
     def run(*args):
         outs, values = evaluate(closed.jaxpr, closed.consts, args, cells)
         return [*outs, *(values[i] for i in finals)]
-    return pe.trace_to_closed_jaxpr(run, in_avals, closed.jaxpr.debug_info)
+    new = pe.trace_to_closed_jaxpr(run, in_avals, closed.jaxpr.debug_info)
+    # What was read to be replaced is mostly not looked at.
+    return pe.prune_closed_consts(ClosedJaxpr(pe.dce_jaxpr_eqns(new.jaxpr), new.consts))
 
 
 def evaluate(jaxpr: Jaxpr, consts, args, cells: Sequence[bool]) -> tuple[list, list]:

@@ -253,12 +253,12 @@ def indexer(index, shape) -> NDIndexer | None:
     dots = [k for k, e in enumerate(entries) if e is Ellipsis]
     if len(dots) > 1:
         raise ValueError("Only one ellipsis is supported.")
-    if len(entries) - len(dots) > len(shape):
-        raise ValueError(f"`indices` must not be longer than `shape`: {len(entries) - len(dots)} indices for a reference of "
-                         f"shape {tuple(shape)}")
     if any(e is None for e in entries):
         raise ValueError("a reference cannot get new dimensions by indexing with None: index first, then use "
                          "xlab.numpy.expand_dims on the value")
+    if len(entries) - len(dots) > len(shape):
+        raise ValueError(f"`indices` must not be longer than `shape`: {len(entries) - len(dots)} indices for a reference of "
+                         f"shape {tuple(shape)}")
     missing = [slice(None)] * (len(shape) - len(entries) + len(dots))
     at = dots[0] if dots else len(entries)
     entries[at:at + len(dots)] = missing

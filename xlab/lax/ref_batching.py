@@ -13,6 +13,7 @@ from xlab import tree as _tree
 from xlab.core.avals import aval_of
 from xlab.interpreters import batching
 from xlab.lax.arithmetic import add, mul
+from xlab.lax.convert import convert_element_type
 from xlab.lax.indexers import NDIndexer, Slice
 from xlab.lax.refs import addupdate_p, empty_ref_p, free_ref_p, freeze_p, get_p, new_ref_p, swap_p
 from xlab.lax.shape import broadcast_in_dim, iota, reshape, transpose
@@ -59,7 +60,7 @@ def _batched(index: NDIndexer, dims, ref_dim, size):
         if d in moving:
             steps = mul(iota(np.int32, e.size), np.int32(e.stride))
             k, n = 1 + ndim + moving.index(d), len(shape)
-            start = broadcast_in_dim(_as_int(batching.moveaxis(e.start, b, 0)), (size, e.size), (0,))
+            start = broadcast_in_dim(convert_element_type(batching.moveaxis(e.start, b, 0), np.int32), (size, e.size), (0,))
             both = add(start, broadcast_in_dim(steps, (size, e.size), (1,)))
             entries[d] = reshape(both, [size if j == 0 else e.size if j == k else 1 for j in range(n)])
         elif not isinstance(e, Slice):
@@ -70,11 +71,6 @@ def _batched(index: NDIndexer, dims, ref_dim, size):
         places.insert(ref_dim, None)
     new = NDIndexer(entries, index.shape if ref_dim is None else _with(index.shape, ref_dim, size), shape)
     return new, [labels[i] if k == "int" else ("slice", places[i]) for k, i in new.layout()]
-
-
-def _as_int(i):
-    from xlab.lax.convert import convert_element_type
-    return convert_element_type(i, np.int32)
 
 
 def _with(shape, d, size):
@@ -119,13 +115,18 @@ def _get_batch(operands, dims, *, tree):
     return (out, at) if order is None else (transpose(out, order), 0)
 
 
+def unbatched(what: str, ref) -> ValueError:
+    """The error for examples that would all write to one place."""
+    return ValueError(f"performing {what} operation with vmapped value on an unbatched array reference of type {aval_of(ref)}: every "
+                      f"example would write to the same place. Move the array reference to be an argument to the vmapped function, or "
+                      f"make it inside.")
+
+
 def _stored(what, operands, dims, tree):
     """The value in the order of the batched index's dimensions, with that index."""
     size = _size(operands, dims)
     if dims[0] is None:
-        raise ValueError(f"performing {what} operation with vmapped value on an unbatched array reference of type "
-                         f"{aval_of(operands[0])}: every example would write to the same place. Move the array reference to be an "
-                         f"argument to the vmapped function, or make it inside.")
+        raise unbatched(what, operands[0])
     leaves, new_tree, at, order = _prepared(operands, dims, 2, tree, size)
     value = batching.bring(operands[1], dims[1], size, at if order is None else 0)
     if order is not None:

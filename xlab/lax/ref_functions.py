@@ -15,7 +15,17 @@ from xlab.core.trace import EVAL, state
 from xlab.lax import ref_batching as _ref_batching  # noqa: F401  (its rules)
 from xlab.lax.convert import convert
 from xlab.lax.indexers import indexer
-from xlab.lax.refs import addupdate_p, empty_ref_p, free_ref_p, freeze_p, get_p, new_ref_p, part_of, store, swap_p
+from xlab.lax.refs import (
+    addupdate_p,
+    empty_ref_p,
+    free_ref_p,
+    freeze_p,
+    get_p,
+    new_ref_p,
+    part_of,
+    store,
+    swap_p,
+)
 
 # -- functions ----------------------------------------------------------------------------------------------
 

@@ -117,6 +117,7 @@ def _get_aval(ref, *leaves, tree):
 
 @get_p.def_impl
 def _get_impl(ref, *leaves, tree):
+    get_p.abstract((aval_of(ref), *map(aval_of, leaves)), {"tree": tree})
     if tree.num_nodes == 1:
         return ref.share()
     return _reader(tree)(ref.peek(), *leaves)

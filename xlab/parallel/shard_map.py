@@ -146,6 +146,9 @@ class Mapped:
 
 def _broadcast_specs(what, specs, tree) -> tuple:
     flat = _tree.flatten_prefix(what, specs, tree, is_leaf=is_spec)
+    values = _tree.leaves(tree, is_leaf=lambda x: x is None)
+    if len(values) == len(flat):       # None holds no value, so it has no spec
+        flat = [s for s, v in zip(flat, values) if v is not None]
     return tuple(_WHOLE if s is None else s for s in flat)
 
 
@@ -359,7 +362,7 @@ def _shard_map_discharge(eqn, cells, operands):
     with _context(p):
         new, finals = discharge_jaxpr(pe.close_jaxpr(p.pop("jaxpr")), cells)
     outs = _bind(new, operands, in_specs, (*out_specs, *(in_specs[i] for i in finals)), p)
-    n = len(out_specs)
+    n = len(eqn.outvars)
     return dict(zip(finals, outs[n:])), outs[:n]
 
 

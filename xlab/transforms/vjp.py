@@ -21,6 +21,7 @@ from xlab.transforms.arguments import (
     check_callable,
     split_arguments,
 )
+from xlab.transforms.vjp_refs import with_refs
 
 
 class Pullback:
@@ -52,6 +53,20 @@ class Pullback:
         given = ad.backward_pass(self.jaxpr, self.consts, primals, cts)
         out = [_cotangent(ct, aval) for ct, aval in zip(given, self.in_avals)]
         return _tree.unflatten(self.in_tree, out)
+
+    def with_refs(self, *wanted):
+        """The pullback with cotangents added to references: per primal a reference, `ad.GradValue()` or `ad.DontWant()`.
+
+        Example:
+            >>> import xlab
+            >>> _, pullback = xlab.vjp(lambda x, y: x * y, 2.0, 3.0)
+            >>> total = xlab.new_ref(10.0)
+            >>> pullback.with_refs(total, xlab.ad.DontWant())(1.0)
+            (GradRef(), DidntWant())
+            >>> float(total[...])
+            13.0
+        """
+        return with_refs(self, wanted)
 
     def __repr__(self):
         return f"<pullback of {self.name}>"

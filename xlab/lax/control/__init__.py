@@ -4,7 +4,7 @@
 associative_scan, written through the others), `linear_solve.py` and `root.py` (solutions that know their derivative).
 """
 
-from xlab.lax.control import refs as _refs  # noqa: F401  (what these mean for mutable references)
+from xlab.lax.control import refs as _refs
 from xlab.lax.control.cond import cond, cond_p, switch
 from xlab.lax.control.linear_solve import custom_linear_solve, linear_solve_p
 from xlab.lax.control.loops import associative_scan, fori_loop, map

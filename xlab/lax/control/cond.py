@@ -13,6 +13,7 @@ from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.primitive import Primitive
+from xlab.core.refs import is_ref
 from xlab.core.trace import is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
@@ -123,8 +124,25 @@ def _choose(api, index, branches, operands):
                                  lambda c=closed, b=before, r=rest, k=len(cs): _widen(c, b, r, k))
         seen += len(cs)
         closed_branches.append(with_outputs(closed, out_avals))
+    if any(map(is_ref, consts)):
+        consts, closed_branches = _share_refs(consts, closed_branches)
     outs = cond_p.bind(index, *consts, *flat, branches=tuple(closed_branches))
     return _tree.unflatten(first_tree, outs)
+
+
+def _share_refs(consts, branches):
+    """A reference that several branches close over is given to them once."""
+    first: dict[int, int] = {}
+    source = [first.setdefault(id(c), i) if is_ref(c) else i for i, c in enumerate(consts)]
+    keep = [i for i, s in enumerate(source) if s == i]
+
+    def shared(closed):
+        def fun(*args):
+            given = dict(zip(keep, args))
+            return eval_jaxpr(closed.jaxpr, closed.consts, *(given[s] for s in source), *args[len(keep):])
+        return closed.memo(("share", tuple(source)), lambda: pe.trace_to_closed_jaxpr(
+            fun, [*(closed.in_avals[i] for i in keep), *closed.in_avals[len(source):]], closed.debug_info))
+    return [consts[i] for i in keep], list(map(shared, branches))
 
 
 def _widen(closed, before, rest, k):

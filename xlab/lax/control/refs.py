@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import functools
 
+from xlab import tree as _tree
 from xlab.compile.dispatch import apply_primitive
 from xlab.compile.jit import jit
 from xlab.compile.memory_cache import on_clear
 from xlab.config import config
 from xlab.core import effects as _effects
-from xlab.core.jaxpr import ClosedJaxpr
-from xlab.core.refs import Ref
+from xlab.core.avals import aval_of
+from xlab.core.jaxpr import ClosedJaxpr, JaxprEqn, Var, eval_jaxpr
+from xlab.core.refs import Ref, is_ref
+from xlab.interpreters import batching
+from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import discharge_jaxpr, discharge_rules
 from xlab.lax.control.common import reorder
 from xlab.lax.control.cond import cond_p
 from xlab.lax.control.scan import scan_p
 from xlab.lax.control.while_loop import while_p
+from xlab.lax.ref_batching import unbatched
+from xlab.lax.refs import get_p, swap_p
 
 
 def _scan_discharge(eqn, cells, operands):
@@ -66,8 +72,6 @@ def _while_discharge(eqn, cells, operands):
 
 def _condition(cond: ClosedJaxpr, kept, shared, carried_avals, nc):
     """The condition of the constants it keeps, then of the whole carry."""
-    from xlab.core.jaxpr import eval_jaxpr
-    from xlab.interpreters import partial_eval as pe
     n, k = len(kept), len(carried_avals)
 
     def run(*args):
@@ -91,6 +95,53 @@ def _cond_discharge(eqn, cells, operands):
 discharge_rules[scan_p] = _scan_discharge
 discharge_rules[while_p] = _while_discharge
 discharge_rules[cond_p] = _cond_discharge
+
+
+# -- under vmap ---------------------------------------------------------------------------------------------
+
+
+def _batched_on_values(prim, axis, operands, dims, params):
+    """Where examples decide for themselves what runs, references are read before, and written with what each example left."""
+    cells = [is_ref(x) for x in operands]
+    names: dict[int, Var] = {}
+    invars = [names.setdefault(id(x), Var(aval_of(x))) for x in operands]
+    given = [get_p.bind(x, tree=_WHOLE) if c else x for x, c in zip(operands, cells)]
+    written: dict[int, int] = {}
+
+    def run(*values):
+        avals, _ = prim.abstract(tuple(_example(x, d) for x, d in zip(operands, dims)), params)
+        eqn = JaxprEqn(invars, list(map(Var, avals)), prim, params)
+        updates, outs = discharge_rules[prim](eqn, cells, values)
+        written.update({i: len(outs) + k for k, i in enumerate(updates)})
+        return [*outs, *updates.values()]
+    fun, out_dims = batching.batch_flat(run, axis, dims)
+    outs = fun(*given)
+    for i, k in written.items():
+        if dims[i] is None and out_dims.dims[k] is not None:
+            raise unbatched("a set/swap", operands[i])
+        swap_p.bind(operands[i], batching.bring(outs[k], out_dims.dims[k], axis.size, dims[i]), tree=_WHOLE)
+    n = len(outs) - len(written)
+    return outs[:n], out_dims.dims[:n]
+
+
+def _example(x, dim):
+    aval = aval_of(x)
+    return aval if dim is None else aval.without_dimension(dim)
+
+
+def _with_refs_on_values(prim, wanted):
+    plain = batching.axis_primitive_batchers[prim]
+
+    def rule(axis, operands, dims, **params):
+        if any(map(is_ref, operands)) and wanted(dims):
+            return _batched_on_values(prim, axis, operands, dims, params)
+        return plain(axis, operands, dims, **params)
+    batching.axis_primitive_batchers[prim] = rule
+
+
+_WHOLE = _tree.structure(())
+_with_refs_on_values(cond_p, lambda dims: dims[0] is not None)
+_with_refs_on_values(while_p, lambda dims: True)
 
 
 # -- eagerly ------------------------------------------------------------------------------------------------

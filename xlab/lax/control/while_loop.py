@@ -12,6 +12,7 @@ from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.primitive import Primitive
+from xlab.core.refs import is_ref
 from xlab.core.trace import is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
@@ -83,9 +84,9 @@ def carry_mismatch(api, name, given, got, joined) -> str:
     hint = "Convert with .astype or reshape inside the body so that both agree."
     if any(getattr(given[i], "mat", None) != getattr(got[i], "mat", None) for i in wrong):
         hint = "They vary over different mesh axes: cast the initial value with lax.pcast(x, axis, to='varying')."
-    return f"lax.{api}: {name} must keep the types of the loop's carry, but {lines}. {hint}"
     if any(getattr(given[i], "cut", None) != getattr(got[i], "cut", None) for i in wrong):
         hint = "They are sharded differently over Explicit mesh axes: bring one to the sharding of the other with xlab.reshard."
+    return f"lax.{api}: {name} must keep the types of the loop's carry, but {lines}. {hint}"
 
 
 while_p = Primitive("while", multiple_results=True, joins=False, context_dependent=True)
@@ -139,6 +140,9 @@ def _while_partial_eval(trace, args, *, cond_nconsts, cond_jaxpr, body_nconsts, 
     """Runs the part of the loop that is known; the recorded loop repeats it beside the unknown part."""
     cc, bc, init = _split(args, cond_nconsts, body_nconsts)
     params = {"cond_nconsts": cond_nconsts, "cond_jaxpr": cond_jaxpr, "body_nconsts": body_nconsts, "body_jaxpr": body_jaxpr}
+    if any(map(is_ref, args)):
+        raise NotImplementedError("linearizing a while_loop that uses mutable references is not supported, since its number of "
+                                  "iterations is unknown: use scan, fori_loop with static bounds, or jvp")
     bc_u = [trace.is_unknown(x) for x in bc]
     carry_u = [trace.is_unknown(x) for x in init]
     while True:
