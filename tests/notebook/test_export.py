@@ -195,6 +195,37 @@ def test_an_empty_report_is_a_page():
     assert "Nothing was traced." in words
 
 
+def tabs(report):
+    return re.findall("data-tab='(\\w+)'", export.to_html(report))
+
+
+def test_only_tabs_that_say_something():
+    report = sample.report()
+    assert tabs(r.Report("timed", report.programs, timings=report.timings)) == ["program", "timings"]
+    assert tabs(r.Report("nothing")) == []
+
+
+def test_a_cell_that_failed_before_tracing_shows_its_error_alone():
+    failed = r.Failure("TypeError", "no", sample.source(3))
+    report = r.Report("f", phases=(r.Phase("trace", "f", error="TypeError"),), error=failed, versions=(("python", "3"),))
+    assert tabs(report) == []
+    words = " ".join(Reader(export.to_html(report)).words)
+    assert "TypeError" in words and "0 equations" not in words and "collectives" not in words
+
+
+def test_a_report_opens_where_it_says():
+    assert view_for(sample.report()).payload(sample.report().replace(opens="memory"))["data"]["opens"] == "memory"
+
+
+def test_frames_are_about_as_tall_as_their_picture():
+    def tall(record):
+        return int(re.search(r"height:(\d+)px;border:0", view_for(record).static_html(record))[1])
+
+    assert tall(sample.MESH) < 300
+    assert tall(sample.report().programs[0].replace(equations=(), sources=(), levels=())) < 160
+    assert tall(sample.report()) == 640
+
+
 @pytest.mark.parametrize(
     ("shape", "spec"),
     [

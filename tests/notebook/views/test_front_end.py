@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.pages import gradient
 from tests.notebook.views import sample
 from xlab.notebook import assets
 from xlab.notebook.views import VIEWS, view_for
+from xlab.notebook.views.program import columns
 from xlab.observe import records as r
+from xlab.observe.layered import layered
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")
@@ -41,6 +44,22 @@ def test_report_in_a_small_document(module, tmp_path):
         json.dumps(view_for(sample.report()).payload(sample.report()), allow_nan=False)
     )
     assert run_node(HERE / "report.test.mjs", module, payload).strip() == "ok"
+
+
+@needs_node
+def test_programs_pieces_layout_and_graph(tmp_path):
+    names = "jaxprPieces, layered, makeGraph, paintJaxpr, readProgram, shortHlo, shortParams, colour"
+    module = tmp_path / "parts.mjs"
+    module.write_text(f"{assets.body()}\nexport {{ {names} }};\n", encoding="utf-8")
+    graph = gradient(600)
+    made = layered(graph["w"], graph["h"], graph["from"], graph["to"])
+    data = tmp_path / "data.json"
+    data.write_text(json.dumps({
+        "graph": graph, "program": columns(sample.program()),
+        "expected": {"x": made.x, "y": made.y, "links": made.links, "width": made.width,
+                     "lanes": [[lane.x, lane.source, lane.top] for lane in made.lanes]},
+    }))
+    assert run_node(HERE / "program.test.mjs", module, data).strip() == "ok"
 
 
 @needs_node

@@ -129,6 +129,13 @@ export function shortParams(text, most = 30) {
   return left ? `[${kept}${kept ? " " : ""}…]` : text;
 }
 
+/** A scalar as read, not as stored: its type and far digits are in its title. */
+function shortLiteral(text) {
+  const found = /^(-?[\d.]+(?:e[-+]?\d+)?):\w+\[\]$/.exec(text);
+  if (!found) return text;
+  return /\d\.\d{5,}/.test(found[1]) ? String(+(+found[1]).toPrecision(5)) : found[1];
+}
+
 /** Paint one line of a jaxpr. `shown(name)` is what a variable is called on the screen; `same` is the name to mark, `whole` keeps all parameters. */
 export function paintJaxpr(node, text, equation, { axes = [], shown = (n) => n, same = "", whole = false, needle = "" }) {
   let called = "";
@@ -145,6 +152,9 @@ export function paintJaxpr(node, text, equation, { axes = [], shown = (n) => n, 
     else if (kind === "p") {
       const short = whole ? part : shortParams(part);
       marked(node.appendChild(piece("p", "", short === part ? "" : part)), short, needle);
+    } else if (kind === "n" && !whole) {
+      const short = shortLiteral(part);
+      marked(node.appendChild(piece("n", "", short === part ? "" : part)), short, needle);
     } else if (kind) marked(node.appendChild(piece(kind, "")), part, needle);
     else node.append(part);
   }

@@ -72,7 +72,8 @@ export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, numbe
     else hidden.delete(i);
     rows.show(lines.length, visible());
   }
-  const bar = h("div", { class: "xl-column-title" }, h("span", {}, title));
+  const absent = h("small", {});
+  const bar = h("div", { class: "xl-column-title" }, h("span", {}, title, absent));
   const column = {
     rows,
     title,
@@ -88,6 +89,7 @@ export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, numbe
         for (const i of rowsOf(id)) if (lit.get(i) !== "xl-sel") lit.set(i, n ? "xl-lnk" : "xl-sel");
       });
       const places = wanted.length ? rowsOf(wanted[0]) : [];
+      absent.textContent = wanted.length && !wanted.some((id) => rowsOf(id).length) ? "  no line of its own" : "";
       if (places.length) {
         let first = places.find((i) => rows.placeOf(i) >= 0);
         if (first === undefined) {

@@ -32,7 +32,9 @@ function boxesOf(program, list, inputs, scope, top) {
     else if (name) while (j < list.length && part(list[j]) === name) j += 1;
     const run = list.slice(i, j);
     if (run.length > 1) {
-      const group = { kind: "group", label: name || `${i} … ${j - 1}`, type: `${run.length} equations`, count: run.length, key: `s${run[0]}.${scope}`, eqs: run, args: run.flatMap((k) => eqs.args[k]), inner: () => boxesOf(program, run, inputs, scope + (size ? 0 : 1), false) };
+      let end = run[run.length - 1] + 1;
+      while (end < eqs.id.length && program.data.rows.depth[eqs.row[end]] > program.data.rows.depth[eqs.row[run[0]]]) end += 1;
+      const group = { kind: "group", end, label: name || `${i} … ${j - 1}`, type: `${run.length} equations`, count: run.length, key: `s${run[0]}.${scope}`, eqs: run, args: run.flatMap((k) => eqs.args[k]), inner: () => boxesOf(program, run, inputs, scope + (size ? 0 : 1), false) };
       put(group, ...run);
     } else put(equationBox(program, run[0], lone ? scope + 1 : scope), run[0]);
     i = j;
@@ -51,10 +53,11 @@ function equationBox(program, k, scope) {
   const type = /:(\S+)/.exec(eqs.outs[k])?.[1] || "";
   const made = eqs.outs[k].slice(0, Math.max(0, eqs.outs[k].indexOf(":")));
   const user = program.shown(made);
-  const box = { kind: "eq", label: eqs.op[k], type, user: user !== made ? user : "", eqs: [k], key: `e${eqs.id[k]}`, args: eqs.args[k], over: / over /.test(` ${eqs.extra[k]}`) };
+  const box = { kind: "eq", label: eqs.op[k], type, user: user !== made && user[0] !== "_" ? user : "", eqs: [k], key: `e${eqs.id[k]}`, args: eqs.args[k], over: / over /.test(` ${eqs.extra[k]}`) };
   const deep = rows.depth[eqs.row[k]];
   let end = k + 1;
   while (end < eqs.id.length && rows.depth[eqs.row[end]] > deep) end += 1;
+  box.end = end;
   if (end > k + 1) {
     box.count = end - k - 1;
     box.inner = () => {
@@ -240,10 +243,13 @@ export function makeGraph(program, bus, bin) {
       const wanted = new Map([...near.map((id) => [id, 1]), ...ids.map((id, i) => [id, i ? 1 : 2])].map(([id, how]) => [program.at.get(id), how]));
       let first = null;
       for (const item of drawn.items) {
-        for (const k of wanted.size ? item.box.eqs || [] : []) {
-          if (!wanted.has(k)) continue;
-          chosen.set(item.box, Math.max(chosen.get(item.box) || 0, wanted.get(k)));
-          if (wanted.get(k) === 2) first = item;
+        const { box } = item;
+        if (!box.eqs) continue;
+        for (const [k, how] of wanted) {
+          // A closed box stands for all that is in it.
+          if (box.made ? box.kind === "group" || box.eqs[0] !== k : k < box.eqs[0] || k >= box.end) continue;
+          chosen.set(box, Math.max(chosen.get(box) || 0, how));
+          if (how === 2) first = item;
         }
       }
       if (first && from !== graph && el.clientHeight) {

@@ -155,7 +155,8 @@ export function enliven(root, data, model) {
     if (found && !event.target.closest(".xl-rows") && !event.target.closest("tr[data-row]")) bus.select(found.dataset.eq.split(" "), root);
   });
   const ways = { ArrowRight: "next", ArrowLeft: "back", ArrowDown: "into", ArrowUp: "out" };
-  listen(bin, root, "keydown", (event) => {
+  // A saved page has the keyboard to itself; in a notebook the keys are ours only where the focus is.
+  listen(bin, model ? root : document.addEventListener ? document : root, "keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = /^(input|select|textarea)$/i.test(event.target.tagName);
     if (event.key === "Escape") {

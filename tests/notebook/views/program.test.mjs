@@ -1,0 +1,66 @@
+// The pieces of a program's page on their own: node program.test.mjs MODULE-WITH-EXPORTS GRAPH.json
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+import "./dom.mjs";
+
+const { jaxprPieces, layered, makeGraph, paintJaxpr, readProgram, shortHlo, shortParams, colour } = await import(pathToFileURL(process.argv[2]));
+const kinds = (text, equation = true) => jaxprPieces(text, equation).filter(([kind]) => kind).map(([kind, part]) => `${kind} ${part}`);
+
+// coloured by position: `in`, `if`, `as` are variables where variables stand
+assert.deepEqual(kinds("in:f32[8@data] if:i32[] = scan[length=3 x='a]'] as is 1.5:f32[]"),
+  ["v in", "t f32[8@data]", "v if", "t i32[]", "o scan", "p [length=3 x='a]']", "v as", "v is", "n 1.5:f32[]"]);
+assert.deepEqual(kinds("debug[text=a = b] x"), ["o debug", "p [text=a = b]", "v x"]);
+assert.deepEqual(kinds("in  a:f32[8]  x", false), ["k in  ", "v a", "t f32[8]", "c   x"]);
+assert.deepEqual(kinds("body c:f32[4] t:f32[4]", false), ["k body", "v c", "t f32[4]", "v t", "t f32[4]"]);
+assert.deepEqual(kinds("→ i c", false), ["k →", "v i", "v c"]);
+assert.deepEqual(kinds("out in", false), ["k out", "v in"]);
+const node = document.createElement("div");
+paintJaxpr(node, "in:f32[8] = mul as 0.044714998453855515:f32[]", true, { shown: (n) => ({ in: "h" })[n] || n });
+assert.equal(node.textContent, "h:f32[8] = mul as 0.044715");
+assert.ok(![...node.walk()].some((n) => n.className === "xl-k"));
+
+// words of Python are words in Python only
+const python = document.createElement("div");
+colour(python, "if x in y:  # note");
+assert.equal(python.querySelectorAll(".xl-k").length, 2);
+const hlo = document.createElement("div");
+colour(hlo, "%if = f32[2]{0} add(%in, %as)", [], "hlo");
+assert.equal(hlo.querySelectorAll(".xl-k").length, 0);
+
+// parameters that say nothing wait behind a sign
+assert.equal(shortParams("[axes=(1,) out_sharding=None]"), "[axes=(1,) …]");
+assert.equal(shortParams("[axes=(1,)]"), "[axes=(1,)]");
+assert.equal(shortHlo('  %d = f32[2]{0} dot(%a, %b), lhs={1}, metadata={op_name="jit(f)/{x}" stack_frame_id=3}, backend_config={"a":{"b":[]}}'), "  %d = f32[2]{0} dot(%a, %b), lhs={1}");
+
+// the layout is that of Python, to the last bit
+const { graph, expected, program } = JSON.parse(readFileSync(process.argv[3], "utf8"));
+const made = layered(graph.w, graph.h, graph.from, graph.to);
+assert.deepEqual([...made.x], expected.x);
+assert.deepEqual([...made.y], expected.y);
+assert.deepEqual(made.links, expected.links);
+assert.deepEqual(made.lanes.map((lane) => [lane.x, lane.source, lane.top]), expected.lanes);
+assert.equal(made.width, expected.width);
+// no two boxes of a layer overlap
+const rows = new Map();
+made.x.forEach((x, i) => rows.set(made.y[i], [...(rows.get(made.y[i]) || []), [x - graph.w[i] / 2, x + graph.w[i] / 2]]));
+for (const row of rows.values()) row.sort((a, b) => a[0] - b[0]).forEach(([left], i, all) => assert.ok(i === 0 || left >= all[i - 1][1] - 1e-6));
+
+// definitions and uses, and a graph whose boxes open and close and leave nothing behind
+const read = readProgram(program, 0);
+const eqs = program.eqs;
+const k = eqs.args.findIndex((list) => list.some((a) => a >= 0));
+const maker = eqs.args[k].find((a) => a >= 0);
+assert.ok(read.uses(maker).includes(eqs.id[k]));
+assert.ok(read.makers(k).includes(eqs.id[maker]));
+const bin = [];
+const drawn = makeGraph(read, { select() {}, on() {}, keys: [] }, bin);
+const closed = drawn.svg().split("<rect").length;
+drawn.openAll(true);
+assert.ok(drawn.svg().split("<rect").length > closed);
+drawn.light([eqs.id[k]], [], null);
+drawn.openAll(false);
+assert.equal(drawn.svg().split("<rect").length, closed);
+for (const run of bin) run();
+assert.equal(drawn.el.listenerCount(), 0);
+console.log("ok");
