@@ -10,7 +10,6 @@ from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, div, max, mul, sub
 from xlab.lax.comparison import eq, select
-from xlab.lax.control.loops import fori_loop
 from xlab.lax.linalg.common import (
     call,
     char,
@@ -19,6 +18,7 @@ from xlab.lax.linalg.common import (
     or_nan,
     over_rows,
     product,
+    repeat,
     square,
     succeeded,
     symmetrize,
@@ -138,7 +138,7 @@ def _update(r, w):
         new = add(mul(c, row), mul(s, w))
         spread = broadcast_in_dim(new, shape, (*range(batch), batch + 1))
         return select(here, spread, r), sub(mul(c, w), mul(s, row))
-    return fori_loop(np.int32(0), np.int32(n), rotate, (r, w))[0]
+    return repeat(n, rotate, (r, w))[0]
 
 
 cholesky_update_p = define("cholesky_update", _update_shapes, (2, 1), accepts=_e.floating,

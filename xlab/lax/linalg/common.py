@@ -18,6 +18,7 @@ from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import add, div
 from xlab.lax.comparison import eq, ge, select
 from xlab.lax.complexes import conj
+from xlab.lax.control.loops import fori_loop
 from xlab.lax.convert import convert
 from xlab.lax.dot import dot_general
 from xlab.lax.precision import Precision
@@ -188,6 +189,11 @@ def within(ctx, rule: Callable, names: Sequence[str], avals, **params) -> list[s
         return rule(ctx, *names, **params)
     finally:
         ctx.avals_in = saved
+
+
+def repeat(n: int, body: Callable, init):
+    """`value = body(i, value)` for each i below n, an int32 whatever the default integers are."""
+    return fori_loop(0, n, lambda i, value: body(convert(i, INT32), value), init)
 
 
 # -- products and parts of matrices -----------------------------------------------------------------------

@@ -10,7 +10,6 @@ from xlab.interpreters.ad import Zero
 from xlab.lax.arithmetic import add
 from xlab.lax.comparison import eq, select
 from xlab.lax.control.linear_solve import custom_linear_solve
-from xlab.lax.control.loops import fori_loop
 from xlab.lax.convert import stop_gradient
 from xlab.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from xlab.lax.linalg.common import (
@@ -21,6 +20,7 @@ from xlab.lax.linalg.common import (
     or_nan,
     over_rows,
     product,
+    repeat,
     stacked,
     succeeded,
     tril,
@@ -162,7 +162,7 @@ def _exchange(pivots, *, permutation_size):
         here, there = eq(places, i), eq(places, pick(eq(pivot_places, i), pivots))
         mine, other = pick(here, permutation), pick(there, permutation)
         return select(here, other, select(there, mine, permutation))
-    return fori_loop(np.int32(0), np.int32(k), step, places) if k else places
+    return repeat(k, step, places) if k else places
 
 
 _permutation = mlir.lower_fun(_exchange)

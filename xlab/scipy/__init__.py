@@ -1,0 +1,22 @@
+"""SciPy's functions on our arrays. Rooms are imported when they are first used.
+
+Example:
+    >>> import xlab
+    >>> float(xlab.scipy.special.gammaln(1.0))
+    0.0
+"""
+
+from importlib import import_module as _import_module
+
+_ROOMS = ("linalg", "special")
+__all__ = [*_ROOMS]
+
+
+def __getattr__(name: str):
+    if name in _ROOMS:
+        return _import_module(f"xlab.scipy.{name}")
+    raise AttributeError(f"module 'xlab.scipy' has no attribute {name!r}. There are {', '.join(_ROOMS)}.")
+
+
+def __dir__():
+    return sorted({*globals(), *_ROOMS})
