@@ -32,6 +32,12 @@ class Axis(NamedTuple):
     kind: str
     trace: Any = None
     cut: Any = None  # of a batched axis: (mesh, the Explicit mesh axes its dimension is cut along)
+    spmd: tuple = ()  # of a batched axis: the mesh axes that its dimension is laid over
+
+    @property
+    def spmd_entry(self):
+        """The entry of a `PartitionSpec` for the batched dimension."""
+        return None if not self.spmd else self.spmd[0] if len(self.spmd) == 1 else self.spmd
 
 
 class Trace:

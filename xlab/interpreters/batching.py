@@ -295,7 +295,7 @@ def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched_in: Sequence[bool],
     batched_in = tuple(batched_in)
     force = ((instantiate,) * len(closed.out_avals) if isinstance(instantiate, bool)
              else tuple(instantiate))
-    key = ("batch", axis.name, axis.size, axis.cut, batched_in, force, tuple(state.axes), state.manual)
+    key = ("batch", axis.name, axis.size, axis.spmd, axis.cut, batched_in, force, tuple(state.axes), state.manual)
     return closed.memo(key, lambda: _batch_jaxpr(closed, axis, batched_in, force))
 
 
@@ -304,6 +304,10 @@ def _batch_jaxpr(closed, axis, batched_in, force):
     mesh, over = axis.cut or (None, ())
     in_avals = [a.with_dimension(0, axis.size, over, mesh) if b and isinstance(a, (ShapedArray, AbstractRef)) else a
                 for a, b in zip(closed.in_avals, batched_in)]
+    by_hand = frozenset(axis.spmd) & frozenset(state.manual or ())
+    if by_hand:      # each device has examples of its own
+        in_avals = [a.update(mat=a.mat.update(varying=a.mat.varying | by_hand)) if b and isinstance(a, ShapedArray) else a
+                    for a, b in zip(in_avals, batched_in)]
 
     def run(*values):
         fun, out_dims = batch_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), axis,

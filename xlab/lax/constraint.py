@@ -22,6 +22,7 @@ from xlab.sharding import (
     get_abstract_mesh,
     get_mesh,
 )
+from xlab.sharding.typed import entries
 
 __all__ = ["with_sharding_constraint"]
 
@@ -36,8 +37,8 @@ def with_sharding_constraint(x, shardings):
 
     Example:
         >>> import xlab
-        >>> from xlab.sharding import NamedSharding, PartitionSpec as P
-        >>> where = NamedSharding(xlab.make_mesh((1,), ("i",)), P("i"))
+        >>> from xlab.sharding import AxisType, NamedSharding, PartitionSpec as P
+        >>> where = NamedSharding(xlab.make_mesh((1,), ("i",), axis_types=AxisType.Auto), P("i"))
         >>> xlab.jit(lambda x: xlab.lax.with_sharding_constraint(x, where))(xlab.lax.iota("float32", 4)).shape
         (4,)
     """
@@ -62,15 +63,51 @@ def _constrained(x, sharding):
         if not mesh.axis_names:
             raise RuntimeError(f"with_sharding_constraint requires a non-empty mesh in context if you are passing a PartitionSpec "
                                f"({sharding}). Set one with xlab.set_mesh(mesh), or pass NamedSharding(mesh, {sharding}).")
-        sharding = NamedSharding(mesh, sharding)
+        sharding = NamedSharding(_as_typed_here(mesh), sharding)
     if not isinstance(sharding, Sharding):
         raise ValueError(f"with_sharding_constraint takes shardings, PartitionSpecs or None, got {sharding!r} of type "
                          f"{type(sharding).__name__}")
     aval = aval_of(x)
     _check(aval, sharding)
+    if isinstance(sharding, NamedSharding) and sharding.mesh.explicit_axes:
+        sharding = sharding.update(mesh=_as_typed_here(sharding.mesh))
+        if sharding.mesh.are_all_axes_explicit and not get_abstract_mesh().empty:
+            return _asserted(x, aval, sharding)
+        sharding = _beside_cut(aval, sharding)
     free = frozenset(i for i, p in enumerate(sharding.spec) if p is UNCONSTRAINED) if isinstance(sharding, NamedSharding) \
         else frozenset()
     return sharding_constraint_p.bind(x, sharding=sharding, layout=None, context_mesh=get_abstract_mesh(), unconstrained_dims=free)
+
+
+def _as_typed_here(mesh):
+    """The mesh with the axis types it has in the region of the program under way."""
+    here = get_abstract_mesh()
+    return mesh.update(axis_types=here.axis_types) if here.shape_tuple == mesh.shape_tuple else mesh
+
+
+def _asserted(x, aval, sharding):
+    """Where all axes are Explicit the type says how a value lies: the constraint is checked and does nothing."""
+    asked = sharding.spec
+    if any(asked[d] is not UNCONSTRAINED and asked.axes_of(d) != axes
+           for d, axes in enumerate(entries(aval)[:len(asked)])) or any(entries(aval)[len(asked):]):
+        raise AssertionError(f"`with_sharding_constraint` acts as an assert when all axes of mesh are of type `Explicit`. The array has type "
+                             f"{aval}, which did not match the sharding provided: {asked}. Please use `xlab.reshard` to bring it to the "
+                             f"sharding you want.")
+    return x
+
+
+def _beside_cut(aval, sharding):
+    """A constraint on Auto axes, together with what the type says of the Explicit ones."""
+    named = set(sharding.spec.axes()) & set(sharding.mesh.explicit_axes)
+    if named:
+        raise ValueError(f"The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the mesh. Got "
+                         f"spec={sharding.spec} and mesh={sharding.mesh!s}, in which {sorted(map(str, named))} are not. You probably meant "
+                         f"to use `xlab.reshard`.")
+    spec = list(sharding.spec) + [None] * (aval.ndim - len(sharding.spec))
+    for d, axes in enumerate(entries(aval)):
+        if axes and spec[d] is not UNCONSTRAINED:
+            spec[d] = (*axes, *sharding.spec.axes_of(d))
+    return sharding.update(spec=PartitionSpec(*spec))
 
 
 def _check(aval, sharding):
@@ -99,19 +136,21 @@ sharding_constraint_p.def_abstract_eval(lambda x, **_: x)
 ad.deflinear2(sharding_constraint_p, lambda ct, x, **params: [sharding_constraint_p.bind(ct, **params)])
 
 
-def _batch(operands, dims, *, sharding, layout, context_mesh, unconstrained_dims):
+def _batch(axis, operands, dims, *, sharding, layout, context_mesh, unconstrained_dims):
     d = dims[0]
-    if isinstance(sharding, NamedSharding) and len(sharding.spec) >= d:
-        entries = list(sharding.spec)
-        entries.insert(d, UNCONSTRAINED)
-        sharding = sharding.update(spec=sharding.spec.update(partitions=tuple(entries)))
-    free = frozenset(i + (i >= d) for i in unconstrained_dims) | {d}
+    if isinstance(sharding, NamedSharding) and (axis.spmd or len(sharding.spec) >= d):
+        partitions = [*sharding.spec, *[None] * (d - len(sharding.spec))]
+        if set(axis.spmd) & set(sharding.spec.axes()):
+            raise ValueError(f"vmap spmd_axis_name {axis.spmd} cannot appear in with_sharding_constraint spec, but got spec {sharding.spec}")
+        partitions.insert(d, axis.spmd_entry or UNCONSTRAINED)
+        sharding = sharding.update(spec=sharding.spec.update(partitions=tuple(partitions)))
+    free = frozenset(i + (i >= d) for i in unconstrained_dims) | (frozenset() if axis.spmd else {d})
     return sharding_constraint_p.bind(operands[0], sharding=sharding, layout=layout, context_mesh=context_mesh,
                                       unconstrained_dims=free), d
 
 
 cut_rules[sharding_constraint_p] = cuts.first_operand
-batching.primitive_batchers[sharding_constraint_p] = _batch
+batching.axis_primitive_batchers[sharding_constraint_p] = _batch
 
 
 def constraint_text(ctx, x, sharding, aval) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from xlab import tree as _tree
-from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray
+from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray, aval_of
 from xlab.core.refs import AbstractRef
 from xlab.core.trace import Axis, state
-from xlab.sharding import AbstractMesh, AxisType, Mesh, PartitionSpec, get_abstract_mesh, get_mesh
+from xlab.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, get_abstract_mesh, get_mesh, use_abstract_mesh
+from xlab.sharding.typed import entries
 
 
 @contextmanager
@@ -19,10 +20,17 @@ def body_context(mesh, newly_manual, check_vma: bool):
     state.axes = {**previous[0], **{n: Axis(n, mesh.shape[n], "mesh") for n in mesh.axis_names if n in newly_manual}}
     state.manual = (previous[1] or frozenset()) | newly_manual if check_vma else None
     state.manual_mesh = mesh
+    typed = use_abstract_mesh(inner_mesh(mesh, newly_manual)) if mesh.explicit_axes else nullcontext()
     try:
-        yield
+        with typed:
+            yield
     finally:
         state.axes, state.manual, state.manual_mesh = previous
+
+
+def inner_mesh(mesh, newly_manual):
+    """The mesh as types in the body refer to it: the axes taken by hand are Manual there."""
+    return mesh.abstract_mesh.update_axis_types(dict.fromkeys(newly_manual, AxisType.Manual))
 
 
 def manual_already() -> frozenset:
@@ -32,15 +40,19 @@ def manual_already() -> frozenset:
     return frozenset(n for n, a in state.axes.items() if a.kind == "mesh" and n in state.manual_mesh.axis_names)
 
 
-def local_aval(aval, mesh, spec, check_vma: bool):
-    """Type of one device's part of an operand."""
+def local_aval(aval, mesh, spec, check_vma: bool, newly_manual=frozenset()):
+    """Type of one device's part of an operand; along Explicit axes that are not taken by hand it stays cut."""
     if type(aval) is AbstractRef:
         return AbstractRef(local_aval(aval.inner_aval, mesh, spec, check_vma), aval.memory_space, aval.kind)
     if not isinstance(aval, ShapedArray):
         return aval
     shape = tuple(s // parts(mesh, spec, d) for d, s in enumerate(aval.shape))
     mat = aval.mat.update(varying=aval.mat.varying | set(spec.axes())) if check_vma else INVARYING
-    return ShapedArray(shape, aval.dtype, aval.weak_type, mat=mat, memory_space=aval.memory_space)
+    cut = aval.cut
+    if cut is not None:
+        left = [tuple(a for a in axes if a not in newly_manual) for axes in entries(aval)]
+        cut = NamedSharding(inner_mesh(mesh, newly_manual), PartitionSpec(*left))
+    return ShapedArray(shape, aval.dtype, aval.weak_type, sharding=cut, mat=mat, memory_space=aval.memory_space)
 
 
 def global_aval(aval, mesh, spec, newly_manual, check_vma: bool, outer_varying=frozenset()):
@@ -49,7 +61,10 @@ def global_aval(aval, mesh, spec, newly_manual, check_vma: bool, outer_varying=f
         return aval
     shape = tuple(s * parts(mesh, spec, d) for d, s in enumerate(aval.shape))
     mat = aval.mat.update(varying=aval.mat.varying - newly_manual) if check_vma else ManualAxisType(outer_varying)
-    return ShapedArray(shape, aval.dtype, aval.weak_type, mat=mat, memory_space=aval.memory_space)
+    cut = None
+    if mesh.explicit_axes:
+        cut = NamedSharding(mesh.abstract_mesh, PartitionSpec(*((*spec.axes_of(d), *axes) for d, axes in enumerate(entries(aval)))))
+    return ShapedArray(shape, aval.dtype, aval.weak_type, sharding=cut, mat=mat, memory_space=aval.memory_space)
 
 
 def parts(mesh, spec, d: int) -> int:
@@ -81,6 +96,9 @@ def resolve_mesh(mesh, axis_names):
                          f"a nested one runs over other axes of the same mesh; leave out `mesh`")
     elif surrounding is not None:
         mesh = surrounding
+    here = get_abstract_mesh()
+    if here.shape_tuple == mesh.shape_tuple and here.axis_types != mesh.axis_types:
+        mesh = mesh.update(axis_types=here.axis_types)
     names = frozenset(axis_names) if axis_names else frozenset(mesh.axis_names) - taken
     if not names <= set(mesh.axis_names):
         raise ValueError(f"shard_map requires axis_names={set(names)} to be a subset of the mesh's axes {mesh.axis_names}")
@@ -117,10 +135,44 @@ def check_specs(which: str, specs, mesh, names) -> None:
             if axis not in names:
                 raise ValueError(f"shard_map {which} argument must refer to an axis marked as manual ({set(names)}), but {which} "
                                  f"refers to {axis!r} in {spec}. The mesh has the axes {mesh.axis_names}.")
-        if spec.unreduced or spec.reduced:
+        if (spec.unreduced or spec.reduced) and not mesh.are_all_axes_explicit:
             auto = [n for n, t in zip(mesh.axis_names, mesh.axis_types) if t is not AxisType.Explicit]
             raise ValueError(f"unreduced/reduced axes in the shard_map {which} entry {spec} need values whose type says so outside "
                              f"of shard_map, which takes a mesh of Explicit axes only (axes {auto} are not): psum inside instead")
+
+
+def inferred_specs(avals, mesh, names):
+    """The `in_specs` that the types of the arguments imply, where all axes taken by hand are Explicit."""
+    auto = [n for n in mesh.axis_names if n in names and n not in mesh.explicit_axes]
+    if auto:
+        raise TypeError(f"shard_map in_specs argument must be a pytree of PartitionSpec instances, but it was None: the axes {auto} are not "
+                        f"Explicit, so the types of the arguments do not say how these lie over them. Give in_specs.")
+    return tuple(PartitionSpec(*(tuple(a for a in axes if a in names) for axes in entries(aval)), unreduced=aval.mat.unreduced,
+                               reduced=aval.mat.reduced) if isinstance(aval, ShapedArray) else PartitionSpec() for aval in avals)
+
+
+def check_cuts(avals, specs, mesh, names, arg_names) -> None:
+    """Along Explicit axes arguments must lie already as their specs say: a shard_map moves no data."""
+    explicit = names & set(mesh.explicit_axes)
+    for aval, spec, arg in zip(avals, specs, arg_names):
+        if not explicit or not isinstance(aval, ShapedArray):
+            continue
+        have = [tuple(a for a in axes if a in explicit) for axes in entries(aval)]
+        want = [tuple(a for a in spec.axes_of(d) if a in explicit) for d in range(aval.ndim)]
+        if have != want or (aval.mat.unreduced, aval.mat.reduced) != (spec.unreduced, spec.reduced):
+            raise ValueError(
+                f"in_specs passed to shard_map: {spec} does not match the specs of the input: {aval.sharding.spec} for argument `{arg}` of "
+                f"type {aval}. `in_specs` is an optional argument so you can omit specifying it and shard_map will infer the in_specs from "
+                f"the arguments. If you want to reshard your inputs, you can use `xlab.reshard` on the arguments and then pass those to "
+                f"shard_map; or make the mesh with axis_types=AxisType.Auto.")
+
+
+def check_closed_over(consts) -> None:
+    for c in consts:
+        aval = aval_of(c)
+        if getattr(aval, "cut", None) is not None:
+            raise NotImplementedError(f"Closing over inputs to shard_map where the input is sharded on `Explicit` axes is not implemented: got a "
+                                      f"value of type {aval}. Pass it to the function as an argument.")
 
 
 def check_inputs(name: str, avals, specs, mesh, arg_names) -> None:
@@ -161,7 +213,9 @@ def check_output(name: str, aval, spec, path: str, mesh, names, check_vma: bool)
             f"{f' and is the same only over {same}' if same else ''}. Name the axis in out_specs, reduce over it (psum, pmean), or, "
             f"if the values are equal for a reason the types cannot see, pass check_vma=False.")
     unfinished = (aval.mat.unreduced | aval.mat.reduced) & names
-    if unfinished:
+    if mesh.are_all_axes_explicit and (aval.mat.unreduced, aval.mat.reduced) == (spec.unreduced, spec.reduced):
+        return
+    if unfinished or spec.unreduced or spec.reduced:
         raise ValueError(
             f"shard_map applied to the function '{name}' returns a value of type {aval} for out_specs{path}={spec}: it is unreduced or "
             f"reduced over {sorted(map(str, unfinished))}, which a result outside cannot be. psum an unreduced value; cast a reduced "

@@ -7,6 +7,7 @@ Arguments are cut by their specs, the body sees one part and the mesh axes by na
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,15 @@ from xlab.lax.collectives.psum import bind_psum_invariant, psum_p
 from xlab.lax.shape import broadcast_in_dim, squeeze
 from xlab.parallel.manual import (
     body_context,
+    check_closed_over,
+    check_cuts,
     check_inputs,
     check_mesh,
     check_output,
     check_spec_types,
     check_specs,
     global_aval,
+    inferred_specs,
     is_spec,
     local_aval,
     resolve_mesh,
@@ -62,7 +66,7 @@ def shard_map(f=None, /, *, mesh=None, in_specs=None, out_specs=None, axis_names
     Example:
         >>> import xlab
         >>> from xlab.sharding import PartitionSpec as P
-        >>> mesh = xlab.make_mesh((1,), ("i",))
+        >>> mesh = xlab.make_mesh((1,), ("i",), axis_types=xlab.sharding.AxisType.Auto)
         >>> total = xlab.shard_map(lambda x: xlab.lax.psum(x.sum(), "i"), mesh=mesh, in_specs=P("i"), out_specs=P())
         >>> float(total(xlab.lax.iota("float32", 4)))
         6.0
@@ -118,9 +122,11 @@ class Mapped:
         check_specs("in_specs", self.in_specs, mesh, names)
         if not callable(self.out_specs):
             check_specs("out_specs", self.out_specs, mesh, names)
-        in_specs = _broadcast_specs("shard_map in_specs", self.in_specs, args)
+        in_specs = inferred_specs(avals, mesh, names) if self.in_specs is None and args else \
+            _broadcast_specs("shard_map in_specs", self.in_specs, args)
         arg_names = argument_names(self.f, in_tree, len(avals))
         check_inputs(name, avals, in_specs, mesh, arg_names)
+        check_cuts(avals, in_specs, mesh, names, arg_names)
         out: dict[str, Any] = {}
 
         def flat_body(*leaves):
@@ -136,9 +142,10 @@ class Mapped:
             check_output(name, aval_of(x), spec, path, mesh, names, self.check_vma)
             return casts.vary(x, tuple(spec.axes())) if self.check_vma else x
 
-        local = [local_aval(a, mesh, s, self.check_vma) for a, s in zip(avals, in_specs)]
+        local = [local_aval(a, mesh, s, self.check_vma, names) for a, s in zip(avals, in_specs)]
         with body_context(mesh, names, self.check_vma):
             jaxpr, consts = pe.trace_to_jaxpr(flat_body, local, DebugInfo(name, arg_names))
+        check_closed_over(consts)
         params = {"jaxpr": pe.convert_constvars_jaxpr(jaxpr), "mesh": mesh, "in_specs": (_WHOLE,) * len(consts) + in_specs,
                       "out_specs": out["specs"], "check_vma": self.check_vma, "newly_manual_axes": names}
         return params, consts, out["tree"]
@@ -266,6 +273,9 @@ def _shard_map_transpose(cts, *operands, jaxpr, in_specs, out_specs, **params):
     refs, operands = ad.open_cotangents(operands)
     nonzero = [type(ct) is not ad.Zero for ct in cts]
     mesh, names, check = params["mesh"], params["newly_manual_axes"], params["check_vma"]
+    if any(s.unreduced or s.reduced for s in (*in_specs, *out_specs)):
+        raise NotImplementedError("the derivative of a shard_map with unreduced or reduced axes in its specs: carry the sum out with psum "
+                                  "inside, or give the body its derivative with custom_vjp")
     closed = pe.close_jaxpr(jaxpr)
     ct_specs, linear_specs = _keep(out_specs, nonzero), _keep(in_specs, linear)
     with _context(params):
@@ -326,16 +336,27 @@ ad.primitive_transposes[shard_map_p] = _shard_map_transpose
 
 def _shard_map_batch(axis, operands, dims, *, jaxpr, in_specs, out_specs, **params):
     batched = [d is not None for d in dims]
+    over = tuple(a for a in axis.spmd if a in params["newly_manual_axes"])
+    if over:
+        if any(set(over) & set(s.axes()) for s in in_specs):
+            raise ValueError(f"vmap spmd_axis_name cannot appear in shard_map in_specs: the examples are laid over {over}, and the specs "
+                             f"are {in_specs}")
+        count = math.prod(params["mesh"].shape[a] for a in over)
+        if axis.size % count:
+            raise ValueError(f"vmap with spmd_axis_name={over} of a shard_map needs a number of examples that {count} divides, the size of "
+                             f"those mesh axes, got {axis.size}")
+        axis = axis._replace(size=axis.size // count, spmd=over)
     with _context(params):
         new, batched_out = batching.batch_jaxpr(pe.close_jaxpr(jaxpr), axis, batched, False)
     operands = [batching.moveaxis(x, d, 0) if d is not None else x for x, d in zip(operands, dims)]
-    outs = _bind(new, operands, [_with_batch(s, b) for s, b in zip(in_specs, batched)],
-                 [_with_batch(s, b) for s, b in zip(out_specs, batched_out)], params)
+    outs = _bind(new, operands, [_with_batch(s, b, over) for s, b in zip(in_specs, batched)],
+                 [_with_batch(s, b, over) for s, b in zip(out_specs, batched_out)], params)
     return outs, [0 if b else None for b in batched_out]
 
 
-def _with_batch(spec, batched):
-    return PartitionSpec(None, *spec) if batched and len(spec) else spec
+def _with_batch(spec, batched, over=()):
+    entry = None if not over else over[0] if len(over) == 1 else over
+    return PartitionSpec(entry, *spec) if batched and (len(spec) or over) else spec
 
 
 batching.axis_primitive_batchers[shard_map_p] = _shard_map_batch
@@ -377,7 +398,8 @@ def _shardings_text(ctx, mesh, specs, avals, partial) -> str:
         for d in range(mlir.values.physical_aval(aval).ndim):
             axes = [f'"{a}"' for a in spec.axes_of(d)] + (["?"] if partial else [])
             dims.append("{" + ", ".join(axes) + "}")
-        out.append(f"<@{symbol}, [{', '.join(dims)}]>")
+        sums = ", ".join(f'"{a}"' for a in mesh.axis_names if a in spec.unreduced)
+        out.append(f"<@{symbol}, [{', '.join(dims)}]{f', unreduced={{{sums}}}' if sums else ''}>")
     return "[" + ", ".join(out) + "]"
 
 

@@ -22,6 +22,8 @@ def vmap(fun: Callable, in_axes=0, out_axes=0, axis_name=None, axis_size: int | 
         in_axes: per argument, which axis holds the examples: an int, None for "the same for all", or a pytree prefix.
         out_axes: where the examples' axis goes in the results, likewise.
         axis_name: name for collectives inside `fun`.
+        spmd_axis_name: mesh axis, or tuple of them, that the examples are laid over: sharding constraints inside `fun` say so, and
+            `shard_map`s inside cut the examples along it.
         axis_size: number of examples, needed only when no argument is mapped.
 
     Example:
@@ -36,6 +38,8 @@ def vmap(fun: Callable, in_axes=0, out_axes=0, axis_name=None, axis_size: int | 
     if in_axes is not None and type(in_axes) not in (int, tuple) and not _is_axis(in_axes):
         raise TypeError(f"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
                         f"passed to the function, but got {in_axes}.")
+
+    spmd = () if spmd_axis_name is None else spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,)
 
     @functools.wraps(fun)
     def vmap_fun(*args, **kwargs):
@@ -56,7 +60,7 @@ def vmap(fun: Callable, in_axes=0, out_axes=0, axis_name=None, axis_size: int | 
             leaves, out_tree = _tree.flatten(fun(*a, **k))
             return leaves
         flat_fun.__name__ = name
-        axis = Axis(axis_name, size, "vmap", cut=_cut(flat, dims, name) if explicit_types.in_use else None)
+        axis = Axis(axis_name, size, "vmap", spmd=spmd, cut=_cut(flat, dims, name) if explicit_types.in_use else None)
         batched, out_dims = batching.batch_flat(flat_fun, axis, dims)
         outs = batched(*flat)
         skeleton = _tree.unflatten(out_tree, list(range(len(outs))))
