@@ -55,7 +55,7 @@ _NAMES = {
     "xlab.transforms.vmap": "vmap",
 }
 _ROOMS = ("ad", "ad_checkpoint", "core", "custom_batching", "custom_derivatives", "debug", "dlpack", "dtypes", "errors", "events", "experimental", "extend",
-          "ffi", "flatten_util", "interpreters", "lax", "memory", "monitoring", "nn", "notebook", "numpy", "observe", "parallel", "profiler", "random", "ref", "sharding",
+          "ffi", "flatten_util", "interpreters", "lax", "memory", "monitoring", "nn", "notebook", "numpy", "observe", "parallel", "profiler", "random", "ref", "scipy", "sharding",
           "stages", "tree", "tree_util")
 
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
