@@ -62,7 +62,8 @@ def arg_sharding(x):
     if type(x) is Ref:
         x = x.peek()
     if isinstance(x, KeyArray):
-        x = x.base
+        found, ndim = arg_sharding(x.base), x.aval.ndim
+        return found.update(spec=found.spec.partitions[:ndim]) if isinstance(found, NamedSharding) else found
     if is_native_array(x) and x._committed:
         return from_native(x._sharding)
     return None
@@ -126,7 +127,7 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     devices, committed = resolve(claims, f"jit({name})")
     explicit = next((m for m in (mesh, context_mesh) if m is not None and m.are_all_axes_explicit), None)
     if explicit is not None:  # types of results say where they go
-        out_shardings = [result_sharding(v.aval.cut, explicit) if s is None and isinstance(v.aval, ShapedArray) else s
+        out_shardings = [result_sharding(v.aval, explicit) if s is None and isinstance(v.aval, ShapedArray) else s
                          for s, v in zip(out_shardings, jaxpr.outvars)]
 
     several = len(devices) > 1

@@ -109,6 +109,9 @@ def _host_value(self) -> np.ndarray:
     """The whole array as NumPy (read-only, without a copy where one device holds it); shards are assembled."""
     if self.is_deleted():
         raise RuntimeError(f"the array of type {self.aval.str_short()} was deleted or donated")
+    if self.aval.mat.unreduced:
+        raise NotImplementedError(f"an array of type {self.aval} holds a sum that was not carried out yet over the mesh axes "
+                                  f"{sorted(map(str, self.aval.mat.unreduced))}: bring it to a plain sharding first, with xlab.reshard")
     cached = getattr(self, "_xlab_host", None)
     if cached is not None:
         return cached
@@ -158,6 +161,8 @@ def _repr(self):
         return f"Array({self.aval.str_short(short_dtypes=False)}, deleted)"
     weak = ", weak_type=True" if self.aval.weak_type else ""
     tail = f"dtype={dtypes.name(self.aval.dtype)}{weak})"
+    if self.aval.mat.unreduced:
+        return f"Array(shape={self.aval.shape}, dtype={dtypes.name(self.aval.dtype)}, sharding={from_native(self._sharding)})"
     value = self._host_value()
     if value.size == 0:
         return f"Array([], shape={value.shape}, {tail}" if value.ndim > 1 or value.shape != (0,) else f"Array([], {tail}"
@@ -188,6 +193,8 @@ def _index(self):
         raise TypeError(f"only integer scalar arrays can be used as an index, got {self.aval.str_short()}")
     return int(self._host_value()[()])
 
+
+_arrays.set_shard_makers(aval=lambda aval, shape: aval.update(shape=shape, sharding=None, mat=_avals.INVARYING))
 
 _from_host = None  # compile/placement.py: (NumPy array, type) -> array on the default device
 

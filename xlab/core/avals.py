@@ -164,9 +164,12 @@ class ShapedArray(AbstractValue):
     @property
     def sharding(self) -> NamedSharding:
         """How the value lies over the Explicit axes of the mesh; over the current mesh where nothing cuts it."""
-        if self.cut is not None:
-            return self.cut
-        return NamedSharding(get_abstract_mesh(), PartitionSpec(*(None,) * self.ndim))
+        cut, mat = self.cut, self.mat
+        spec = cut.spec if cut is not None else PartitionSpec(*(None,) * self.ndim)
+        mesh = cut.mesh if cut is not None else get_abstract_mesh()
+        if mat and (mat.unreduced | mat.reduced) <= set(mesh.explicit_axes):
+            spec = spec.update(unreduced=mat.unreduced, reduced=mat.reduced)
+        return NamedSharding(mesh, spec)
 
     def without_dimension(self, d: int) -> ShapedArray:
         """The type of one slice along dimension `d`."""

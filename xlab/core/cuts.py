@@ -44,9 +44,20 @@ def cut_results(prim, avals: Sequence, params: dict, evaluate: Callable):
             f"{prim.name} has no rule for operands that are sharded over Explicit mesh axes; it got {described(avals)}. Bring them "
             f"to one piece first with xlab.reshard(x, P()), or leave this part to the compiler with xlab.sharding.auto_axes.")
     cuts = rule(avals, outs, **params)
+    if asked is not None and asked.spec.unreduced:
+        outs = tuple([_unreduced(prim, avals, o, asked.spec.unreduced) for o in outs])
     mesh = mesh if mesh is not None else asked.mesh
     results = tuple([_with_cut(prim, avals, a, tuple(map(tuple, c)), mesh) for a, c in zip(outs, cuts, strict=True)])
     return (results if prim.multiple_results else results[0]), effects
+
+
+def _unreduced(prim, avals, out, axes):
+    """The type of a sum over the devices along mesh axes that is not carried out yet."""
+    cut = {axis for a in avals for dim in entries(a) for axis in dim}
+    if not axes <= cut or prim.name not in ("dot_general", "reduce_sum"):
+        raise ShardingTypeError(f"{prim.name} was asked for a result that is unreduced over {sorted(map(str, axes))}, but it got "
+                                f"{described(avals)}: a result can stay a sum of parts only over axes that cut what is summed over")
+    return out.update(mat=out.mat.update(unreduced=out.mat.unreduced | axes))
 
 
 def asked_sharding(params: dict):

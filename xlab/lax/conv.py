@@ -11,9 +11,11 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import dims_text
+from xlab.lax import cuts
 from xlab.lax.convert import convert
 from xlab.lax.precision import check_preferred
 from xlab.lax.shape import reshape, rev
@@ -293,4 +295,5 @@ conv_general_dilated_p = Primitive("conv_general_dilated")
 conv_general_dilated_p.def_abstract_eval(_conv_aval)
 ad.defbilinear(conv_general_dilated_p, _transpose_lhs, _transpose_rhs)
 batching.primitive_batchers[conv_general_dilated_p] = _conv_batch
+cut_rules[conv_general_dilated_p] = cuts.convolution
 mlir.register_lowering(conv_general_dilated_p, _conv_lowering)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from xlab.core.cuts import described
+from xlab.core.cuts import cut_elementwise, described
 from xlab.core.trace import state
 from xlab.errors import ShardingTypeError
 from xlab.sharding.typed import NamedSharding, PartitionSpec, entries, parts
@@ -202,10 +202,7 @@ def along(what, parameter="axis"):
             if x.ndim and entries(x)[axis % x.ndim]:
                 raise ShardingTypeError(f"{what} needs its input unsharded over the dimension it works along. Got input type={x} and "
                                         f"axis={axis}. {RESHARD}")
-        cut = entries(ins[0])
-        if any(entries(x) != cut for x in ins[1:] if x.ndim):
-            raise ShardingTypeError(f"the operands of {what} should have the same sharding, got {described(ins)}. {RESHARD}")
-        return [cut] * len(outs)
+        return cut_elementwise(ins, outs)
     return rule
 
 
@@ -241,6 +238,9 @@ def dot(ins, outs, *, dimension_numbers, out_sharding, **_):
     (lc, rc), (lb, rb) = dimension_numbers
     left, right = entries(lhs), entries(rhs)
     for i, j in zip(lc, rc):
+        if left[i] and right[j] and left[i] != right[j]:
+            raise ShardingTypeError(f"dot_general requires contracting dimensions to have consistent sharding, got {left[i]} and {right[j]} "
+                                    f"in {described(ins)}. {RESHARD}")
         if left[i] and right[j]:
             raise ShardingTypeError(
                 f"Contracting dimensions are sharded and it is ambiguous how the output should be sharded. Please specify the output "
@@ -262,10 +262,11 @@ def gather(ins, outs, *, dimension_numbers, slice_sizes, **_):
     gone = {*n.collapsed_slice_dims, *n.operand_batching_dims}
     paired = dict(zip(n.operand_batching_dims, n.start_indices_batching_dims))
     partly = any(cut[d] and slice_sizes[d] != x.shape[d] for d in range(x.ndim) if d not in paired)
-    apart = any(cut[d] and cut[d] != where[b] for d, b in paired.items())
+    apart = any(cut[d] and where[b] and cut[d] != where[b] for d, b in paired.items())
+    where = [next((cut[d] for d, b in paired.items() if b == i), axes) or axes for i, axes in enumerate(where)]
     named = [a for axes in where for a in axes]
     clash = bool({a for d in range(x.ndim) if d not in paired for a in cut[d]} & set(named))
-    if partly or apart or clash or where[-1:] not in ((), ((),)):
+    if partly or apart or clash or where[-1]:
         raise _unclear("get", "gather", ins)
     offsets = iter([cut[d] for d in range(x.ndim) if d not in gone])
     batch = iter(where[:-1])

@@ -19,6 +19,7 @@ from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.constraint import concrete, constraint_text
 from xlab.sharding import NamedSharding, Sharding, SingleDeviceSharding
 from xlab.sharding.placement import MemorySpace
+from xlab.sharding.typed import typed
 
 
 class ArrayCopySemantics(enum.Enum):
@@ -86,7 +87,9 @@ def _aval(*xs, devices, srcs, copy_semantics):
 
 
 def _moved_type(aval, device):
-    """The type says which memory a value is in, where that is not the devices' own."""
+    """The type says which memory a value is in, where that is not the devices' own, and how it lies over Explicit mesh axes."""
+    if isinstance(aval, ShapedArray) and isinstance(device, Sharding):
+        return typed(aval, device)
     if not isinstance(aval, ShapedArray) or not isinstance(device, MemorySpace):
         return aval
     space = "host" if device is MemorySpace.Host else None

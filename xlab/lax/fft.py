@@ -11,9 +11,11 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import dims_text
+from xlab.lax import cuts
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import mul
 from xlab.lax.complexes import conj, real
@@ -131,5 +133,6 @@ def _fft_lowering(ctx, x, *, fft_type, fft_lengths):
 fft_p = Primitive("fft")
 fft_p.def_abstract_eval(_fft_aval)
 ad.deflinear2(fft_p, _fft_transpose)
+cut_rules[fft_p] = cuts.resized("a Fourier transform")
 batching.primitive_batchers[fft_p] = _fft_batch
 mlir.register_lowering(fft_p, _fft_lowering)

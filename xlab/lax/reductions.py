@@ -16,6 +16,7 @@ from xlab.lax.comparison import eq
 from xlab.lax.convert import convert_element_type
 from xlab.lax.reduce_sum import reduce_sum_p, reduced_shape, reduction_text
 from xlab.lax.shape import canonical_axes, canonical_axis, reshape
+from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
 __all__ = ["argmax", "argmin", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum",
            "reduce_xor"]
@@ -27,7 +28,9 @@ def _axes(x, axes):
 
 def reduce_sum(operand, axes, *, out_sharding=None):
     """Sum over the given axes."""
-    return reduce_sum_p.bind(operand, axes=_axes(operand, axes), out_sharding=None)
+    axes = _axes(operand, axes)
+    asked = None if out_sharding is None else canonical_out_sharding(out_sharding, "reduce_sum", aval_of(operand).ndim - len(axes))
+    return reduce_sum_p.bind(operand, axes=axes, out_sharding=asked)
 
 
 def lowest(dtype):

@@ -78,7 +78,13 @@ hide_params("reshard", "dst_sharding", "concrete_mesh", "src_mesh")
 
 @reshard_p.def_abstract_eval
 def _aval(x, *, dst_sharding, **_):
-    return x.update(sharding=dst_sharding) if isinstance(x, ShapedArray) else x
+    if not isinstance(x, ShapedArray):
+        return x
+    mat, spec = x.mat, dst_sharding.spec
+    if mat.unreduced or mat.reduced or spec.unreduced or spec.reduced:
+        kept = frozenset(a for a in dst_sharding.mesh.axis_names if a not in dst_sharding.mesh.explicit_axes)
+        mat = mat.update(unreduced=mat.unreduced & kept | spec.unreduced, reduced=mat.reduced & kept | spec.reduced)
+    return x.update(sharding=dst_sharding, mat=mat)
 
 
 @reshard_p.def_impl
@@ -88,7 +94,8 @@ def _impl(x, *, dst_sharding, concrete_mesh, **params):
     where = getattr(x, "sharding", None)
     here = where.mesh if isinstance(where, NamedSharding) and x.committed else None
     mesh = next((m for m in (here, concrete_mesh, get_mesh()) if m is not None and m.shape_tuple == dst_sharding.mesh.shape_tuple), None)
-    if mesh is None or mesh.auto_axes or dtypes.is_extended(aval.dtype):
+    sums = dst_sharding.spec.unreduced or aval.mat.unreduced
+    if mesh is None or mesh.auto_axes or sums or dtypes.is_extended(aval.dtype):
         return apply_primitive(reshard_p, x, dst_sharding=dst_sharding, concrete_mesh=concrete_mesh, **params)
     return place(x, aval, NamedSharding(mesh, dst_sharding.spec))
 

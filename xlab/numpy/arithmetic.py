@@ -6,9 +6,10 @@ import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
-from xlab.core.avals import aval_of
+from xlab.core.avals import aval_of, explicit_types
 from xlab.core.trace import Tracer
 from xlab.lax.comparison import select
+from xlab.lax.reshard import reshard
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import (
     aligned,
@@ -42,13 +43,18 @@ def choose(mask, on_true, on_false):
     one, other = aval_of(on_true), aval_of(on_false)
     shape = lax.broadcast_shapes(shape_of(mask), one.shape, other.shape)
     weak = one.weak_type and other.weak_type
-    cases = [_spread(bring(c, one.dtype, weak), shape) for c in (on_true, on_false)]
-    return select(mask if not shape_of(mask) else _spread(mask, shape), *cases)
+    cut = None
+    if explicit_types.in_use:  # what has no cut of its own takes that of the others
+        cut = next((a.cut for a in (one, other, aval_of(mask)) if a.cut is not None and a.shape == shape), None)
+    cases = [_spread(bring(c, one.dtype, weak), shape, cut) for c in (on_true, on_false)]
+    return select(mask if not shape_of(mask) else _spread(mask, shape, cut), *cases)
 
 
-def _spread(x, shape):
+def _spread(x, shape, cut=None):
     mine = shape_of(x)
-    return x if mine == shape else lax.broadcast_in_dim(x, shape, range(len(shape) - len(mine), len(shape)))
+    if mine == shape:
+        return x if cut is None or aval_of(x).cut is not None else reshard(x, cut)
+    return lax.broadcast_in_dim(x, shape, range(len(shape) - len(mine), len(shape)), out_sharding=cut)
 
 
 def choose_like(mask, on_true, on_false):

@@ -11,6 +11,7 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.lax.shape import canonical_axis
+from xlab.numpy.arithmetic import choose
 from xlab.numpy.creation import array, asarray
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import (
@@ -30,7 +31,7 @@ __all__ = ["arange", "diag_indices", "eye", "fromfunction", "geomspace", "identi
            "meshgrid", "tri", "tril", "tril_indices", "triu", "triu_indices", "vander"]
 
 
-def arange(start, stop=None, step=None, dtype=None, *, device=None):
+def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding=None):
     """Evenly spaced values from `start` to below `stop`; the numbers must be known while tracing.
 
     Example:
@@ -63,9 +64,9 @@ def arange(start, stop=None, step=None, dtype=None, *, device=None):
         first, by = int(first), int(by) if by == int(by) else by
     out = lax.iota(found, size)
     if step is None and first == 0:
-        return asarray(out, device=device)
+        return asarray(out, device=device, out_sharding=out_sharding)
     out = _affine(out, found.type(first) if first else None, found.type(by) if by != 1 else None)
-    return asarray(out, device=device)
+    return asarray(out, device=device, out_sharding=out_sharding)
 
 
 def _affine(x, offset, factor):
@@ -259,7 +260,7 @@ def _triangle(m, k, lower):
         raise ValueError(f"Argument to {name} must have at least two dimensions, got shape {shape}")
     mask = spread_to(_below(shape[-2:], k if lower else k - 1), shape)
     zeros = lax.full_like(m, 0)
-    return lax.select(mask, m, zeros) if lower else lax.select(mask, zeros, m)
+    return choose(mask, m, zeros) if lower else choose(mask, zeros, m)
 
 
 def tril_indices(n, k: int = 0, m=None):

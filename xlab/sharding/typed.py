@@ -104,17 +104,22 @@ def out_sharding(given: Any, api: str, ndim: int | None = None) -> NamedSharding
 def typed(aval: Any, sharding: Any) -> Any:
     """The type of an array of this type that lies so."""
     if type(sharding) is NamedSharding and sharding.mesh.explicit_axes:
-        return aval.update(sharding=sharding)
+        mat = aval.mat
+        if mat or sharding.spec.unreduced or sharding.spec.reduced:
+            mat = mat.update(unreduced=sharding.spec.unreduced, reduced=sharding.spec.reduced)
+        return aval.update(sharding=sharding, mat=mat)
     return aval if getattr(aval, "cut", None) is None else aval.update(sharding=None)
 
 
-def result_sharding(cut: NamedSharding | None, mesh: Any) -> NamedSharding | None:
-    """Where a result of this type lies on a mesh of devices; None if its type leaves that to the compiler."""
-    if mesh is None or not mesh.are_all_axes_explicit or not hasattr(mesh, "devices_in_order"):
+def result_sharding(aval: Any, mesh: Any) -> NamedSharding | None:
+    """Where a result of this type lies on a mesh of devices whose axes are all Explicit."""
+    cut, mat = aval.cut, aval.mat
+    if cut is not None and cut.mesh.shape_tuple != mesh.shape_tuple:
         return None
-    if cut is None:
-        return NamedSharding(mesh, PartitionSpec())
-    return NamedSharding(mesh, cut.spec) if cut.mesh.shape_tuple == mesh.shape_tuple else None
+    spec = cut.spec if cut is not None else PartitionSpec(*(None,) * aval.ndim)
+    if mat.unreduced or mat.reduced:
+        spec = spec.update(unreduced=mat.unreduced, reduced=mat.reduced)
+    return NamedSharding(mesh, spec)
 
 
 _arrays.set_typing(typed)

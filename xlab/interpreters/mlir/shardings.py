@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from xlab.core.avals import ShapedArray
+from xlab.core.cuts import asked_sharding
 from xlab.interpreters.mlir.values import escape, physical_aval, tensor_type
 from xlab.sharding import NamedSharding, PartitionSpec
 
@@ -64,12 +65,17 @@ def constrain(ctx, x: str, aval, cut=None) -> str:
         dims.append("{" + ", ".join([*(f'"{escape(str(a))}"' for a in axes), *free]) + "}")
     kept = [f'"{escape(str(a))}"' for a in mesh.explicit_axes if a not in set(cut.spec.axes())] if free else []
     whole = f", replicated={{{', '.join(kept)}}}" if kept else ""
+    if aval.mat.unreduced and not ctx.manual:
+        listed = ", ".join(f'"{escape(str(a))}"' for a in mesh.axis_names if a in aval.mat.unreduced)
+        whole += f", unreduced={{{listed}}}"
     return ctx.op(f"sdy.sharding_constraint {x} <@{ctx.module.meshes.symbol(mesh)}, [{', '.join(dims)}]{whole}> : {tensor_type(aval)}")
 
 
 def hold(ctx, outs):
     """The results of the current equation, each held to the sharding its type states."""
     cut = next((a.cut for a in (*ctx.avals_out, *ctx.avals_in) if type(a) is ShapedArray and a.cut is not None), None)
+    if cut is None:
+        cut = asked_sharding(ctx.params)
     if cut is None:
         return outs
     if outs.__class__ is str:

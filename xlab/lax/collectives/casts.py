@@ -29,7 +29,7 @@ def pcast(x, axis_name, *, to: str):
     Example:
         >>> import xlab
         >>> from xlab.sharding import PartitionSpec as P
-        >>> f = xlab.shard_map(lambda x: xlab.lax.pcast(x, "i", to="varying"), mesh=xlab.make_mesh((1,), ("i",)),
+        >>> f = xlab.shard_map(lambda x: xlab.lax.pcast(x, "i", to="varying"), mesh=xlab.make_mesh((1,), ("i",), axis_types=xlab.sharding.AxisType.Auto),
         ...                    in_specs=P(), out_specs=P("i"))
         >>> print(f(xlab.lax.full((2,), 3.0)))
         [3. 3.]
