@@ -7,6 +7,7 @@ Example:
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,14 @@ def _start(make: Callable[..., Any] | None = None) -> Any:
             made = (make or _jax.get_tfrt_cpu_client)(num_devices=count)
             _devices, _started_with = tuple(made.devices()), count
             _client = made
+            gc.callbacks.append(_release)
     return _client
+
+
+def _release(phase: str, info: dict[str, int], _collect: Callable[[], None] = _jax.collect_garbage) -> None:
+    """After a full collection, lets go of Python objects that native ones held: host callbacks of programs that are gone."""
+    if phase == "stop" and info["generation"] == 2:
+        _collect()
 
 
 def use_client(make: Callable[..., Any]) -> Any:

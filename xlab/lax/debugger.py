@@ -12,7 +12,8 @@ import linecache
 import pprint
 import sys
 import threading
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
@@ -72,30 +73,34 @@ def breakpoint(*, backend: str | None = None, filter_frames: bool = True, num_fr
         raise ValueError(f"xlab.debug.breakpoint knows the backends {', '.join(map(repr, _FRONT_ENDS))}; got {backend!r}")
     frames = _frames(sys._getframe(1), filter_frames, num_frames)
     dynamic: list = []
-    kept = []
-    for frame in frames:
-        leaves, tree = _tree.flatten(frame.locals) if frame.locals is not frame.globals else ([], None)
-        slots = []
-        for i, x in enumerate(leaves):
-            if isinstance(x, Tracer) and x._trace.alive:
-                slots.append((i, len(dynamic)))
-                dynamic.append(x)
-        kept.append((frame, leaves, tree, slots))
+    kept = [(frame, {name: _taken_apart(value, dynamic) for name, value in frame.locals.items()}
+             if frame.locals is not frame.globals else None) for frame in frames]
 
     def stop(*values):
-        made = []
-        for frame, leaves, tree, slots in kept:
-            if slots:
-                leaves = list(leaves)
-                for i, at in slots:
-                    leaves[i] = values[at]
-                frame = DebuggerFrame(frame.filename, frame.function, frame.lineno, frame.first_line, _tree.unflatten(tree, leaves),
-                                      frame.globals)
-            made.append(frame)
+        made = [frame if parts is None else replace(frame, locals={name: put(values) for name, put in parts.items()})
+                for frame, parts in kept]
         with _one_at_a_time:
             Prompt(made).run()
     stop.__name__ = "breakpoint"
     debug_callback(stop, *dynamic, ordered=ordered, **kwargs)
+
+
+def _taken_apart(value, dynamic: list):
+    """Adds the traced values inside a variable to `dynamic`; a function that puts the values of `dynamic` in their places."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            leaves, tree = _tree.flatten(value)
+        except Exception:    # a tree that cannot be taken apart stays as it is
+            leaves = ()
+    slots = {}
+    for i, x in enumerate(leaves):
+        if isinstance(x, Tracer) and x._trace.alive:
+            slots[i] = len(dynamic)
+            dynamic.append(x)
+    if not slots:
+        return lambda _: value
+    return lambda values: _tree.unflatten(tree, [values[slots[i]] if i in slots else x for i, x in enumerate(leaves)])
 
 
 def _frames(frame: FrameType | None, filter_frames: bool, num_frames: int | None) -> list[DebuggerFrame]:
