@@ -48,6 +48,11 @@ class Zero:
         """The zero tangent for a primal value."""
         return Zero(aval_of(x).to_tangent_aval())
 
+    @staticmethod
+    def from_primal_value(x) -> Zero:
+        """The zero tangent for a primal value, under the field's name."""
+        return Zero.of(x)
+
 
 class JVPTracer(Tracer):
     """A value with its tangent."""
@@ -217,6 +222,16 @@ def instantiate_zeros(t):
     if type(aval) is ShapedArray and aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
     return _zeros_like_aval(aval)
+
+
+def zeros_like_aval(aval: AbstractValue):
+    """An array of zeros of a type."""
+    return _zeros_like_aval(aval)
+
+
+def add_jaxvals(x, y):
+    """Sum of two values of one type; the primitive that derivatives are added with."""
+    return _add(x, y)
 
 
 def add_tangents(x, y):

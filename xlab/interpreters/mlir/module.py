@@ -22,7 +22,7 @@ from xlab.interpreters.mlir.values import constant_text, escape, tensor_type
 
 lowerings = RuleTable(
     "mlir.lowerings", "lower",
-    "rule(ctx, *operands, **params) -> the name(s) of the result(s)")
+    "rule(ctx, *operands, **params) -> the result(s)", registration="mlir.register_lowering({}_p, rule)")
 """Operands and results are SSA names. `ctx.avals_in` and `ctx.avals_out` give the types, `ctx.op(text)` emits one operation
 and returns its name. Worked example: `lambda ctx, x: ctx.op(f"stablehlo.sine {x} : {ctx.type_out()}")`."""
 
