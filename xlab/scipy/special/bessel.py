@@ -1,0 +1,73 @@
+"""Bessel functions."""
+
+from __future__ import annotations
+
+import operator
+
+from xlab import lax
+from xlab import numpy as jnp
+from xlab.scipy.special.functions import special
+
+__all__ = ["bessel_jn", "i0", "i0e", "i1", "i1e"]
+
+
+@special
+def i0(x):
+    """The modified Bessel function of order 0.
+
+    Example:
+        >>> from xlab.scipy import special
+        >>> round(float(special.i0(1.0)), 4)
+        1.2661
+    """
+    return jnp.exp(jnp.abs(x)) * lax.bessel_i0e(x)
+
+
+@special
+def i0e(x):
+    """The modified Bessel function of order 0, times `exp(-|x|)`."""
+    return lax.bessel_i0e(x)
+
+
+@special
+def i1(x):
+    """The modified Bessel function of order 1."""
+    return jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x)
+
+
+@special
+def i1e(x):
+    """The modified Bessel function of order 1, times `exp(-|x|)`."""
+    return lax.bessel_i1e(x)
+
+
+def bessel_jn(z, *, v: int, n_iter: int = 50):
+    """The Bessel functions of the first kind of orders 0 to `v`, along a new first dimension.
+
+    Miller's method: the recurrence runs down from order `n_iter`, which has to be well above `|z|`.
+    """
+    v, n_iter = operator.index(v), operator.index(n_iter)
+    if v < 0:
+        raise ValueError(f"bessel_jn takes a non-negative order, got v={v}")
+    return _bessel_jn(z, v, n_iter)
+
+
+@special(keywords=("v", "n_iter"))
+def _bessel_jn(z, v, n_iter):
+    top = max(n_iter, v + 16)
+    zero = z == 0
+    safe = jnp.where(zero, jnp.ones_like(z), z)
+    ratios, ratio = {}, jnp.zeros_like(z)
+    for k in range(top, 0, -1):
+        ratio = safe / (2 * k - safe * ratio)             # of order k to order k - 1
+        ratios[k] = ratio
+    relative, product = [jnp.ones_like(z)], jnp.ones_like(z)
+    total = jnp.ones_like(z)
+    for k in range(1, top + 1):
+        product = product * ratios[k]
+        if k <= v:
+            relative.append(product)
+        if k % 2 == 0:
+            total = total + 2 * product
+    at_zero = [jnp.ones_like(z), *(jnp.zeros_like(z) for _ in range(v))]
+    return jnp.stack([jnp.where(zero, e, r / total) for e, r in zip(at_zero, relative)])

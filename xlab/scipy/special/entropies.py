@@ -1,0 +1,118 @@
+"""Logarithms with their limits: entropies, log-odds, power transforms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab import lax, nn
+from xlab import numpy as jnp
+from xlab.scipy.special.functions import number, special, with_slopes
+
+__all__ = ["boxcox", "boxcox1p", "entr", "expit", "kl_div", "log_softmax", "logit", "logsumexp", "rel_entr", "softmax", "xlog1py",
+           "xlogy"]
+
+
+def logsumexp(a, axis=None, b=None, keepdims: bool = False, return_sign: bool = False, where=None):
+    """Logarithm of the sum of exponentials, without overflow; see `xlab.nn.logsumexp`."""
+    return nn.logsumexp(a, axis=axis, b=b, keepdims=keepdims, return_sign=return_sign, where=where)
+
+
+def softmax(x, /, *, axis=None):
+    """Exponentials divided by their sum, over all elements by default."""
+    x = jnp.asarray(x)
+    return nn.softmax(x, axis=tuple(range(x.ndim)) if axis is None else axis)
+
+
+def log_softmax(x, /, *, axis=None):
+    """Logarithm of `softmax`."""
+    x = jnp.asarray(x)
+    return nn.log_softmax(x, axis=tuple(range(x.ndim)) if axis is None else axis)
+
+
+@special(complexes=True)
+def expit(x):
+    """The logistic function, `1 / (1 + exp(-x))`."""
+    return lax.logistic(x)
+
+
+@special
+def logit(x):
+    """The logarithm of the odds, `log(x / (1 - x))`."""
+    return _logit(x)
+
+
+@with_slopes(lambda ans, x: 1 / (x * (1 - x)))
+def _logit(x):
+    return jnp.log(x / (1 - x))
+
+
+@special
+def xlogy(x, y):
+    """`x log(y)`, and 0 where `x` is 0."""
+    return _xlogy(*jnp.broadcast_arrays(x, y))
+
+
+@with_slopes(lambda ans, x, y: jnp.log(y), lambda ans, x, y: x / y)
+def _xlogy(x, y):
+    return jnp.where((x != 0) | jnp.isnan(y), x * jnp.log(y), number(0, x))
+
+
+@special
+def xlog1py(x, y):
+    """`x log(1 + y)`, and 0 where `x` is 0."""
+    return _xlog1py(*jnp.broadcast_arrays(x, y))
+
+
+@with_slopes(lambda ans, x, y: lax.log1p(y), lambda ans, x, y: x / (1 + y))
+def _xlog1py(x, y):
+    return jnp.where((x != 0) | jnp.isnan(y), x * lax.log1p(y), number(0, x))
+
+
+@with_slopes(lambda ans, x: jnp.log(x) + 1)
+def _xlogx(x):
+    return _xlogy(x, x)
+
+
+@special
+def entr(x):
+    """`-x log(x)`; minus infinity below zero.
+
+    Example:
+        >>> from xlab.scipy import special
+        >>> float(special.entr(1.0)) == 0
+        True
+    """
+    return jnp.where(x < 0, number(-np.inf, x), -_xlogx(x))
+
+
+@special
+def rel_entr(p, q):
+    """`p log(p / q)`, 0 where `p` is 0 and `q` is not negative, infinite outside."""
+    inside, at_zero = (p > 0) & (q > 0), (p == 0) & (q >= 0)
+    safe_p, safe_q = jnp.where(inside, p, number(1, p)), jnp.where(inside, q, number(1, q))
+    value = _xlogx(safe_p) - _xlogy(*jnp.broadcast_arrays(safe_p, safe_q))
+    return jnp.where(inside, value, jnp.where(at_zero, number(0, p), number(np.inf, p)))
+
+
+@special
+def kl_div(p, q):
+    """`p log(p / q) - p + q`, the terms of the Kullback-Leibler divergence."""
+    return rel_entr(p, q) - p + q
+
+
+def _power_transform(log, x, lmbda):
+    zero = lmbda == 0
+    power = jnp.where(zero, number(1, x), lmbda)
+    return jnp.where(zero, log(x), lax.expm1(power * log(x)) / power)
+
+
+@special
+def boxcox(x, lmbda):
+    """`(x**lmbda - 1) / lmbda`, and `log(x)` where `lmbda` is 0."""
+    return _power_transform(jnp.log, *jnp.broadcast_arrays(x, lmbda))
+
+
+@special
+def boxcox1p(x, lmbda):
+    """`((1 + x)**lmbda - 1) / lmbda`, and `log(1 + x)` where `lmbda` is 0."""
+    return _power_transform(jnp.log1p, *jnp.broadcast_arrays(x, lmbda))

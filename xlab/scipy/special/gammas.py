@@ -1,0 +1,243 @@
+"""The gamma function and its relatives."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from fractions import Fraction
+
+import numpy as np
+
+from xlab import lax
+from xlab import numpy as jnp
+from xlab.core import dtypes
+from xlab.core.trace import is_tracer
+from xlab.errors import ConcretizationTypeError
+from xlab.numpy.arithmetic import as_array
+from xlab.numpy.operands import bring, check, dtype_of, promoted_inexact
+from xlab.scipy.special.functions import number, special, with_slopes
+from xlab.transforms.jvp import jvp
+
+__all__ = ["bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc", "gammaincc", "gammaln",
+           "gammasgn", "loggamma", "multigammaln", "poch", "polygamma", "zeta"]
+
+
+@special
+def gammaln(x):
+    """Logarithm of the absolute value of the gamma function.
+
+    Example:
+        >>> from xlab.scipy import special
+        >>> round(float(special.gammaln(5.0)), 4)
+        3.1781
+    """
+    return lax.lgamma(x)
+
+
+@special
+def gammasgn(x):
+    """The sign of the gamma function; NaN at its poles below zero."""
+    floor = jnp.floor(x)
+    sign = jnp.where((x < 0) & (jnp.mod(floor, 2) != 0), number(-1, x), number(1, x))
+    sign = jnp.where((x == 0) & jnp.signbit(x), number(-1, x), sign)
+    return jnp.where(((x < 0) & (x == floor)) | jnp.isnan(x), number(np.nan, x), sign)
+
+
+@special
+def gamma(x):
+    """The gamma function.
+
+    Example:
+        >>> from xlab.scipy import special
+        >>> round(float(special.gamma(5.0)), 3)
+        24.0
+    """
+    return gammasgn(x) * jnp.exp(lax.lgamma(x))
+
+
+@special
+def loggamma(x):
+    """The principal branch of the logarithm of the gamma function: NaN where it is not real."""
+    return jnp.where(x > 0, lax.lgamma(x), number(np.nan, x))
+
+
+def factorial(n, exact: bool = False):
+    """Factorials as floating point numbers; 0 for negative `n`."""
+    if exact:
+        raise NotImplementedError("factorial with exact=True needs integers without bound: use math.factorial on the host")
+    return _factorial(n)
+
+
+@special
+def _factorial(n):
+    return jnp.where(n < 0, number(0, n), jnp.exp(lax.lgamma(n + 1)))
+
+
+@special
+def digamma(x):
+    """The logarithmic derivative of the gamma function."""
+    return lax.digamma(x)
+
+
+def polygamma(n, x):
+    """Derivative of order `n`, an integer, of `digamma`."""
+    n, x = check("polygamma", n, x)
+    if not dtypes.issubdtype(dtype_of(n), np.integer):
+        raise ValueError(f"polygamma takes an order of integer type, got dtype {dtypes.name(dtype_of(n))}")
+    (x,) = promoted_inexact("polygamma", x)
+    return _polygamma(bring(n, dtype_of(x)), x)
+
+
+@special
+def _polygamma(n, x):
+    return lax.polygamma(*jnp.broadcast_arrays(n, x))
+
+
+@special
+def gammainc(a, x):
+    """The regularized lower incomplete gamma function."""
+    return lax.igamma(a, x)
+
+
+@special
+def gammaincc(a, x):
+    """The regularized upper incomplete gamma function."""
+    return lax.igammac(a, x)
+
+
+@special
+def betainc(a, b, x):
+    """The regularized incomplete beta function."""
+    return lax.betainc(*jnp.broadcast_arrays(a, b, x))
+
+
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
+
+
+def _stirling_rest(x):
+    """log Gamma(x) - ((x - 1/2) log x - x + log(2 pi)/2), for x >= 8."""
+    square = 1 / (x * x)
+    total = jnp.full_like(x, _STIRLING[-1])
+    for c in _STIRLING[-2::-1]:
+        total = total * square + number(c, x)
+    return total / x
+
+
+@special
+def betaln(a, b):
+    """Logarithm of the absolute value of the beta function, also where its gamma functions nearly cancel."""
+    a, b = jnp.minimum(a, b), jnp.maximum(a, b)
+    plain = lax.lgamma(a) + (lax.lgamma(b) - lax.lgamma(a + b))
+    big = (b >= 8) & (a > 0) & (b < np.inf)
+    large = jnp.where(big, b, number(10, b))
+    small = jnp.where(big, a, number(1, a))
+    # Stirling's formula with its large parts cancelled by hand.
+    ratio = lax.log1p(small / large)
+    mixed = lax.lgamma(small) + _stirling_rest(large) - _stirling_rest(large + small) + small - small * jnp.log(large) - (
+        small + large - 0.5) * ratio
+    both = big & (a >= 8)
+    s = jnp.where(both, a, number(8, a))
+    two = (0.5 * (math.log(2 * math.pi) - jnp.log(large)) - (s - 0.5) * lax.log1p(large / s) - large * lax.log1p(s / large)
+           + _stirling_rest(s) + _stirling_rest(large) - _stirling_rest(s + large))
+    return jnp.where(both, two, jnp.where(big, mixed, plain))
+
+
+@special
+def beta(a, b):
+    """The beta function, `gamma(a) gamma(b) / gamma(a + b)`."""
+    return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * jnp.exp(betaln(a, b))
+
+
+def multigammaln(a, d):
+    """Logarithm of the multivariate gamma function of dimension `d`, a Python number."""
+    if is_tracer(d):
+        raise ConcretizationTypeError("multigammaln needs its dimension d as a Python number: the number of terms depends on it. "
+                                      "Make the argument static.")
+    d = float(np.asarray(d))
+    (a,) = (as_array(v) for v in promoted_inexact("multigammaln", a))
+    total = jnp.full_like(a, d * (d - 1) / 4 * math.log(math.pi))
+    for j in range(math.ceil(d)):
+        total = total + lax.lgamma(a - number(j / 2, a))
+    return total
+
+
+@special
+def poch(z, m):
+    """The Pochhammer symbol, `gamma(z + m) / gamma(z)`."""
+    return _poch(*jnp.broadcast_arrays(z, m))
+
+
+@with_slopes(lambda ans, z, m: ans * (lax.digamma(z + m) - lax.digamma(z)), lambda ans, z, m: ans * lax.digamma(z + m))
+def _poch(z, m):
+    ratio = gammasgn(z + m) * gammasgn(z) * jnp.exp(lax.lgamma(z + m) - lax.lgamma(z))
+    return jnp.where(m == 0, number(1, z), ratio)
+
+
+def comb(N, k, *, repetition: bool = False):
+    """The number of ways to choose `k` of `N` things, as a floating point number."""
+    if repetition:
+        return comb(N + k - 1, k)
+    return _comb(N, k)
+
+
+@special
+def _comb(n, k):
+    possible = (k <= n) & (n >= 0) & (k >= 0)
+    n, k = jnp.where(possible, n, number(0, n)), jnp.where(possible, k, number(0, k))
+    ways = jnp.exp(lax.lgamma(n + 1) - lax.lgamma(k + 1) - lax.lgamma(n + 1 - k))
+    return jnp.where(possible, ways, number(0, ways))
+
+
+@functools.cache
+def _bernoulli_numbers(n: int) -> tuple[float, ...]:
+    known: list[Fraction] = []
+    for m in range(n + 1):
+        if m > 1 and m % 2:
+            known.append(Fraction(0))
+            continue
+        rest = sum((math.comb(m + 1, j) * known[j] for j in range(m)), Fraction(0))
+        known.append(Fraction(1) if m == 0 else -rest / (m + 1))
+    return tuple(float(b) if abs(b) < 1e308 else math.copysign(math.inf, b) for b in known)
+
+
+def bernoulli(n: int):
+    """The Bernoulli numbers B0 to Bn."""
+    n = operator.index(n)
+    if n < 0:
+        raise ValueError(f"bernoulli takes a non-negative integer, got {n}")
+    with np.errstate(over="ignore"):
+        return jnp.asarray(np.asarray(_bernoulli_numbers(n)).astype(dtypes.canonicalize_dtype(float)))
+
+
+def zeta(x, q=None):
+    """The Hurwitz zeta function: the sum of `(q + k)^-x` over k = 0, 1, ..."""
+    if q is None:
+        raise NotImplementedError("the Riemann zeta function as such is not there: zeta(x, 1) is its value for x > 1")
+    return _zeta(x, q)
+
+
+@special
+def _zeta(x, q):
+    return _hurwitz(*jnp.broadcast_arrays(x, q))
+
+
+def _slope_in_exponent(ans, x, q):
+    return jvp(lambda s: _euler_maclaurin(s, q), (x,), (lax.full_like(x, 1),))[1]
+
+
+@with_slopes(_slope_in_exponent, lambda ans, x, q: -x * _hurwitz(x + 1, q))
+def _hurwitz(x, q):
+    return lax.zeta(x, q)
+
+
+def _euler_maclaurin(x, q, terms: int = 12, order: int = 8):
+    """The zeta function by its first terms, and an asymptotic series for the rest."""
+    total = sum(jnp.power(q + k, -x) for k in range(terms))
+    at = q + terms
+    total = total + jnp.power(at, 1 - x) / (x - 1) + jnp.power(at, -x) / 2
+    part = x * jnp.power(at, -x - 1)
+    for k, b in enumerate(_bernoulli_numbers(2 * order)[2::2], 1):
+        total = total + number(b / math.factorial(2 * k), x) * part
+        part = part * (x + (2 * k - 1)) * (x + 2 * k) / (at * at)
+    return total

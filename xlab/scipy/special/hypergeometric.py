@@ -1,0 +1,142 @@
+"""Confluent and Gauss hypergeometric functions of real arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xlab import lax
+from xlab import numpy as jnp
+from xlab.core import dtypes
+from xlab.lax.special_forms import until_settled
+from xlab.scipy.special.functions import number, special, with_slopes
+from xlab.scipy.special.gammas import gammasgn
+from xlab.transforms.jvp import jvp
+
+__all__ = ["hyp1f1", "hyp2f1"]
+
+_MOST_TERMS = 5000
+
+
+def _sum(x, ratio):
+    """1 + ratio(0) x + ratio(0) ratio(1) x^2 + ..., until terms no longer matter."""
+    small = float(dtypes.finfo(x.dtype).eps) * 0.1
+
+    def step(k, term, total):
+        term = term * ratio(k - 1) * x
+        return (jnp.abs(term) > small * jnp.abs(total)) | (term * 0 != 0), term, total + term
+    return until_settled(step, (jnp.ones_like(x), jnp.ones_like(x)), _MOST_TERMS)[1]
+
+
+def _slope_in(fun, i):
+    """The derivative of `fun` in its argument number `i`, forwards through its series."""
+    def slope(ans, *args):
+        return jvp(lambda v: fun(*args[:i], v, *args[i + 1:]), (args[i],), (lax.full_like(args[i], 1),))[1]
+    return slope
+
+
+def _is_pole(x):
+    return (x <= 0) & (x == jnp.floor(x))
+
+
+def _gamma_ratio(above, below):
+    """The product of gamma functions over that of others; 0 where one of the others has a pole."""
+    logs = sum(lax.lgamma(v) for v in above) - sum(lax.lgamma(v) for v in below)
+    value = jnp.exp(logs)
+    for v in (*above, *below):
+        value = value * jnp.where(_is_pole(v), number(1, v), gammasgn(v))
+    for v in below:
+        value = jnp.where(_is_pole(v), number(0, v), value)
+    return value
+
+
+@special
+def hyp1f1(a, b, x):
+    """The confluent hypergeometric function M(a, b, x).
+
+    Example:
+        >>> from xlab.scipy import special
+        >>> round(float(special.hyp1f1(1.0, 1.0, 1.0)), 4)
+        2.7183
+    """
+    return _kummer(*jnp.broadcast_arrays(a, b, x))
+
+
+def _kummer_value(a, b, x):
+    """For x < 0 through exp(x) M(b - a, b, -x), and where |x| is large through the asymptotic series."""
+    ends = _is_pole(a)                                     # a polynomial
+    turned = (x < 0) & ~ends
+    first, size = jnp.where(turned, b - a, a), jnp.where(turned, -x, x)
+    far = (jnp.abs(x) > 80) & ~ends
+    near_x = jnp.where(far, number(1, x), size)
+    near = _sum(near_x, lambda k: (first + k) / ((b + k) * (k + 1)))
+    near = jnp.where(turned, jnp.exp(jnp.minimum(x, 0)) * near, near)
+    at = jnp.where(far, size, number(100, x))
+    total, term = jnp.ones_like(x), jnp.ones_like(x)
+    for k in range(24):
+        new = term * (b - first + k) * (1 - first + k) / ((k + 1) * at)
+        term = jnp.where(jnp.abs(new) < jnp.abs(term), new, number(0, x))
+        total = total + term
+    growth = jnp.where(turned, jnp.zeros_like(at), at) + (first - b) * jnp.log(at)
+    beyond = jnp.exp(growth) * _gamma_ratio([b], [first]) * total
+    return jnp.where(far, beyond, near)
+
+
+def _kummer_slope(ans, a, b, x):
+    return a / b * _kummer(a + 1, b + 1, x)
+
+
+@with_slopes(_slope_in(_kummer_value, 0), _slope_in(_kummer_value, 1), _kummer_slope)
+def _kummer(a, b, x):
+    value = _kummer_value(a, b, x)
+    return jnp.where(_is_pole(b) & ~(_is_pole(a) & (a > b)), number(np.inf, x), value)
+
+
+@special
+def hyp2f1(a, b, c, x):
+    """Gauss's hypergeometric function F(a, b; c; x), for x up to 1.
+
+    Example:
+        >>> from xlab.scipy import special
+        >>> round(float(special.hyp2f1(1.0, 1.0, 2.0, 0.5)), 4)
+        1.3863
+    """
+    return _gauss(*jnp.broadcast_arrays(a, b, c, x))
+
+
+def _gauss_series(a, b, c, x):
+    return _sum(x, lambda k: (a + k) * (b + k) / ((c + k) * (k + 1)))
+
+
+def _gauss_value(a, b, c, x):
+    """For x < 0 through x / (x - 1), and near 1 through 1 - x, unless c - a - b is an integer."""
+    ends = _is_pole(a) | _is_pole(b)
+    turned = (x < 0) & ~ends
+    at = jnp.where(turned, x, number(0, x))
+    other = jnp.where(turned, c - b, b)
+    z = jnp.where(turned, at / (at - 1), x)
+    z = jnp.where((jnp.abs(z) < 1) | ends, z, number(0, x))
+    excess = c - a - other
+    near_one = (z > 0.9) & ~ends & (jnp.abs(excess - jnp.round(excess)) > 1e-3)
+    plain = _gauss_series(a, other, c, jnp.where(near_one, number(0, x), z))
+    gap = jnp.where(near_one, 1 - z, number(0.05, x))
+    e = jnp.where(near_one, excess, number(0.5, x))
+    first = _gamma_ratio([c, e], [c - a, c - other]) * _gauss_series(a, other, 1 - e, gap)
+    second = _gamma_ratio([c, -e], [a, other]) * jnp.exp(e * jnp.log(gap)) * _gauss_series(c - a, c - other, 1 + e, gap)
+    value = jnp.where(near_one, first + second, plain)
+    return jnp.where(turned, jnp.exp(-a * lax.log1p(-at)) * value, value)
+
+
+def _gauss_slope(ans, a, b, c, x):
+    return a * b / c * _gauss(a + 1, b + 1, c + 1, x)
+
+
+@with_slopes(*(_slope_in(_gauss_value, i) for i in range(3)), _gauss_slope)
+def _gauss(a, b, c, x):
+    ends = _is_pole(a) | _is_pole(b)
+    value = _gauss_value(a, b, c, x)
+    converges = c - a - b > 0
+    at_one = jnp.where(converges, _gamma_ratio([c, c - a - b], [c - a, c - b]), number(np.inf, x))
+    value = jnp.where((x == 1) & ~ends, at_one, value)
+    value = jnp.where((x > 1) & ~ends, number(np.inf, x), value)
+    pole = _is_pole(c) & ~((_is_pole(a) & (a > c)) | (_is_pole(b) & (b > c)))
+    return jnp.where(pole & (x != 0), number(np.inf, x), value)
