@@ -36,7 +36,7 @@ def test_channels(heard):
     assert heard == [("event", "/a", {"word": "x"}), ("duration", "/b", 1.5, {"n": 2}), ("span", "/c", 1.0, 2.0, {}), ("scalar", "/d", 7, {})]
 
 
-@pytest.mark.parametrize("register,unregister,listed,record", [
+@pytest.mark.parametrize(("register", "unregister", "listed", "record"), [
     (monitoring.register_event_listener, monitoring.unregister_event_listener, monitoring.get_event_listeners,
      lambda: monitoring.record_event("/a")),
     (monitoring.register_event_duration_secs_listener, monitoring.unregister_event_duration_listener,

@@ -50,7 +50,7 @@ def test_nested_functions_are_followed():
     assert "encountered in log" in blamed(xlab.jit(lambda x: inner(x) + 1), np.ones(2, np.float32))
 
 
-@pytest.mark.parametrize("name,f", [
+@pytest.mark.parametrize(("name", "f"), [
     ("scan", lambda x: lax.scan(lambda c, _: (jnp.log(c - 1), None), x, None, length=2)[0]),
     ("while", lambda x: lax.while_loop(lambda c: (c < 1).all(), lambda c: jnp.log(c - 1), x)),
     ("cond", lambda x: lax.cond(x.sum() == 0, lambda c: jnp.log(c - 1), lambda c: c, x))])

@@ -8,6 +8,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.compile.placement import default_sharding, place, put_host
+from xlab.compile.specials import check_eager, watching
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
@@ -127,7 +128,8 @@ def _from_host(x, aval):
     dtype = dtypes.canonicalize_dtype(x.dtype)
     if aval is None:
         aval = ShapedArray(x.shape, dtype)
-    return put_host(np.array(x, dtype, order="C"), aval, default_sharding(), False)
+    made = put_host(np.array(x, dtype, order="C"), aval, default_sharding(), False)
+    return check_eager("array", [made])[0] if watching() and state.trace is EVAL else made
 
 
 def _not_numbers(x, as_numpy):
@@ -244,7 +246,7 @@ def _filled(shape, value, dtype, weak: bool = False, sharding=None):
     scalar = np.asarray(value).astype(dtype)[()]
     if weak:
         return convert(lax.full(shape, scalar, dtype), dtype, True) if state.trace is EVAL else lax.full(
-            shape, dtypes.scalar_type_of(dtype)(value))
+            shape, dtypes.scalar_type_of(dtype)(value), sharding=sharding)
     return lax.full(shape, scalar, dtype, sharding=sharding)
 
 
@@ -321,7 +323,8 @@ def _like(name, x, value, dtype, shape, device):
     weak = dtype is None and aval.weak_type
     out_dtype = aval.dtype if dtype is None else dtype
     if value is None or kind_of(value) == "python":
-        out = _filled(shape, 0 if value is None else _cut(value, out_dtype), out_dtype, weak)
+        cut = aval.cut if device is None and aval.shape == shape and isinstance(x, Tracer) else None
+        out = _filled(shape, 0 if value is None else _cut(value, out_dtype), out_dtype, weak, cut)
     else:
         out = spread_to(bring(value, out_dtype, weak), shape)
     if device is None and dtype is None and is_native_array(x) and x.aval.shape == shape and len(x.sharding.device_set) > 1:
