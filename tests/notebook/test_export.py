@@ -222,7 +222,7 @@ def test_frames_are_about_as_tall_as_their_picture():
         return int(re.search(r"height:(\d+)px;border:0", view_for(record).static_html(record))[1])
 
     assert tall(sample.MESH) < 300
-    assert tall(sample.report().programs[0].replace(equations=(), sources=(), levels=())) < 160
+    assert tall(sample.report().programs[0].replace(equations=(), sources=(), levels=())) < 260
     assert tall(sample.report()) == 640
 
 

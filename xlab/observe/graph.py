@@ -151,10 +151,11 @@ def _draw(g: Graph, dx: float, dy: float, out: list[str]) -> None:
         out.append(f'<path d="M{start:.1f} {y1 + dy:.1f}V{turn:.1f}C{start:.1f} {turn + 14:.1f} {end:.1f} {low - 14:.1f} {end:.1f} {low:.1f}"/>')
     for lane in d.lanes:
         start, x, low = d.x[lane.source] + dx, lane.x + dx, lane.top + dy
-        for target, y in lane.targets:
-            end, high = d.x[target] + dx, y + dy
-            out.append(f'<path stroke-opacity=".35" d="M{start:.1f} {low:.1f}C{start:.1f} {low + 14:.1f} {x:.1f} {low + 2:.1f} {x:.1f} {low + 22:.1f}'
-                       f'V{max(low + 22, high - 22):.1f}C{x:.1f} {high - 2:.1f} {end:.1f} {high - 14:.1f} {end:.1f} {high:.1f}"/>')
+        last = max(y for _, y in lane.targets) + dy
+        branches = "".join(f"M{x:.1f} {max(low + 22, y + dy - 22):.1f}C{x:.1f} {y + dy - 2:.1f} {d.x[t] + dx:.1f} {y + dy - 14:.1f} "
+                           f"{d.x[t] + dx:.1f} {y + dy:.1f}" for t, y in lane.targets)
+        out.append(f'<path stroke-opacity=".35" d="M{start:.1f} {low:.1f}C{start:.1f} {low + 14:.1f} {x:.1f} {low + 2:.1f} {x:.1f} {low + 22:.1f}'
+                   f'V{max(low + 22, last - 22):.1f}{branches}"/>')
     out.append("</g>")
     for i, box in enumerate(g.boxes):
         x, y = d.x[i] - box.width / 2 + dx, d.y[i] + dy

@@ -298,13 +298,18 @@ function paintScene(context, scene, drawn, view, chosen, zoom) {
     context.globalAlpha = strong ? 1 : 0.28;
     context.beginPath();
     for (const lane of drawn.lanes) {
+      // One trunk for all that leaves the source this way, one branch for each that it reaches.
       const on = chosen.get(lane.source) === 2;
-      for (const [box, x, y] of lane.ends) {
-        const lit = on || chosen.get(box) === 2;
-        if (lit !== strong || !inside(Math.min(lane.from, x), lane.top, lane.x, y)) continue;
-        context.moveTo(lane.from, lane.top);
-        context.bezierCurveTo(lane.from, lane.top + 14, lane.x, lane.top + 2, lane.x, lane.top + 22);
-        context.lineTo(lane.x, Math.max(lane.top + 22, y - 22));
+      const ends = lane.ends.filter(([box]) => (on || chosen.get(box) === 2) === strong);
+      if (!ends.length) continue;
+      const low = ends.reduce((most, end) => Math.max(most, end[2]), 0);
+      if (!inside(Math.min(lane.from, ...ends.map((end) => end[1])), lane.top, lane.x, low)) continue;
+      context.moveTo(lane.from, lane.top);
+      context.bezierCurveTo(lane.from, lane.top + 14, lane.x, lane.top + 2, lane.x, lane.top + 22);
+      context.lineTo(lane.x, Math.max(lane.top + 22, low - 22));
+      for (const [, x, y] of ends) {
+        if (y < view.y0 || y - 24 > view.y1) continue;
+        context.moveTo(lane.x, Math.max(lane.top + 22, y - 22));
         context.bezierCurveTo(lane.x, y - 2, x, y - 14, x, y);
       }
     }
@@ -370,7 +375,11 @@ function svgOf(drawn, size) {
     const turn = Math.max(y1, y2 - 26);
     out.push(`<path d="M${n(x1)} ${n(y1)}V${n(turn)}C${n(x1)} ${n(turn + 14)} ${n(x2)} ${n(y2 - 14)} ${n(x2)} ${n(y2)}"/>`);
   }
-  for (const lane of drawn.lanes) for (const [, x, y] of lane.ends) out.push(`<path stroke-opacity=".35" d="M${n(lane.from)} ${n(lane.top)}C${n(lane.from)} ${n(lane.top + 14)} ${n(lane.x)} ${n(lane.top + 2)} ${n(lane.x)} ${n(lane.top + 22)}V${n(Math.max(lane.top + 22, y - 22))}C${n(lane.x)} ${n(y - 2)} ${n(x)} ${n(y - 14)} ${n(x)} ${n(y)}"/>`);
+  for (const lane of drawn.lanes) {
+    const low = lane.ends.reduce((most, end) => Math.max(most, end[2]), 0);
+    const branches = lane.ends.map(([, x, y]) => `M${n(lane.x)} ${n(Math.max(lane.top + 22, y - 22))}C${n(lane.x)} ${n(y - 2)} ${n(x)} ${n(y - 14)} ${n(x)} ${n(y)}`).join("");
+    out.push(`<path stroke-opacity=".35" d="M${n(lane.from)} ${n(lane.top)}C${n(lane.from)} ${n(lane.top + 14)} ${n(lane.x)} ${n(lane.top + 2)} ${n(lane.x)} ${n(lane.top + 22)}V${n(Math.max(lane.top + 22, low - 22))}${branches}"/>`);
+  }
   out.push("</g>");
   for (const item of drawn.items) {
     const { box, x, y } = item;

@@ -160,7 +160,8 @@ function levelColumn(program, level, bus, bin) {
     title: level.name, lines: level.lines, program, bus, bin, heat, fold: new Map(level.fold), closed: level.closed,
     paint(row, i, needle) {
       const text = level.lines[i];
-      const short = column.whole || needle ? text : shortHlo(text);
+      const brief = shortHlo(text);
+      const short = column.whole || (needle && text.toLowerCase().includes(needle) && !brief.toLowerCase().includes(needle)) ? text : brief;
       paintCode(row, short, program.axes, level.language, needle);
       if (short !== text) row.append(h("span", { class: "xl-dim", title: text.trim() }, " …"));
     },
