@@ -101,3 +101,45 @@ def test_strict_promotion_has_its_class():
     assert issubclass(xlab.dtypes.TypePromotionError, ValueError)
     with xlab.numpy_dtype_promotion("strict"), pytest.raises(xlab.dtypes.TypePromotionError):
         jnp.add(jnp.int32(1), jnp.float32(1))
+
+
+class TestLayouts:
+    def test_inside_a_program(self):
+        layout = xlab.experimental.layout
+        x = jnp.arange(6.0).reshape(2, 3)
+
+        def f(x):
+            return layout.with_layout_constraint(x * 2, layout.Layout((1, 0)))
+        np.testing.assert_array_equal(f(x), x * 2)
+        np.testing.assert_array_equal(xlab.jit(f)(x), x * 2)
+        np.testing.assert_array_equal(xlab.jit(xlab.vmap(f, in_axes=1))(x[:, None] + jnp.zeros((2, 4, 3)))[0], x * 2)
+        np.testing.assert_array_equal(xlab.grad(lambda x: (f(x) ** 2).sum())(x), 8 * x)
+        text = xlab.jit(f).lower(x).as_text()
+        assert "@LayoutConstraint" in text and "dense<[0, 1]> : tensor<2xindex>" in text
+        compiled = xlab.jit(lambda x: f(x) @ x.T).lower(x).compile().as_text()
+        assert "f32[2,3]{0,1}" in compiled
+
+    def test_what_is_no_layout(self):
+        layout = xlab.experimental.layout
+        x = jnp.ones((2, 3))
+        with pytest.raises(ValueError, match="orders 3 dimensions"):
+            layout.with_layout_constraint(x, layout.Layout((1, 0, 2)))
+        with pytest.raises(ValueError, match="takes a Layout"):
+            layout.with_layout_constraint(x, 3)
+        with pytest.raises(ValueError, match="major_to_minor must be an order"):
+            layout.Layout((0, 0))
+
+    def test_formats(self):
+        Format, Layout = xlab.experimental.layout.Format, xlab.experimental.layout.Layout
+        x = jnp.ones((2, 3))
+        assert x.format == Format(Layout((0, 1)), x.sharding)
+        assert xlab.device_put(x, x.format).tolist() == x.tolist()
+        f = xlab.jit(lambda x: x * 2, in_shardings=Format(Layout.AUTO), out_shardings=x.format)
+        compiled = f.lower(x).compile()
+        assert compiled(x).tolist() == f(x).tolist() == (x * 2).tolist()
+        assert compiled.output_formats.layout == Layout((0, 1)) and compiled.input_formats[0][0].sharding == x.sharding
+        other = Format(Layout((1, 0)), x.sharding)
+        for refused in (lambda: xlab.device_put(x, other), lambda: xlab.jit(lambda x: x, in_shardings=other)(x),
+                        lambda: xlab.jit(lambda x: x, out_shardings=other)(x)):
+            with pytest.raises(ValueError, match="default layout"):
+                refused()

@@ -35,7 +35,7 @@ from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import closed_call, discharge_rules
-from xlab.sharding import NamedSharding, PartitionSpec, Sharding, get_mesh
+from xlab.sharding import Format, NamedSharding, PartitionSpec, Sharding, get_mesh
 
 # Keys of the native cache. A number, because that cache keeps its keys alive, and with an object its function.
 _numbers = itertools.count()
@@ -332,7 +332,7 @@ def _parameters(fun):
 
 
 def _is_sharding_leaf(x) -> bool:
-    return x is None or isinstance(x, (Sharding, PartitionSpec))
+    return x is None or isinstance(x, (Sharding, PartitionSpec, Format))
 
 
 def _context_devices():

@@ -18,6 +18,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.trace import EVAL, state
+from xlab.sharding.placement import Format, default_layout
 
 AHEAD = "compiled ahead of time, by Lowered.compile()"
 
@@ -198,6 +199,22 @@ class Compiled:
     def output_shardings(self):
         return _tree.unflatten(self.out_tree, list(self._executable.out_shardings[:self.out_tree.num_leaves]))
 
+    @property
+    def input_formats(self):
+        """Layouts and shardings of positional and keyword arguments, nested like them."""
+        avals = self._lowered._traced.jaxpr.in_avals
+        flat: list[Any] = [None] * len(avals)
+        for i, s in zip(self._executable.kept, self._executable.in_shardings):
+            flat[i] = _format(avals[i], s)
+        return _tree.unflatten(self.in_tree, flat)
+
+    @property
+    def output_formats(self):
+        """Layouts and shardings of the results."""
+        avals = self._lowered._traced.jaxpr.out_avals
+        return _tree.unflatten(self.out_tree, [
+            _format(a, s) for a, s in zip(avals, self._executable.out_shardings[:self.out_tree.num_leaves])])
+
     def as_text(self) -> str:
         """The optimised HLO that runs."""
         return _compiling.hlo_text(self._executable.native)
@@ -283,3 +300,7 @@ def attach(wrapped, owner):
 
     wrapped.trace, wrapped.lower, wrapped.eval_shape, wrapped.clear_cache = trace, lower, eval_shape, clear_cache
     wrapped._xlab_jit = owner
+
+
+def _format(aval, sharding) -> Format:
+    return Format(default_layout(aval.ndim), sharding) if isinstance(aval, ShapedArray) else Format(None, sharding)

@@ -12,6 +12,7 @@ from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
 from xlab.backend.client import Device
 from xlab.backend.transfer_guards import asked_for
+from xlab.compile.placement import sharding_of_format
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, Tracer, state
@@ -27,7 +28,7 @@ from xlab.sharding import (
 )
 from xlab.sharding.placement import MemorySpace
 
-__all__ = ["ArrayCopySemantics", "block_until_ready", "device_get", "device_put", "device_put_p", "device_put_replicated",
+__all__ = ["copy_to_host_async", "ArrayCopySemantics", "block_until_ready", "device_get", "device_put", "device_put_p", "device_put_replicated",
            "device_put_sharded"]
 
 
@@ -106,10 +107,7 @@ def _destination(d):
     if isinstance(d, Format):
         if d.layout is not None and not isinstance(d.layout, Layout):
             raise ValueError(f"device_put needs a Format whose layout and sharding are both concrete, got {d}")
-        if d.layout is not None and list(d.layout.major_to_minor) != sorted(d.layout.major_to_minor):
-            raise ValueError(f"device_put to {d}: arrays on this platform keep the default layout, the last dimension fastest; "
-                             f"transpose the array instead, or let a compiled program choose layouts inside")
-        return d.sharding
+        return sharding_of_format(d)
     raise ValueError(f"`xlab.device_put` only accepts None, a Sharding, a Device, a Format, a memory Space, a PartitionSpec or a pytree of these values. "
                      f"Received invalid value: {d!r} of type {type(d).__name__}")
 
@@ -184,3 +182,18 @@ def device_put_replicated(x, devices):
 
 def _row_of(devices):
     return Mesh(np.array(list(devices), dtype=object), ("_device",))
+
+
+def copy_to_host_async(x):
+    """Starts copying the arrays of a pytree to the host, so that reading them later need not wait; returns the pytree.
+
+    Example:
+        >>> import xlab
+        >>> xlab.copy_to_host_async({"a": xlab.numpy.ones(2), "b": 3})["b"]
+        3
+    """
+    for leaf in _tree.leaves(x):
+        start = getattr(leaf, "copy_to_host_async", None)
+        if start is not None:
+            start()
+    return x
