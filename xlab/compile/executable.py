@@ -20,10 +20,10 @@ from xlab.compile import effects as _effects
 from xlab.compile import ledger
 from xlab.compile.devices import Claim, intermediate_shardings, resolve
 from xlab.compile.placement import place
-from xlab.config import config
+from xlab.config import check_thread, config
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import ShapedArray, aval_of, explicit_types
 from xlab.core.jaxpr import ClosedJaxpr, Var
 from xlab.core.refs import Ref
 from xlab.interpreters.mlir import LoweredModule, lower_module
@@ -36,7 +36,7 @@ from xlab.sharding import (
     from_hlo_sharding,
     from_native,
 )
-from xlab.sharding.typed import result_sharding, typed
+from xlab.sharding.typed import mesh_of_devices, result_sharding, typed
 
 
 @dataclass(eq=False)
@@ -124,6 +124,11 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     if context_mesh is not None and not context_mesh.empty:
         claims.append(Claim(tuple(context_mesh.devices.flat), "the current mesh"))
         mesh = mesh or context_mesh
+    if not claims and explicit_types.in_use:  # nothing but the types of results says where to run
+        cut = next((v.aval.cut for v in jaxpr.outvars if isinstance(v.aval, ShapedArray) and v.aval.cut is not None), None)
+        mesh = mesh_of_devices(cut) if cut is not None else None
+        if mesh is not None:
+            claims.append(Claim(mesh.devices_in_order, f"the mesh of {cut}"))
     devices, committed = resolve(claims, f"jit({name})")
     explicit = next((m for m in (mesh, context_mesh) if m is not None and m.are_all_axes_explicit), None)
     if explicit is not None:  # types of results say where they go
@@ -243,6 +248,7 @@ class Executable:
         self.kept = lowered.kept
         self.devices = lowered.devices
         several = len(self.devices) > 1
+        self.across_processes = several and len({d.process_index for d in self.devices}) > 1
         self.ordered = lowered.module.ordered
         self.effectful = _effects.at_run_time(lowered)
         n_tokens = len(self.ordered)
@@ -306,6 +312,8 @@ class Executable:
 
     def call(self, flat: Sequence) -> list:
         """Runs on values that fit `in_avals`; returns the flat results."""
+        if self.across_processes:
+            check_thread(self.name)
         if config.no_execution:
             raise RuntimeError(f"execution of {self.name} was asked for while config.no_execution is set")
         args = self.place_args(flat)

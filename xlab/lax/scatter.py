@@ -36,7 +36,15 @@ from xlab.lax.gather import (
     gather,
     gather_p,
 )
-from xlab.lax.shape import broadcast_in_dim, canonical_shape, concatenate, full, iota, reshape
+from xlab.lax.shape import (
+    broadcast_in_dim,
+    canonical_shape,
+    concatenate,
+    full,
+    full_like,
+    iota,
+    reshape,
+)
 from xlab.lax.slicing import set_per_example
 
 __all__ = ["ScatterDimensionNumbers", "scatter", "scatter_add", "scatter_apply", "scatter_max", "scatter_min",
@@ -345,7 +353,7 @@ def _mul_jvp(primals, tangents, *, dimension_numbers, **params):
                 "the derivative of scatter_mul by its updates needs positions that do not repeat: pass unique_indices=True "
                 "if that is so (x.at[i].multiply(v, unique_indices=True)), or multiply x by a factor you build yourself")
         aval = aval_of(x)
-        spread = scatter_add(full(aval.shape, 0, aval.dtype), indices, tu, dimension_numbers, **_promises(params))
+        spread = scatter_add(full(aval.shape, 0, aval.dtype, sharding=aval.cut), indices, tu, dimension_numbers, **_promises(params))
         total = ad.add_tangents(total, mul(x, spread))
     return out, Zero.of(out) if total is None else total
 
@@ -374,7 +382,7 @@ def _extremal_jvp(prim, primals, tangents, *, dimension_numbers, **params):
     won = convert_element_type(eq(x, out), aval.dtype)
     back = _read_back(out, indices, aval_of(updates), dimension_numbers, **promises)
     won_updates = convert_element_type(eq(updates, back), aval.dtype)
-    zeros = full(aval.shape, 0, aval.dtype)
+    zeros = full(aval.shape, 0, aval.dtype, sharding=aval.cut)
     count = scatter_add(won, indices, won_updates, dimension_numbers, **promises)
     total = zeros if type(tx) is Zero else mul(tx, won)
     if type(tu) is not Zero:
@@ -399,11 +407,11 @@ def _scatter_jvp(primals, tangents, *, dimension_numbers, update_jaxpr, update_c
         return out, scatter_p.bind(instantiate_zeros(tx), indices, instantiate_zeros(tu), **same)
     won = _winners(x, indices, updates, dimension_numbers, params)
     promises = _promises(params)
-    tu = select(won, tu, full(aval_of(tu).shape, 0, aval_of(tu).dtype))
+    tu = select(won, tu, full_like(tu, 0))
     if type(tx) is Zero:
-        kept = full(aval_of(x).shape, 0, aval_of(x).dtype)
+        kept = full_like(x, 0)
     else:
-        kept = scatter(tx, indices, full(aval_of(updates).shape, 0, aval_of(tx).dtype), dimension_numbers, **promises)
+        kept = scatter(tx, indices, full_like(updates, 0, aval_of(tx).dtype), dimension_numbers, **promises)
     return out, scatter_add(kept, indices, tu, dimension_numbers, **promises)
 
 
@@ -414,7 +422,7 @@ def _winners(x, indices, updates, numbers, params):
     ids = add(iota(np.uint32, int(np.prod(batch, dtype=np.int64))), np.uint32(1))
     ids = broadcast_in_dim(reshape(ids, batch), shape, [i for i in range(len(shape)) if i not in numbers.update_window_dims])
     promises = _promises(params)
-    kept = scatter(full(aval_of(x).shape, 0, np.uint32), indices, ids, numbers, **promises)
+    kept = scatter(full_like(x, 0, np.uint32), indices, ids, numbers, **promises)
     return eq(ids, _read_back(kept, indices, aval_of(updates), numbers, **promises))
 
 
@@ -426,8 +434,8 @@ def _apply_tangent(out, x, indices, updates, tx, numbers, update_jaxpr, params):
             "the derivative of scatter_apply needs positions that do not repeat: pass unique_indices=True if that is so, or "
             "write x.at[i].set(f(x[i]))")
     aval = aval_of(x)
-    hit = scatter(full(aval.shape, False, np.dtype(bool)), indices,
-                  full(aval_of(updates).shape, True, np.dtype(bool)), numbers, **_promises(params))
+    hit = scatter(full(aval.shape, False, np.dtype(bool), sharding=aval.cut), indices,
+                  full_like(updates, True, np.dtype(bool)), numbers, **_promises(params))
     unused = np.zeros((), aval.dtype)[()]
     _, (applied,) = ad.jvp(lambda v: _elementwise(update_jaxpr, v, unused), (x,), (tx,))
     return select(hit, instantiate_zeros(applied), tx)
@@ -447,7 +455,7 @@ def _scatter_transpose(ct, x, indices, updates, *, dimension_numbers, update_jax
     promises = _promises(params)
     ct_x = ct_updates = None
     if is_undefined_primal(x):
-        ct_x = scatter(ct, indices, full(aval.shape, 0, aval_of(ct).dtype), dimension_numbers, **promises)
+        ct_x = scatter(ct, indices, full(aval.shape, 0, aval_of(ct).dtype, sharding=aval.cut), dimension_numbers, **promises)
     if is_undefined_primal(updates):
         if not params["unique_indices"]:
             raise NotImplementedError("scatter is linear in its updates only where positions do not repeat: pass "
@@ -485,7 +493,7 @@ def _gather_transpose(ct, x, indices, *, dimension_numbers, slice_sizes, indices
     n = dimension_numbers
     numbers = ScatterDimensionNumbers(n.offset_dims, n.collapsed_slice_dims, n.start_index_map, n.operand_batching_dims,
                                       n.start_indices_batching_dims)
-    zeros = full(x.aval.shape, 0, x.aval.dtype)
+    zeros = full(x.aval.shape, 0, x.aval.dtype, sharding=x.aval.cut)
     return [scatter_add(zeros, indices, ct, numbers, indices_are_sorted=indices_are_sorted,
                         unique_indices=unique_indices, mode=mode), None]
 

@@ -338,9 +338,9 @@ def _dynamic_update_jvp(primals, tangents):
 
 
 def _dynamic_update_transpose(ct, x, update, *starts):
-    shape = (update.aval if is_undefined_primal(update) else aval_of(update)).shape
-    dtype = aval_of(ct).dtype
-    ct_x = dynamic_update_slice_p.bind(ct, full(shape, 0, dtype), *starts) if is_undefined_primal(x) else None
+    aval = update.aval if is_undefined_primal(update) else aval_of(update)
+    shape, dtype = aval.shape, aval_of(ct).dtype
+    ct_x = dynamic_update_slice_p.bind(ct, full(shape, 0, dtype, sharding=aval.cut), *starts) if is_undefined_primal(x) else None
     ct_u = dynamic_slice_p.bind(ct, *starts, slice_sizes=shape) if is_undefined_primal(update) else None
     return [ct_x, ct_u, *[None] * len(starts)]
 

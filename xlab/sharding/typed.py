@@ -12,6 +12,7 @@ from typing import Any
 
 from xlab.backend import arrays as _arrays
 from xlab.backend import caches
+from xlab.config import config
 from xlab.sharding.current import get_abstract_mesh
 from xlab.sharding.mesh import AxisType
 from xlab.sharding.named import NamedSharding
@@ -20,7 +21,6 @@ from xlab.sharding.spec import PartitionSpec
 Entries = tuple[tuple[Any, ...], ...]
 
 
-@functools.lru_cache(4096)
 def canonical(sharding: Any, ndim: int) -> NamedSharding | None:
     """The cut that a sharding gives a value of this rank, None where it cuts along no Explicit axis.
 
@@ -30,9 +30,16 @@ def canonical(sharding: Any, ndim: int) -> NamedSharding | None:
         >>> canonical(NamedSharding(mesh, P("x", "y")), 2).spec
         P('x', None)
     """
+    return _canonical(sharding, ndim, config.remove_size_one_mesh_axis_from_type)
+
+
+@functools.lru_cache(4096)
+def _canonical(sharding, ndim, without_single):
     if not isinstance(sharding, NamedSharding):
         return None
     explicit = sharding.mesh.explicit_axes
+    if without_single:
+        explicit = tuple(a for a in explicit if sharding.mesh.shape[a] > 1)
     if not explicit:
         return None
     spec = sharding.spec
@@ -40,7 +47,8 @@ def canonical(sharding: Any, ndim: int) -> NamedSharding | None:
     return of_entries(sharding.mesh.abstract_mesh, tuple(cut)) if any(cut) else None
 
 
-caches.register(canonical.cache_clear)
+caches.register(_canonical.cache_clear)
+caches.register(lambda: _laid_out.clear())
 
 
 def of_entries(mesh: Any, entries: Entries) -> NamedSharding:
@@ -104,11 +112,21 @@ def out_sharding(given: Any, api: str, ndim: int | None = None) -> NamedSharding
 def typed(aval: Any, sharding: Any) -> Any:
     """The type of an array of this type that lies so."""
     if type(sharding) is NamedSharding and sharding.mesh.explicit_axes:
+        _laid_out[sharding.mesh.abstract_mesh] = sharding.mesh
         mat = aval.mat
         if mat or sharding.spec.unreduced or sharding.spec.reduced:
             mat = mat.update(unreduced=sharding.spec.unreduced, reduced=sharding.spec.reduced)
         return aval.update(sharding=sharding, mat=mat)
     return aval if getattr(aval, "cut", None) is None else aval.update(sharding=None)
+
+
+# The last mesh of devices that arrays were laid over, for each abstract mesh.
+_laid_out: dict[Any, Any] = {}
+
+
+def mesh_of_devices(cut: NamedSharding) -> Any:
+    """The mesh of devices that a type most likely speaks of; None if no array was laid over such a mesh yet."""
+    return _laid_out.get(cut.mesh)
 
 
 def result_sharding(aval: Any, mesh: Any) -> NamedSharding | None:

@@ -1,0 +1,259 @@
+"""Sharding in types: what programs print and lower to, what it costs where no axis is Explicit, and the ways it composes."""
+
+import numpy as np
+import pytest
+
+import xlab
+import xlab.numpy as jnp
+from xlab import lax
+from xlab.core import avals
+from xlab.core.check import check_jaxpr
+from xlab.core.cuts import cut_rules
+from xlab.sharding import (
+    AbstractMesh,
+    AxisType,
+    ManualAxisType,
+    NamedSharding,
+    P,
+    auto_axes,
+    explicit_axes,
+    get_abstract_mesh,
+    make_mesh,
+    reshard,
+    set_mesh,
+)
+from xlab.sharding.typed import canonical, dimension, out_sharding
+
+X = np.arange(32, dtype=np.float32).reshape(8, 4)
+
+
+@pytest.fixture
+def grid():
+    return make_mesh((4, 2), ("x", "y"))
+
+
+@pytest.fixture
+def context(grid):
+    with set_mesh(grid):
+        yield grid
+
+
+def put(*entries, value=X):
+    return reshard(value, P(*entries))
+
+
+def text(fun, *args):
+    program = xlab.make_jaxpr(fun)(*args)
+    check_jaxpr(program.jaxpr)
+    return str(program)
+
+
+# -- types ------------------------------------------------------------------------------------------------
+
+
+def test_types_state_how_values_lie(context):
+    assert repr(xlab.typeof(put("x"))) == "ShapedArray(float32[8@x,4])"
+    assert xlab.typeof(put("x", "y")).str_short() == "f32[8@x,4@y]"
+    assert xlab.typeof(put(("x", "y"))).str_short() == "f32[8@(x,y),4]"
+    assert xlab.typeof(put("x")).sharding.spec == P("x", None)
+    assert xlab.typeof(jnp.ones(3)).sharding == NamedSharding(context.abstract_mesh, P(None))
+    assert xlab.typeof(put("x")) is put("x").aval
+
+
+def test_a_whole_value_is_an_ordinary_type(context):
+    assert put().aval is xlab.typeof(X)
+    assert put().aval.cut is None
+
+
+def test_only_explicit_axes_belong_to_the_type():
+    mixed = make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto))
+    x = xlab.device_put(X, NamedSharding(mixed, P("x", "y")))
+    assert x.aval.str_short() == "f32[8@x,4]"
+    assert (x * 2).aval.str_short() == "f32[8@x,4]"
+    auto = make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    assert xlab.device_put(X, NamedSharding(auto, P("x"))).aval is xlab.typeof(X)
+
+
+def test_canonical_cuts():
+    mesh = AbstractMesh((4, 2), ("x", "y"), (AxisType.Explicit, AxisType.Auto))
+    assert canonical(NamedSharding(mesh, P("y")), 1) is None
+    assert canonical(NamedSharding(mesh, P(("x", "y"))), 2).spec == P("x", None)
+    assert [dimension(8, a) for a in ((), ("x",), ("x", "y"))] == ["8", "8@x", "8@(x,y)"]
+
+
+def test_types_survive_pickling(context):
+    import pickle
+    aval = put("x").aval
+    assert pickle.loads(pickle.dumps(aval)) is aval
+    assert str(ManualAxisType(unreduced={"x"})) == "{U:x}"
+
+
+def test_types_inside_a_program(context):
+    seen = []
+    xlab.jit(lambda v: (seen.append(str(v.aval)), v)[1])(put("x", "y"))
+    xlab.vmap(lambda v: (seen.append(str(v.aval)), v)[1])(put("x", "y"))
+    xlab.eval_shape(lambda v: (seen.append(str(v.aval)), v)[1], xlab.ShapeDtypeStruct((8, 4), np.float32, sharding=P("y")))
+    assert seen == ["f32[8@x,4@y]", "f32[4@y]", "f32[8@y,4]"]
+    assert xlab.eval_shape(jnp.transpose, put("x")).sharding.spec == P(None, "x")
+
+
+# -- programs ---------------------------------------------------------------------------------------------
+
+
+def test_printed_programs(context):
+    assert text(lambda a: jnp.sin(a) * 2 + a.sum(0), put("x", "y")) == """\
+{ lambda ; a:f32[8@x,4@y]. let
+    b:f32[8@x,4@y] = sin a
+    c:f32[8@x,4@y] = mul b 2.0:f32[]
+    d:f32[4@y] = reduce_sum[axes=(0,) out_sharding=None] a
+    e:f32[1,4@y] = broadcast_in_dim[broadcast_dimensions=(1,)] d
+    f:f32[8@x,4@y] = add c e
+  in (f,) }"""
+    assert text(lambda a: reshard(a, P("y")), put("x")) == "{ lambda ; a:f32[8@x,4]. let b:f32[8@y,4] = reshard a in (b,) }"
+    assert text(auto_axes(lambda v: v * 2, out_sharding=P("x")), put("x")) == """\
+{ lambda ; a:f32[8@x,4]. let
+    b:f32[8,4] = reshard a
+    c:f32[8,4] = mul b 2.0:f32[]
+    d:f32[8@x,4] = reshard c
+  in (d,) }"""
+    assert text(lambda: jnp.zeros((8, 4), out_sharding=P("x"))) == "{ lambda ; . let a:f32[8@x,4] = broadcast_in_dim 0.0:f32[] in (a,) }"
+
+
+def test_results_are_held_to_their_types(context):
+    lowered = xlab.jit(lambda a: jnp.sin(a).sum(0)).lower(put("x", "y")).as_text()
+    assert 'sdy.sharding_constraint' in lowered and '<@mesh, [{"x"}, {"y"}]>' in lowered and '<@mesh, [{"y"}]>' in lowered
+    compiled = xlab.jit(lambda a: (jnp.sin(a), a.sum(0), a.sum())).lower(put("x", "y")).compile()
+    assert [s.spec for s in compiled.output_shardings] == [P("x", "y"), P("y"), P()]
+
+
+def test_a_training_step_keeps_its_shardings(context):
+    params = {"w": put(None, "y"), "b": put("y", value=np.zeros(4, np.float32))}
+    x, y = put("x", None), put("x", None)
+
+    def loss(p, x, y):
+        hidden = jnp.tanh(jnp.dot(x, p["w"].T, out_sharding=P("x", None)))
+        return jnp.mean((jnp.dot(hidden, p["w"]) + p["b"] - reshard(y, P("x", "y"))) ** 2)
+
+    @xlab.jit
+    def step(p, x, y):
+        grads = xlab.grad(loss)(p, x, y)
+        return xlab.tree.map(lambda a, g: a - 0.1 * g, p, grads)
+    with_types = step(params, x, y)
+    plain = xlab.jit(lambda p, x, y: xlab.tree.map(lambda a, g: a - 0.1 * g, p, xlab.grad(
+        lambda p: jnp.mean((jnp.tanh(x @ p["w"].T) @ p["w"] + p["b"] - y) ** 2))(p)))
+    with set_mesh(make_mesh((1,), ("one",), axis_types=AxisType.Auto)):
+        want = plain({"w": X, "b": np.zeros(4, np.float32)}, X, X)
+    for k, v in with_types.items():
+        assert v.aval is params[k].aval
+        np.testing.assert_allclose(v, want[k], rtol=2e-5)
+
+
+def test_without_a_mesh_in_context(grid):
+    a = xlab.device_put(X, NamedSharding(grid, P("x", "y")))
+    assert (jnp.sin(a) + X).aval.str_short() == "f32[8@x,4@y]"
+    assert xlab.grad(lambda v: (v[:, 0] ** 2).sum())(xlab.device_put(X, NamedSharding(grid, P("x")))).aval.str_short() == "f32[8@x,4]"
+    assert reshard(a, NamedSharding(grid, P("y"))).aval.str_short() == "f32[8@y,4]"
+    with pytest.raises(ValueError, match="not under a mesh context"):
+        reshard(a, P("y"))
+
+
+def test_keys(context):
+    keys = reshard(xlab.random.split(xlab.random.key(0), 8), P("x"))
+    assert xlab.typeof(keys).str_short().endswith("[8@x]")
+    drawn = xlab.vmap(lambda k: xlab.random.normal(k, (3,)))(keys)
+    assert drawn.aval.str_short() == "f32[8@x,3]"
+    np.testing.assert_array_equal(drawn, xlab.vmap(lambda k: xlab.random.normal(k, (3,)))(xlab.random.split(xlab.random.key(0), 8)))
+
+
+def test_a_vector_nobody_mapped_lies_as_the_batch(context):
+    assert xlab.vmap(lambda v: jnp.float32(1))(put("x")).aval.str_short() == "f32[8@x]"
+
+
+def test_regions_nest(context):
+    seen = []
+
+    @auto_axes(out_sharding=P("x"))
+    def outer(v):
+        seen.append(get_abstract_mesh().axis_types)
+
+        @explicit_axes(in_sharding=P("y"))
+        def inner(w):
+            seen.append(str(w.aval))
+            return w * 2
+        return inner(v)
+    assert outer(put("x")).aval.str_short() == "f32[8@x,4]"
+    assert seen == [(AxisType.Auto,) * 2, "f32[8@y,4]"]
+
+
+def test_a_body_over_some_axes_stays_cut_along_the_others(context):
+    seen = []
+    f = xlab.shard_map(lambda v: (seen.append((str(v.aval), get_abstract_mesh().axis_types)), v)[1], in_specs=P("x"), out_specs=P("x"),
+                       axis_names={"x"})
+    assert f(put("x", "y")).aval.str_short() == "f32[8@x,4@y]"
+    assert seen == [("f32[2,4@y]{V:x}", (AxisType.Manual, AxisType.Explicit))]
+
+
+# -- sums that are not carried out ------------------------------------------------------------------------
+
+
+def test_unreduced_values(context):
+    a = put("x", "y")
+    u = jnp.dot(a, a.T.at[:].get(out_sharding=P("y", None)), out_sharding=P("x", None, unreduced={"y"}))
+    assert u.aval.str_short() == "f32[8@x,8]{U:y}" and xlab.typeof(u).sharding.spec == P("x", None, unreduced={"y"})
+    with pytest.raises(NotImplementedError, match="not carried out"):
+        np.asarray(u)
+    assert "unreduced" in repr(u)
+    np.testing.assert_allclose(reshard(u, P("x")), X @ X.T)
+    np.testing.assert_allclose(reshard(u + u, P()), 2 * X @ X.T)
+    with pytest.raises(NotImplementedError, match="derivative"):
+        xlab.grad(lambda v: xlab.shard_map(lambda w: lax.psum(w, "y"), in_specs=P("x", None, unreduced={"y"}), out_specs=P("x"))(
+            jnp.dot(v, v.T.at[:].get(out_sharding=P("y", None)), out_sharding=P("x", None, unreduced={"y"}))).sum())(a)
+
+
+# -- errors -----------------------------------------------------------------------------------------------
+
+ERRORS = {
+    "reshard": (lambda: put("x") + put("y", "x"), xlab.errors.ShardingTypeError, "xlab.reshard"),
+    "out_sharding": (lambda: put("x", "y") @ put("x", "y").T, xlab.errors.ShardingTypeError, "out_sharding"),
+    "get": (lambda: put("x")[0], xlab.errors.ShardingTypeError, "divisible"),
+    "no_rule": (lambda: jnp.linalg.cholesky(put("x", value=np.eye(4, dtype=np.float32))), xlab.errors.ShardingTypeError, "reshard"),
+    "auto": (lambda: auto_axes(lambda v: reshard(v, P("y")), out_sharding=P("x"))(put("x")), ValueError, "Auto or Manual"),
+    "nothing_asked": (lambda: auto_axes(lambda v: v)(put("x")), TypeError, "out_sharding"),
+    "nothing_given": (lambda: explicit_axes(lambda v: v)(put("x")), TypeError, "in_sharding"),
+    "rank": (lambda: reshard(X, P("x", None, "y")), ValueError, "rank 2"),
+    "divide": (lambda: reshard(np.ones(6), P("x")), ValueError, "partitioned 4 times"),
+    "wrong_kind": (lambda: reshard(X, 3), TypeError, "PartitionSpec"),
+    "assertion": (lambda: lax.with_sharding_constraint(put("x"), P("y")), AssertionError, "reshard"),
+    "closed_over": (lambda: (lambda c: xlab.shard_map(lambda v: v + c.sum(), out_specs=P("x"))(put("x")))(put("x")), NotImplementedError,
+                    "argument"),
+    "summed_over": (lambda: lax.reduce_sum(put("x"), (1,), out_sharding=P("x", unreduced={"y"})), xlab.errors.ShardingTypeError,
+                    "unreduced"),
+    "vmap_of_shard_map": (lambda: xlab.vmap(lambda a, b: a + b)(put("x"), put("y")), ValueError, "inconsistent axis specs"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors_name_the_way_out(case, context):
+    run, error, says = ERRORS[case]
+    with pytest.raises(error, match=says):
+        run()
+
+
+def test_asking_outside_of_a_mesh():
+    with pytest.raises(ValueError, match="set_mesh"):
+        out_sharding(P("x"), "f")
+    assert out_sharding(None, "f") is None
+
+
+# -- cost -------------------------------------------------------------------------------------------------
+
+
+def test_rules_run_only_for_values_that_are_cut(monkeypatch):
+    called = []
+    prim = lax.sin_p if hasattr(lax, "sin_p") else xlab.make_jaxpr(jnp.sin)(1.0).jaxpr.eqns[0].primitive
+    monkeypatch.setitem(cut_rules._rules, prim, lambda *a, **k: called.append(a) or [[()]])
+    monkeypatch.setattr(avals.explicit_types, "in_use", False)
+    prim.clear_cache()
+    xlab.make_jaxpr(jnp.sin)(np.ones((3, 5), np.float32))
+    assert not called
+    prim.clear_cache()
