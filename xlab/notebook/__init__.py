@@ -10,6 +10,7 @@ Everything a magic shows can be had from Python: `show(observe.report(session))`
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from xlab.core import source
@@ -36,6 +37,8 @@ def load_ipython_extension(shell: Any) -> None:
     magics.register(shell)
     displays.register(shell)
     source.namers[:] = [_CellNames(shell)]
+    if _finish_effects not in shell.events.callbacks["post_run_cell"]:
+        shell.events.register("post_run_cell", _finish_effects)
 
 
 def unload_ipython_extension(shell: Any) -> None:
@@ -45,6 +48,15 @@ def unload_ipython_extension(shell: Any) -> None:
     magics.unregister(shell)
     displays.unregister(shell)
     source.namers.clear()
+    if _finish_effects in shell.events.callbacks["post_run_cell"]:
+        shell.events.unregister("post_run_cell", _finish_effects)
+
+
+def _finish_effects(_result: Any = None) -> None:
+    """At the end of a cell: what its programs print belongs under this cell and not under the next."""
+    effects = sys.modules.get("xlab.compile.effects")
+    if effects is not None:
+        effects.effects_barrier()
 
 
 class _CellNames:
