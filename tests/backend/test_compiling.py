@@ -17,7 +17,7 @@ def test_what_an_executable_says_of_itself():
     assert "eqn3" in compiling.hlo_text(exe)
     assert str(compiling.output_shardings(exe)[0]) == "{replicated}"
     assert str(compiling.parameter_shardings(exe)[0]) == "{devices=[1,8]<=[8]}"
-    assert compiling.memory_stats(exe).argument_bytes == 2 * 16 * 2 * 4
+    assert compiling.memory_stats(exe).argument_size_in_bytes == 2 * 16 * 2 * 4
     assert compiling.cost_analysis(exe)["flops"] > 0
     assert compiling.output_memory_kinds(exe) == ["device"]
     assert compiling.buffer_assignment(exe)

@@ -108,7 +108,7 @@ def table(results: dict[str, dict]) -> str:
     for name, row in results.items():
         ratio = "     -" if row["ratio"] is None else f"{row['ratio']:6.2f}"
         mark = "" if row["ratio"] is None else "ok" if row["ratio"] <= row["goal"] else "missed"
-        out.append(f"{name.ljust(wide)}  {duration(row['reference']):>10}  {duration(row['xlab']):>10}  {ratio}  "
+        out.append(f"{name.ljust(wide)}  {duration(row['reference'], row['per']):>10}  {duration(row['xlab'], row['per']):>10}  {ratio}  "
                    f"{row['goal']:5.2f}  {row['per'].ljust(9)}  {row.get('error', mark)}".rstrip())
     ratios = [row["ratio"] / row["goal"] for row in results.values() if row["ratio"] is not None]
     met = sum(r <= 1 for r in ratios)
@@ -134,10 +134,12 @@ def flatness(results: dict[str, dict]) -> str:
     return "\n".join(out)
 
 
-def duration(seconds: float | None) -> str:
-    """Seconds with three digits and a unit."""
+def duration(seconds: float | None, per: str = "") -> str:
+    """Seconds (or bytes, where that is the unit of the row) with three digits and a unit."""
     if seconds is None:
         return "-"
+    if per == "bytes":
+        return f"{seconds / 1e6:.3g} MB"
     for unit, scale in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"

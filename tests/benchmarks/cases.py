@@ -218,4 +218,12 @@ def transformer_run(n, quick):
     return timed(lambda: n.jax.block_until_ready(call(*args)), repeats=5)
 
 
-LONG.add("transformer step, run")
+@benchmark("transformer step, peak memory", 1.0, "bytes")
+def transformer_memory(n, quick):
+    """Of arguments, results and temporaries at their highest, by the compiler's account."""
+    compiled = n.jax.jit(programs.train_step(n), donate_argnums=0).lower(*programs.train_arguments()).compile()
+    stats = compiled.memory_analysis()
+    return stats.argument_size_in_bytes + stats.output_size_in_bytes - stats.alias_size_in_bytes + stats.temp_size_in_bytes
+
+
+LONG.update(("transformer step, run", "transformer step, peak memory"))

@@ -28,12 +28,12 @@ HloSharding = _hlo.HloSharding
 class MemoryStats:
     """Bytes an executable needs on each device."""
 
-    argument_bytes: int
-    output_bytes: int
-    alias_bytes: int
-    temp_bytes: int
-    peak_bytes: int
-    generated_code_bytes: int
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    alias_size_in_bytes: int
+    temp_size_in_bytes: int
+    peak_memory_in_bytes: int
+    generated_code_size_in_bytes: int
 
 
 def compile_options(devices: Sequence[Any], partitions: int = 1, *, propagate_inputs: Sequence[bool] = (),
@@ -131,12 +131,12 @@ def memory_stats(exe: Executable) -> MemoryStats:
     """Bytes needed on each device."""
     raw = exe.get_compiled_memory_stats()
     return MemoryStats(
-        argument_bytes=raw.argument_size_in_bytes,
-        output_bytes=raw.output_size_in_bytes,
-        alias_bytes=raw.alias_size_in_bytes,
-        temp_bytes=raw.temp_size_in_bytes,
-        peak_bytes=getattr(raw, "peak_memory_in_bytes", 0),
-        generated_code_bytes=raw.generated_code_size_in_bytes,
+        argument_size_in_bytes=raw.argument_size_in_bytes,
+        output_size_in_bytes=raw.output_size_in_bytes,
+        alias_size_in_bytes=raw.alias_size_in_bytes,
+        temp_size_in_bytes=raw.temp_size_in_bytes,
+        peak_memory_in_bytes=getattr(raw, "peak_memory_in_bytes", 0),
+        generated_code_size_in_bytes=raw.generated_code_size_in_bytes,
     )
 
 

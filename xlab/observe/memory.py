@@ -34,8 +34,8 @@ def memory(what: Any, *args: Any, program: int = 0, **kwargs: Any) -> Memory:
     stats = _compiling.memory_stats(about.executable.native)
     buffers, peak_step = _buffers(about)
     donated, refused = _donations(about)
-    return Memory(about.name, stats.argument_bytes, stats.output_bytes, stats.temp_bytes, stats.alias_bytes,
-                  stats.generated_code_bytes, stats.peak_bytes, peak_step, buffers, donated, refused, program)
+    return Memory(about.name, stats.argument_size_in_bytes, stats.output_size_in_bytes, stats.temp_size_in_bytes, stats.alias_size_in_bytes,
+                  stats.generated_code_size_in_bytes, stats.peak_memory_in_bytes, peak_step, buffers, donated, refused, program)
 
 
 def _buffers(about: Subject) -> tuple[tuple[Buffer, ...], int]:
