@@ -15,13 +15,17 @@ _array.load_members_by(lambda: _import_module("xlab.numpy"))
 _NAMES = {
     "xlab.backend.client": "Device default_backend device_count devices live_arrays local_device_count local_devices "
                            "process_count process_index process_indices",
+    "xlab.backend.collection_guard": "array_garbage_collection_guard",
+    "xlab.backend.hosts": "host_count host_id host_ids",
     "xlab.backend.transfer_guards": "transfer_guard transfer_guard_device_to_device transfer_guard_device_to_host "
                                     "transfer_guard_host_to_device",
     "xlab.compile.effects": "effects_barrier",
     "xlab.compile.jit": "jit",
     "xlab.compile.memory_cache": "clear_caches",
     "xlab.compile.stages": "ShapeDtypeStruct",
-    "xlab.config": "check_tracer_leaks checking_leaks debug_infs debug_key_reuse debug_nans default_device "
+    "xlab.config": "allow_f16_reductions auto_pcast enable_checks jax2tf_associative_scan_reductions legacy_prng_key "
+                   "make_user_context no_tracing remove_size_one_mesh_axis_from_type softmax_custom_jvp thread_guard "
+                   "check_tracer_leaks checking_leaks debug_infs debug_key_reuse debug_nans default_device "
                    "default_matmul_precision default_prng_impl disable_jit enable_custom_prng enable_x64 "
                    "explain_cache_misses log_compiles no_execution numpy_dtype_promotion numpy_rank_promotion "
                    "threefry_partitionable",
@@ -33,11 +37,13 @@ _NAMES = {
     "xlab.lax.indexers": "ds",
     "xlab.lax.ref_functions": "empty_ref free_ref freeze new_ref",
     "xlab.lax.reshard": "reshard",
+    "xlab.observe.environment": "print_environment_info",
     "xlab.observe.stepping": "step",
     "xlab.parallel.assemble": "make_array_from_callback make_array_from_process_local_data "
                               "make_array_from_single_device_arrays",
     "xlab.parallel.pmap": "pmap",
-    "xlab.parallel.put": "block_until_ready device_get device_put device_put_replicated device_put_sharded",
+    "xlab.parallel.smap": "smap",
+    "xlab.parallel.put": "copy_to_host_async block_until_ready device_get device_put device_put_replicated device_put_sharded",
     "xlab.parallel.shard_map": "shard_map",
     "xlab.sharding": "NamedSharding P get_mesh make_mesh set_mesh",
     "xlab.transforms.checkpoint": "checkpoint remat",
@@ -55,7 +61,7 @@ _NAMES = {
     "xlab.transforms.vmap": "vmap",
 }
 _ROOMS = ("ad", "ad_checkpoint", "core", "custom_batching", "custom_derivatives", "debug", "dlpack", "dtypes", "errors", "events", "experimental", "extend",
-          "ffi", "flatten_util", "interpreters", "lax", "memory", "monitoring", "nn", "notebook", "numpy", "observe", "parallel", "profiler", "random", "ref", "scipy", "sharding",
+          "ffi", "flatten_util", "interpreters", "lax", "memory", "monitoring", "nn", "notebook", "numpy", "observe", "ops", "parallel", "profiler", "random", "ref", "scipy", "sharding",
           "stages", "tree", "tree_util")
 
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -14,6 +14,7 @@ Example:
 
 from __future__ import annotations
 
+import itertools
 import operator
 import os
 import re
@@ -114,10 +115,15 @@ FLAGS: dict[str, Flag] = {
         Flag("debug_key_reuse", False, bool, "Check that no key is used twice.", True),
         Flag("check_tracer_leaks", False, bool, "Raise when a tracer outlives its trace.", True),
         Flag("check_jaxpr", False, bool, "Type-check every jaxpr made.", True),
+        Flag("enable_checks", False, bool, "Check the runtime's own invariants; every jaxpr made is type-checked.", True),
         Flag("check_vma", True, bool, "Track over which manual axes a value varies.", True),
         Flag("auto_pcast", True, bool, "Insert pcast where operands vary over different axes.", True),
         Flag("remove_size_one_mesh_axis_from_type", False, bool, "Drop mesh axes of size one in types.", True),
-        Flag("softmax_custom_jvp", True, bool, "Use the numerically careful softmax derivative.", True),
+        Flag("softmax_custom_jvp", False, bool, "Differentiate softmax by a rule of its own, which keeps only the result.", True),
+        Flag("allow_f16_reductions", True, bool, "Let reduce_sum add in 16 bits; False makes it an error.", True),
+        Flag("jax2tf_associative_scan_reductions", False, bool, "Lower cumulative sums and the like to scans in logarithmic depth.",
+             True),
+        Flag("legacy_prng_key", "allow", ("allow", "warn", "error"), "What raw keys given to random functions do.", True),
         Flag("use_shardy_partitioner", True, bool, "Partition with Shardy.", True),
         Flag("use_simplified_jaxpr_constants", False, bool, "Keep scalar constants inside jaxprs.", True),
         Flag("hoist_constants_as_args", False, bool, "Pass large constants as hidden arguments.", True),
@@ -125,6 +131,8 @@ FLAGS: dict[str, Flag] = {
         Flag("eager_pmap", True, bool, "Run pmap eagerly under disable_jit.", True),
         Flag("dynamic_shapes", False, bool, "Accepted for compatibility; shapes are static.", True),
         Flag("no_execution", False, bool, "Raise instead of running anything.", True),
+        Flag("no_tracing", False, bool, "Raise where a jitted function would be traced."),
+        Flag("thread_guard", False, bool, "Raise where another thread runs a program on devices of several processes."),
         Flag("explain_cache_misses", False, bool, "Say why a function was traced or compiled again."),
         Flag("log_compiles", False, bool, "Log each stage of each compilation as a warning."),
         Flag("log_checkpoint_residuals", False, bool, "Log what checkpoint keeps."),
@@ -429,3 +437,90 @@ default_matmul_precision = _scoped("default_matmul_precision")
 default_prng_impl = _scoped("default_prng_impl")
 numpy_dtype_promotion = _scoped("numpy_dtype_promotion")
 numpy_rank_promotion = _scoped("numpy_rank_promotion")
+enable_checks = _scoped("enable_checks", True)
+auto_pcast = _scoped("auto_pcast", True)
+no_tracing = _scoped("no_tracing", True)
+softmax_custom_jvp = _scoped("softmax_custom_jvp", True)
+allow_f16_reductions = _scoped("allow_f16_reductions")
+legacy_prng_key = _scoped("legacy_prng_key")
+remove_size_one_mesh_axis_from_type = _scoped("remove_size_one_mesh_axis_from_type", True)
+jax2tf_associative_scan_reductions = _scoped("jax2tf_associative_scan_reductions", True)
+
+_guarding_threads: list[int | None] = []
+
+
+class thread_guard(flag_context):
+    """Context manager: while on, only this thread may run programs on devices of several processes.
+
+    Processes run such programs in step; threads that start them in different orders make the processes wait for one another
+    for ever.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, new_val: bool = True):
+        super().__init__("thread_guard", new_val)
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        _guarding_threads.append(threading.get_ident() if self._value else None)
+
+    def __exit__(self, *exc_info: object) -> None:
+        super().__exit__(*exc_info)
+        _guarding_threads.pop()
+
+
+def check_thread(what: str) -> None:
+    """Raises in a thread other than the one that set the `thread_guard`, if there is one."""
+    owner = _guarding_threads[-1] if _guarding_threads else None
+    if owner is not None and threading.get_ident() != owner:
+        raise RuntimeError(f"{what} runs on devices of several processes and was called from thread {threading.get_ident()} while the "
+                           f"thread guard is set in thread {owner}: processes must run such programs in one order, so "
+                           f"run them from one thread")
+
+
+class UserContext:
+    """A value of the user's that jitted functions are traced for; made by `make_user_context`."""
+
+    def __init__(self, default_value: Any, name: str):
+        self._default, self._name = default_value, name
+
+    @property
+    def value(self) -> Any:
+        """The value in this thread."""
+        box = config.context_value(self._name)
+        return self._default if box is None else box[0]
+
+    def __call__(self, value: Any) -> _UserValue:
+        return _UserValue(self._name, value)
+
+
+class _UserValue:
+    __slots__ = ("_name", "_previous", "_value")
+
+    def __init__(self, name: str, value: Any):
+        hash(value)
+        self._name, self._value, self._previous = name, value, []
+
+    def __enter__(self) -> None:
+        self._previous.append(config.set_context_value(self._name, (self._value,)))
+
+    def __exit__(self, *exc_info: object) -> None:
+        config.set_context_value(self._name, self._previous.pop())
+
+
+_user_contexts = itertools.count()
+
+
+def make_user_context(default_value: Any = None) -> UserContext:
+    """A context for a value of your own: jitted functions are traced again where it has another value.
+
+    Example:
+        >>> style = make_user_context("plain")
+        >>> with style("bold"):
+        ...     style.value
+        'bold'
+        >>> style.value
+        'plain'
+    """
+    return UserContext(default_value, f"user context {next(_user_contexts)}")

@@ -97,6 +97,9 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
     if found is not None:
         return found
     name = function_name(fun)
+    if config.no_tracing:
+        raise RuntimeError(f"re-tracing function {name} for `jit`, but 'no_tracing' is set: it was not traced before for arguments of "
+                           f"these types, {', '.join(map(str, in_avals))}, in this context")
     arg_names = names() if names is not None else argument_names(fun, in_tree, len(in_avals))
     label = label or name
     reason, differences = explain.trace_miss(label, per_fun, key, arg_names, fun)

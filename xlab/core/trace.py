@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from xlab.backend.native import set_tracing as _set_tracing
+from xlab.config import config
 from xlab.core import avals as _avals
 from xlab.core import source
 from xlab.core.avals import ShapedArray, aval_of
@@ -133,6 +134,10 @@ def join_manual(prim, args):
     for a, mat in zip(args, mats):
         missing = varying - mat.varying - mat.unreduced
         if missing:
+            if not config.auto_pcast:
+                raise ValueError(f"Primitive {prim.name} requires varying manual axes to match, but got "
+                                 f"{[set(m.varying) for m in mats]} while auto_pcast is off. Cast with xlab.lax.pcast(x, "
+                                 f"{tuple(sorted(missing, key=str))}, to='varying').")
             a = _pvary(a, tuple(sorted(missing, key=str)))
         out.append(a)
     return tuple(out)

@@ -145,7 +145,7 @@ class JaxprTrace(Trace):
         constants = list(self.constants.values())
         jaxpr = Jaxpr([v for v, _ in constants], self.invars, outvars, self.eqns,
                       debug_info=debug_info)
-        if config.check_jaxpr:
+        if config.check_jaxpr or config.enable_checks:
             _check.check_jaxpr(jaxpr)
         return jaxpr, [x for _, x in constants]
 

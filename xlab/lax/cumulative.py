@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from xlab.config import config
 from xlab.core.avals import aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
@@ -133,7 +134,7 @@ def _family(name: str, accepts, combine: Callable, identity: Callable, op: str |
     def lowering(ctx, x, *, axis, reverse):
         src = ctx.avals_in[0]
         n = src.shape[axis]
-        if op is None or src.size == 0:
+        if op is None or src.size == 0 or config.jax2tf_associative_scan_reductions:
             return scan_lowering(ctx, x, axis=axis, reverse=reverse)[0] if n > 1 and src.size else x
         # A window over everything before each element; the compiler splits long ones into blocks.
         window = [n if i == axis else 1 for i in range(src.ndim)]

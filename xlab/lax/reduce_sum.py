@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
@@ -49,7 +50,17 @@ def _reduce_sum_lowering(ctx, x, *, axes, out_sharding):
     return reduction_text(ctx, "stablehlo.add", x, init, axes, aval, ctx.avals_out[0])
 
 
-reduce_sum_p = Primitive("reduce_sum")
+class _ReduceSum(Primitive):
+    __slots__ = ()
+
+    def bind(self, x, **params):
+        if not config.allow_f16_reductions and aval_of(x).dtype in (np.float16, dtypes.bfloat16):
+            raise ValueError(f"reduce_sum on operand {aval_of(x)} is not allowed when allow_f16_reductions=False: convert it to "
+                             f"float32 first")
+        return Primitive.bind(self, x, **params)
+
+
+reduce_sum_p = _ReduceSum("reduce_sum")
 reduce_sum_p.linear_in_unreduced = True
 reduce_sum_p.def_abstract_eval(_reduce_sum_aval)
 ad.deflinear2(reduce_sum_p, _reduce_sum_transpose)

@@ -17,6 +17,7 @@ from xlab.errors import NonConcreteBooleanIndexError
 from xlab.lax.arithmetic import add, mul
 from xlab.lax.comparison import lt, select
 from xlab.lax.convert import convert_element_type
+from xlab.lax.indexers import Slice
 from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, concatenate, iota, reshape
 
 
@@ -60,6 +61,19 @@ class Parsed(NamedTuple):
 # -- parsing ------------------------------------------------------------------------------------------------
 
 
+def _window(i: Slice, n: int, d: int):
+    """The positions of `ds(start, size, stride)`, moved so that they lie inside, as those of a dynamic slice."""
+    reach = (i.size - 1) * i.stride + 1 if i.size else 0
+    if reach > n:
+        raise ValueError(f"Out of bound slice: {i} reaches over {reach} positions of dimension {d}, which has {n}")
+    if not isinstance(i.start, Tracer):
+        return Span(min(max(operator.index(i.start), 0), n - reach), i.size, i.stride)
+    start = convert_element_type(i.start, np.int32)
+    if i.stride == 1 or i.size == 0:
+        return Span(start, i.size, 1)
+    return Many(add(broadcast_in_dim(start, (i.size,), ()), mul(iota(np.int32, i.size), np.int32(i.stride))))
+
+
 def parse(index, shape, wrap: bool = True) -> Parsed:
     """Entries for an index into an array of the given shape; IndexError or TypeError where it does not fit.
 
@@ -74,7 +88,7 @@ def parse(index, shape, wrap: bool = True) -> Parsed:
     items, used, ellipsis = [], 0, None
     for i in index:
         kind = type(i)
-        if kind is int or kind is slice:
+        if kind is int or kind is slice or kind is Slice:
             used += 1
         elif i is Ellipsis:
             if ellipsis is not None:
@@ -103,6 +117,9 @@ def parse(index, shape, wrap: bool = True) -> Parsed:
             d += 1
         elif kind is slice:
             entries.append(_span(i, shape[d], d))
+            d += 1
+        elif kind is Slice:
+            entries.append(_window(i, shape[d], d))
             d += 1
         elif i is None:
             entries.append(NEW)

@@ -6,6 +6,7 @@ New-style keys are arrays of a key type; raw keys, plain arrays of words, are ac
 from __future__ import annotations
 
 import operator
+import warnings
 
 import numpy as np
 
@@ -114,7 +115,17 @@ def typed_keys(keys, impl=None):
                         f"xlab.random.key(seed)")
     if is_key_dtype(aval_of(keys).dtype):
         return keys, False
+    if config.legacy_prng_key != "allow":
+        _refuse_raw()
     return wrap_key_data(keys, impl=impl), True
+
+
+def _refuse_raw():
+    message = ("Legacy uint32 key array passed as key to xlab.random function. Please create keys using xlab.random.key(). If use of a "
+               "raw key array was intended, set legacy_prng_key=\"allow\".")
+    if config.legacy_prng_key == "error":
+        raise ValueError(message)
+    warnings.warn(message, stacklevel=3)
 
 
 def one_key(name: str, keys):
