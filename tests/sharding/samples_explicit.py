@@ -151,6 +151,7 @@ ROWS = [
     row("scatter", lambda n, a: a.at[0].set(1.0), [A], _Y),
     row("scatter_add", lambda n, a: a.at[np.array([0, 0])].add(1.0), [A], _Y),
     row("scatter_cut", lambda n, a: a.at[0].set(1.0), [A], X_, error=BAD),
+    row("flatten_asked", lambda n, a: a.reshape(32, out_sharding=out(n, "x")), [A], _Y),
     row("scatter_asked", lambda n, a: a.at[0].set(1.0, out_sharding=out(n, "x")), [A], X_),
     # reductions and what runs along a dimension
     row("sum_rows", lambda n, a: a.sum(0), [A], XY, grad=True),
@@ -175,6 +176,7 @@ ROWS = [
     row("matmul_same_axis", lambda n, a, b: a @ b, [A, B], X_, (None, "x"), error=BAD),
     row("matmul_asked", lambda n, a, b: n.jnp.dot(a, b, out_sharding=out(n, "x", None)), [A, B], XY, ("y",), grad=True),
     row("einsum_asked", lambda n, a, b: n.jnp.einsum("ij,jk->ki", a, b, out_sharding=out(n, None, "x")), [A, B], XY, ("y",)),
+    row("tensordot_asked", lambda n, a, b: n.jnp.tensordot(a, b, 1, out_sharding=out(n, None, "x")), [A, B], XY, ("y",)),
     row("dot_batch", lambda n, a, b: n.lax.dot_general(a, b, (((1,), (1,)), ((0,), (0,)))), [A, A], X_, X_, grad=True),
     row("dot_batch_one", lambda n, a, b: n.lax.dot_general(a, b, (((1,), (1,)), ((0,), (0,)))), [A, A], X_, ()),
     row("dot_batch_crossed", lambda n, a, b: n.lax.dot_general(a, b, (((1,), (1,)), ((0,), (0,)))), [A, A], X_, ("y",), error=BAD),

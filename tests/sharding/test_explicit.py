@@ -165,6 +165,13 @@ def test_keys(context):
     np.testing.assert_array_equal(drawn, xlab.vmap(lambda k: xlab.random.normal(k, (3,)))(xlab.random.split(xlab.random.key(0), 8)))
 
 
+def test_decompositions_of_a_batch_that_is_cut(context):
+    many = np.eye(3, dtype=np.float32) * np.arange(1, 9, dtype=np.float32)[:, None, None]
+    q, r = jnp.linalg.qr(put("x", value=many))
+    assert q.aval.str_short() == r.aval.str_short() == "f32[8@x,3,3]"
+    np.testing.assert_allclose(q @ r, many, atol=1e-5)
+
+
 def test_a_vector_nobody_mapped_lies_as_the_batch(context):
     assert xlab.vmap(lambda v: jnp.float32(1))(put("x")).aval.str_short() == "f32[8@x]"
 

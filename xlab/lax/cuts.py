@@ -314,15 +314,18 @@ def convolution(ins, outs, *, dimension_numbers, **_):
     return [out]
 
 
-def leading(kept):
-    """For what works on the last `kept` dimensions of its operands, which must be in one piece."""
+def batched_matrices(name, ranks):
+    """For what works on the last `ranks[i]` dimensions of operand `i`, which must be in one piece; the others are a common batch."""
     def rule(ins, outs, **_):
-        for x in ins:
-            if any(entries(x)[max(0, x.ndim - kept):]):
-                raise ShardingTypeError(f"the last {kept} dimensions of {x} must be unsharded here: only leading, batch, dimensions may be "
-                                        f"cut. {RESHARD}")
-        cut = entries(ins[0])[:max(0, ins[0].ndim - kept)]
-        return [(*cut, *((),) * (o.ndim - len(cut)))[:o.ndim] for o in outs]
+        batches = []
+        for x, r in zip(ins, ranks):
+            cut = entries(x)
+            if any(cut[x.ndim - r:]):
+                raise ShardingTypeError(f"{name} needs the last {r} dimensions of {x} unsharded: only batch dimensions may be cut. {RESHARD}")
+            batches.append(cut[:x.ndim - r])
+        if any(b != batches[0] for b in batches):
+            raise ShardingTypeError(f"the operands of {name} should have one sharding of their batch dimensions, got {described(ins)}. {RESHARD}")
+        return [(*batches[0], *((),) * (o.ndim - len(batches[0]))) for o in outs]
     return rule
 
 

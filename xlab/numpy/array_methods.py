@@ -132,11 +132,11 @@ def _shaped(namespace) -> dict[str, Any]:
 
     def reshape(self, *shape, order: str = "C", copy=None, out_sharding=None):
         """The elements in another shape, given as one tuple or as several numbers."""
-        return reshape_(self, shape[0] if len(shape) == 1 else shape, order=order)
+        return reshape_(self, shape[0] if len(shape) == 1 else shape, order=order, out_sharding=out_sharding)
 
     def flatten(self, order: str = "C", *, out_sharding=None):
         """The elements in one dimension."""
-        return ravel(self, order=order)
+        return ravel(self, order=order, out_sharding=out_sharding)
 
     def transpose(self, *axes):
         """The array with its dimensions in another order, given as one tuple or as several numbers; reversed by default."""

@@ -229,12 +229,13 @@ def tensordot(a, b, axes=2, *, precision=None, preferred_element_type=None, out_
         ca, cb = tuple(canonical_axis(i, n) for i in ca), tuple(canonical_axis(i, m) for i in cb)
     else:
         raise TypeError(f"tensordot axes must be an int or a pair of axes (or of lists of them), got {axes!r}")
-    return _tensordot(a, b, numbers=((ca, cb), ((), ())), precision=precision, preferred=preferred_element_type)
+    return _tensordot(a, b, numbers=((ca, cb), ((), ())), precision=precision, preferred=preferred_element_type,
+                      out_sharding=out_sharding)
 
 
-@elementary(static=("numbers", "precision", "preferred"))
-def _tensordot(a, b, numbers, precision, preferred):
-    return contract("tensordot", a, b, numbers, precision, preferred)
+@elementary(static=("numbers", "precision", "preferred", "out_sharding"))
+def _tensordot(a, b, numbers, precision, preferred, out_sharding):
+    return contract("tensordot", a, b, numbers, precision, preferred, out_sharding)
 
 
 @elementary

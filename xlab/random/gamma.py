@@ -11,6 +11,7 @@ import math
 
 from xlab import lax
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_elementwise, cut_rules
 from xlab.core.jaxpr import number_equations
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
@@ -152,6 +153,7 @@ def _gamma_lowering(ctx, keys, alpha, *, log_space):
 random_gamma_p = Primitive("random_gamma")
 random_gamma_p.def_abstract_eval(_gamma_aval)
 ad.primitive_jvps[random_gamma_p] = _gamma_jvp
+cut_rules[random_gamma_p] = cut_elementwise
 batching.primitive_batchers[random_gamma_p] = _gamma_batch
 mlir.register_lowering(random_gamma_p, _gamma_lowering)
 

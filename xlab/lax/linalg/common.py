@@ -12,8 +12,10 @@ import numpy as np
 from xlab.backend import lapack
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
+from xlab.lax import cuts
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import add, div
 from xlab.lax.comparison import eq, ge, select
@@ -63,6 +65,7 @@ def define(name: str, rule: Callable, ranks: Sequence[int], *, multiple_results:
         out = prim.bind(*fronted(xs, dims), **params)
         return out, [0] * len(out) if multiple_results else 0
 
+    cut_rules[prim] = cuts.batched_matrices(name, ranks)
     batching.primitive_batchers[prim] = batch
     if no_derivative:
         ad.not_differentiable(prim, no_derivative)
