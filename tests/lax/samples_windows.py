@@ -130,6 +130,8 @@ BEYOND = [
     Sample("reduce_initial_value", lambda n, x, i: n.lax.reduce(x, i, n.lax.mul, (0,)), [floats(4), np.float32(2)]),
     Sample("reduce_closure", lambda n, x, c: n.lax.reduce(x, np.float32(0), lambda a, b: a + b - c, (0,)),
            [floats(4), np.float32(2)], ("jit", "vmap", "grad"), smooth=False),
+    *(Sample(f"window_scalar_{op}", window(op, init, ()), [np.float32(3)], smooth=False)   # the reference's compiler ends here
+      for op, init in (("add", 0.0), ("max", -np.inf), ("mul", 1.0))),
     Sample("window_closure", lambda n, x, c: n.lax.reduce_window(x, np.float32(0), lambda a, b: a + b - c, (2,)),
            [floats(4), np.float32(2)], ("jit", "vmap", "grad"), smooth=False),
 ]

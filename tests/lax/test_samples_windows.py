@@ -53,3 +53,9 @@ def test_select_and_scatter_runs_general_programs():
     np.testing.assert_array_equal(scatter(x, source), [0, 0, 8, 0, 0])
     np.testing.assert_array_equal(xlab.vmap(scatter)(np.stack([x, x[::-1]]), np.stack([source, source])),
                                   [[0, 0, 8, 0, 0], [0, 0, 8, 0, 0]])
+
+
+def test_derivatives_of_huge_windows_say_so():
+    with pytest.raises(NotImplementedError, match="at most"):
+        xlab.jvp(lambda x: lax.reduce_window(x, 1.0, lax.mul, (2**20,), (1,), "SAME"), (np.ones(3, np.float32),),
+                 (np.ones(3, np.float32),))

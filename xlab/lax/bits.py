@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from xlab.core import dtypes
 from xlab.interpreters import ad, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.elementwise import adapt, elementwise
@@ -89,10 +92,45 @@ def mulhi(x, y, /):
 
 
 def _mulhi_lowering(ctx, x, y):
+    """Written out: the CPU has no such instruction, and its rewriter misses those inside fusions."""
     out = ctx.avals_out[0]
-    t = mlir.tensor_type(out)
     x, y = (ctx.spread(v, a, out) for v, a in zip((x, y), ctx.avals_in))
-    return ctx.op(f"chlo.mulhi {x}, {y} : {t}, {t} -> {t}")
+    width, signed = 8 * out.dtype.itemsize, dtypes.issubdtype(out.dtype, np.signedinteger)
+    t = mlir.tensor_type(out)
+    if width < 64:
+        wide = out.update(dtype=np.dtype(np.int64 if signed else np.uint64))
+        w = mlir.tensor_type(wide)
+        x, y = (ctx.op(f"stablehlo.convert {v} : ({t}) -> {w}") for v in (x, y))
+        shift = "arithmetic" if signed else "logical"
+        product = ctx.op(f"stablehlo.multiply {x}, {y} : {w}")
+        high = ctx.op(f"stablehlo.shift_right_{shift} {product}, {ctx.fill(np.asarray(width, wide.dtype), wide)} : {w}")
+        return ctx.op(f"stablehlo.convert {high} : ({w}) -> {t}")
+    return _mulhi_64(ctx, x, y, out, t, signed)
+
+
+def _mulhi_64(ctx, x, y, out, t, signed):
+    """By products of halves, as on paper; negative numbers are corrected afterwards."""
+    plain = out.update(dtype=np.dtype(np.uint64))
+    u = mlir.tensor_type(plain)
+    half, mask = (ctx.fill(np.asarray(v, np.uint64), plain) for v in (32, 2**32 - 1))
+
+    def op(name, a, b):
+        return ctx.op(f"stablehlo.{name} {a}, {b} : {u}")
+
+    def halves(v):
+        return op("shift_right_logical", v, half), op("and", v, mask)
+    a, b = (ctx.op(f"stablehlo.convert {v} : ({t}) -> {u}") if signed else v for v in (x, y))
+    (a1, a0), (b1, b0) = halves(a), halves(b)
+    t1, t0 = halves(op("add", op("multiply", a1, b0), op("shift_right_logical", op("multiply", a0, b0), half)))
+    carry, _ = halves(op("add", t0, op("multiply", a0, b1)))
+    high = op("add", op("add", op("multiply", a1, b1), t1), carry)
+    if not signed:
+        return high
+    zero, sign = (ctx.fill(np.asarray(v, np.uint64), plain) for v in (0, 63))
+    for one, other in ((a, b), (b, a)):
+        negative = op("subtract", zero, op("shift_right_logical", one, sign))     # all bits, or none
+        high = op("subtract", high, op("and", negative, other))
+    return ctx.op(f"stablehlo.convert {high} : ({u}) -> {t}")
 
 
 mlir.register_lowering(mulhi_p, _mulhi_lowering)

@@ -91,8 +91,9 @@ def _conv_aval(lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_dilation,
         if len(values) != len(kernel):
             raise ValueError(f"conv_general_dilated window and {name} must have the same number of dimensions, but got "
                              f"{len(kernel)} and {len(values)}")
-    if any(s < 1 for s in window_strides):
-        raise ValueError(f"conv_general_dilated window_strides must be positive, got {window_strides}")
+    if any(s < 1 for s in (*window_strides, *kernel)):
+        raise ValueError(f"conv_general_dilated window_strides and the window must be positive, got {window_strides} and "
+                         f"{tuple(kernel)}")
     if any(d < 1 for d in (*lhs_dilation, *rhs_dilation)):
         raise TypeError(f"All dilations must be positive, got lhs_dilation={lhs_dilation}, rhs_dilation={rhs_dilation}.")
     if len(padding) != len(kernel):
@@ -294,6 +295,6 @@ def _conv_lowering(ctx, lhs, rhs, *, preferred_element_type, out_sharding, **par
 conv_general_dilated_p = Primitive("conv_general_dilated")
 conv_general_dilated_p.def_abstract_eval(_conv_aval)
 ad.defbilinear(conv_general_dilated_p, _transpose_lhs, _transpose_rhs)
-batching.primitive_batchers[conv_general_dilated_p] = _conv_batch
 cut_rules[conv_general_dilated_p] = cuts.convolution
+batching.primitive_batchers[conv_general_dilated_p] = _conv_batch
 mlir.register_lowering(conv_general_dilated_p, _conv_lowering)

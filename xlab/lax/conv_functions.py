@@ -112,6 +112,8 @@ def conv_general_dilated(lhs, rhs, window_strides: Sequence[int], padding, lhs_d
     def given(values):
         return (1,) * ndim if values is None else tuple(map(operator.index, values))
     strides, base, spread = given(window_strides), given(lhs_dilation), given(rhs_dilation)
+    if any(s < 1 for s in strides):
+        raise ValueError(f"conv_general_dilated window_strides must be positive, got {strides}")
     if isinstance(padding, str):
         if any(d != 1 for d in base):
             raise ValueError(_NO_STRING)

@@ -28,7 +28,7 @@ def scaled_dot(lhs, rhs, *, lhs_scale=None, rhs_scale=None, dimension_numbers=No
         >>> from xlab import lax
         >>> x = jnp.ones((2, 64), jnp.float8_e4m3fn)
         >>> lax.scaled_dot(x, x.T, lhs_scale=jnp.full((2, 2), 0.5, jnp.float8_e8m0fnu))[0, 0]
-        Array(32, dtype=bfloat16)
+        Array(32., dtype=bfloat16)
     """
     la, ra = aval_of(lhs), aval_of(rhs)
     if la.ndim < 2 or ra.ndim < 2:

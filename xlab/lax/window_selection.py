@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from xlab.lax.comparison import ge_p, select
 from xlab.lax.reductions import highest, lowest
 from xlab.lax.shape import pad
 from xlab.lax.slicing import slice
+
+MOST_PLACES = 10_000
 
 
 def check_pairs(name: str, padding, ndim: int | None) -> tuple[tuple[int, int], ...]:
@@ -67,6 +70,11 @@ def window_text(window_dimensions, window_strides, padding, base_dilation, windo
 def parts_of_windows(x, fill, *, window_dimensions, window_strides, padding, base_dilation, window_dilation):
     """For each place in a window, in order, the array of what all windows hold there."""
     shape = aval_of(x).shape
+    if math.prod(window_dimensions) > MOST_PLACES:
+        raise NotImplementedError(
+            f"the derivative of a reduction by such an operation, or its vmap over initial values, is written out for each place "
+            f"in a window: at most {MOST_PLACES}, got a window of {window_dimensions}. Use lax.add, lax.max or lax.min, or a "
+            f"cumulative function.")
     counts = window_counts(shape, window_dimensions, window_strides, padding, base_dilation, window_dilation)
     x = pad(x, fill, [(lo, hi, d - 1) for (lo, hi), d in zip(padding, base_dilation)])
     places = (range(0, dilated(w, d), d) for w, d in zip(window_dimensions, window_dilation))
@@ -224,6 +232,8 @@ def _scatter_text(operand, source, init, window_dimensions, window_strides, padd
 
 def _scatter_add_lowering(ctx, source, operand, *, select_prim, window_dimensions, window_strides, padding):
     src, aval = ctx.avals_in
+    if not aval.ndim:
+        return source       # one window, one place; the compiler's scatter is for at least one dimension
     x = aval.update(shape=(), weak_type=False)
     tx = mlir.tensor_type(x)
     # Padding that no window may choose is written out, and cut off again afterwards.

@@ -162,7 +162,7 @@ def _by_parts(*args, jaxpr, consts, **window):
     shape = _counts(aval, window)
     total = [broadcast_in_dim(i, shape, ()) for i in args[n:]]
     parts = (parts_of_windows(x, i, **window) for x, i in zip(args[:n], args[n:]))
-    for seen, *part in zip(_places_seen(aval.shape, shape, window), *parts):
+    for *part, seen in zip(*parts, _places_seen(aval.shape, shape, window)):
         new = map_scalars(jaxpr, *total, *part)
         total = new if seen.all() else [select(seen, a, b) for a, b in zip(new, total)]
     return total
