@@ -39,10 +39,7 @@ def show(value: Any, shape: tuple[int, ...] | None = None, *, plain: str | None 
         return
     from IPython.display import display
 
-    view = view_for(record)
-    data, metadata = view.bundle(record), {}
-    if has_widgets():
-        data, metadata = _live_bundle(view, record, data, shell, handlers)
+    data, metadata = _bundle(view_for(record), record, shell, handlers)
     if plain is not None:
         data = {**data, "text/plain": plain}
     display(data, metadata=metadata, raw=True)
@@ -99,16 +96,17 @@ def _kernel_shell() -> Any:
     return shell if rich else None
 
 
-def _live_bundle(view: Any, record: Any, data: dict, shell: Any, handlers: Any) -> tuple[dict, dict]:
-    """The bundle with the widget on top, where this shell belongs to a kernel. Running a cell again closes its old widgets."""
-    if getattr(shell, "kernel", None) is None:
-        return data, {}
+def _bundle(view: Any, record: Any, shell: Any, handlers: Any) -> tuple[dict, dict]:
+    """The bundle, with the widget on top where this shell belongs to a kernel. Running a cell again closes its old widgets."""
+    if getattr(shell, "kernel", None) is None or not has_widgets():
+        return view.bundle(record), {}
     try:
         from xlab.notebook.views.widget import ReportWidget
 
         widget = ReportWidget(view, record, handlers)
         live = widget._repr_mimebundle_()
     except Exception as error:      # the saved page says the same; only its liveliness is missing
+        data = view.bundle(record)
         return {**data, "text/plain": f"{data['text/plain']}\n(no live view: {type(error).__name__}: {error})"}, {}
     place, run = _place(shell)
     kept = _live.setdefault(place, [])

@@ -20,6 +20,10 @@ paintJaxpr(node, "in:f32[8] = mul as 0.044714998453855515:f32[]", true, { shown:
 assert.equal(node.textContent, "h:f32[8] = mul as 0.044715");
 assert.ok(![...node.walk()].some((n) => n.className === "xl-k"));
 
+const many = document.createElement("div");
+paintJaxpr(many, "a:f32[] b:f32[] c:f32[] d:f32[] = scan[length=3] x", true, {});
+assert.equal(many.textContent, "a:f32[] b:f32[] +2 = scan[length=3] x");
+
 // words of Python are words in Python only
 const python = document.createElement("div");
 colour(python, "if x in y:  # note");

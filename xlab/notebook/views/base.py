@@ -71,13 +71,13 @@ class View:
         """Everything a live page is given."""
         return {"view": self.name, "tree": self.tree(record), "data": self.data(record)}
 
-    def static_html(self, record: Any) -> str:
-        """A self-contained page, inside an `srcdoc` frame."""
-        return page.frame(self, record)
+    def static_html(self, record: Any, payload: dict[str, Json] | None = None) -> str:
+        """A self-contained page, inside an `srcdoc` frame; `payload` where it is made already."""
+        return page.frame(self, record, payload)
 
-    def bundle(self, record: Any) -> dict[str, str]:
+    def bundle(self, record: Any, payload: dict[str, Json] | None = None) -> dict[str, str]:
         """The display bundle of a record: its text form, and the page."""
-        return {"text/plain": text(record), "text/html": self.static_html(record)}
+        return {"text/plain": text(record), "text/html": self.static_html(record, payload)}
 
 
 Handler = Callable[..., Record]

@@ -78,7 +78,7 @@ def script_json(value: Any) -> str:
 def pack(value: Any) -> str:
     """JSON, gzip, base64: what the page unpacks with `DecompressionStream`."""
     data = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
-    return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
+    return base64.b64encode(gzip.compress(data, 6, mtime=0)).decode()
 
 
 def document(view: Any, record: Any) -> str:
@@ -123,9 +123,9 @@ def inline(record: Any) -> str:
     return f"<style>{assets.styles(view.name)}</style><div class='xl-inline'>{html(HATCH)}{html(view.tree(record))}</div>"
 
 
-def frame(view: Any, record: Any) -> str:
+def frame(view: Any, record: Any, payload: dict[str, Any] | None = None) -> str:
     """Return the document inside an `srcdoc` frame, so that two outputs never share globals or styles."""
-    payload = view.payload(record)
+    payload = payload or view.payload(record)
     inside = _document(view, record, payload)
     tall = min(view.height, estimate(payload["tree"]))
     return (

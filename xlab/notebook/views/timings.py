@@ -82,6 +82,7 @@ def waterfall(phases: tuple[Phase, ...], timings: tuple[Timing, ...]) -> Node:
                         "style": f"left:{left:.3f}%;width:{width:.3f}%",
                         "title": tip,
                         "data-tip": tip,
+                        "data-fn": p.function,
                     },
                     f"{word} {time_text(p.duration_us)}" if width > 7 else "",
                 )

@@ -13,7 +13,7 @@ from xlab.notebook.views import page
 from xlab.notebook.views.base import Handler, View, answer
 from xlab.observe.records import Record
 
-PACKED_FROM = 5000
+PACKED_FROM = 1000
 """Lines of programs from which on a live page is sent its data packed."""
 
 
@@ -29,9 +29,10 @@ class ReportWidget(anywidget.AnyWidget):
     def __init__(
         self, view: View, record: Record, handlers: Mapping[str, Handler] | None = None
     ) -> None:
-        super().__init__(payload=_sent(view.payload(record)))
+        whole = view.payload(record)
+        super().__init__(payload=_sent(whole))
+        self._saved = view.bundle(record, whole)
         self._view = view
-        self._record = record
         self._handlers = dict(handlers or {})
         self.on_msg(self._hear)
 
@@ -45,7 +46,7 @@ class ReportWidget(anywidget.AnyWidget):
         """Text and a saved page beside the live view, so that the output reads where no kernel is."""
         live = super()._repr_mimebundle_(**options)
         data, metadata = live if isinstance(live, tuple) else (live, {})
-        return {**(data or {}), **self._view.bundle(self._record)}, metadata
+        return {**(data or {}), **self._saved}, metadata
 
     def close(self) -> None:
         """Stop answering and let the record's session go."""

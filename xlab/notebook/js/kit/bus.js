@@ -16,8 +16,8 @@ export function makeBus() {
   return bus;
 }
 
-/** Light every drawn element that belongs to the selection; `seen` is given those that are lit. */
-export function lightElements(root, bus, seen = () => {}) {
+/** Light every drawn element that belongs to the selection, or to its function; `seen` is given those that are lit. */
+export function lightElements(root, bus, functionOf = () => "", seen = () => {}) {
   let lit = [];
   bus.on((keys) => {
     for (const node of lit) node.classList.remove("xl-sel", "xl-lnk");
@@ -28,6 +28,12 @@ export function lightElements(root, bus, seen = () => {}) {
         lit.push(node);
       }
     });
+    const name = keys.length ? functionOf(keys[0]) : "";
+    for (const node of name ? root.querySelectorAll("[data-fn]") : []) {
+      if (node.dataset.fn !== name) continue;
+      node.classList.add("xl-lnk");
+      lit.push(node);
+    }
     seen(lit);
   });
 }

@@ -46,6 +46,7 @@ function typePieces(node, text, axes) {
   node.append(whole);
 }
 
+const manyOutputs = 3;
 const made = /(\s*)([\w.]+):([a-z]\w*(?:<\w+>)?(?:\[[^\]]*\])?(?:\{[^}]*\})?)/y;
 
 /**
@@ -139,7 +140,15 @@ function shortLiteral(text) {
 /** Paint one line of a jaxpr. `shown(name)` is what a variable is called on the screen; `same` is the name to mark, `whole` keeps all parameters. */
 export function paintJaxpr(node, text, equation, { axes = [], shown = (n) => n, same = "", whole = false, needle = "" }) {
   let called = "";
-  for (const [kind, part] of jaxprPieces(text, equation)) {
+  let pieces = jaxprPieces(text, equation);
+  const op = pieces.findIndex(([kind]) => kind === "o");
+  const outputs = equation && !whole ? pieces.slice(0, op).filter(([kind]) => kind === "v").length : 0;
+  if (outputs > manyOutputs) {
+    // Two of many results, so that what made them is in sight.
+    const third = pieces.findIndex(([kind], i) => kind === "v" && pieces.slice(0, i).filter(([k]) => k === "v").length === 2);
+    pieces = [...pieces.slice(0, third), ["c", `+${outputs - 2}`], ["", " = "], ...pieces.slice(op)];
+  }
+  for (const [kind, part] of pieces) {
     if (kind === "v") called = shown(part);
     if (kind === "c" && part.trim() === called) continue;
     if (kind === "v") {

@@ -61,8 +61,10 @@ export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, numbe
       const node = event.target.closest(".xl-row");
       if (!node) return;
       const name = event.target.dataset?.v;
-      const text = note(+node.dataset.i, name);
-      if (text) event.target.title = text;
+      if (!event.target.title) {
+        const text = note(+node.dataset.i, name);
+        if (text) event.target.title = text;
+      }
       for (const other of rows.el.querySelectorAll(".xl-near")) other.classList.remove("xl-near");
       if (name) for (const other of rows.el.querySelectorAll(`[data-v="${name}"]`)) other.classList.add("xl-near");
     });

@@ -110,11 +110,10 @@ export function jaxprColumn(program, bus, bin) {
     rowsOf: (id) => (rowOf.has(id) ? [rowOf.get(id)] : []),
     note(i, name) {
       const k = kOf(i);
-      if (k < 0) return "";
-      if (!name) return "";
-      const type = program.typeOf(k, name);
+      if (!name) return k >= 0 ? describe(program, eqs.id[k]) : "";
+      const type = k >= 0 ? program.typeOf(k, name) : rows.text[i].split(" ").find((t) => t.startsWith(`${name}:`))?.slice(name.length + 1) || "";
       const user = program.names.get(name);
-      return [`${name} : ${type}`, user ? `called ${user}` : "", shardWords(mesh, type)].filter(Boolean).join("\n");
+      return [type ? `${name} : ${type}` : name, user ? `called ${user}` : "", shardWords(mesh, type)].filter(Boolean).join("\n");
     },
     matches(needle) {
       const letters = [...program.names].filter(([, user]) => user.toLowerCase().includes(needle)).map(([letter]) => letter);

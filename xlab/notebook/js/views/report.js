@@ -65,13 +65,14 @@ export function enliven(root, data, model) {
   const tabs = new Map();
   root.classList.add("xl-live");
   followTheme(root, bin);
-  lightElements(root, bus, (lit) => {
+  const programOf = (key) => programs.find((p) => key?.startsWith(`${p.index}:`));
+  lightElements(root, bus, (key) => programOf(key)?.data.name, (lit) => {
     for (const [name, tab] of tabs) tab.classList.toggle("xl-has", lit.some((node) => node.closest(".xl-panel")?.dataset.tab === name));
   });
 
   const status = h("div", { class: "xl-status", role: "status", "aria-live": "polite" });
   const words = () => {
-    const program = programs.find((p) => bus.keys[0]?.startsWith(`${p.index}:`));
+    const program = programOf(bus.keys[0]);
     const id = program ? program.id(bus.keys[0]) : -1;
     const more = bus.keys.length > 1 ? `   and ${bus.keys.length - 1} more` : "";
     return program ? describe(program, id) + more : programs.length ? "Choose a line, a block, a collective or a bar.   ← → ↓ ↑ step   / find   Esc clears" : "";
@@ -151,6 +152,9 @@ export function enliven(root, data, model) {
       if (link.dataset.key) bus.select([link.dataset.key], root);
       return;
     }
+    const timed = event.target.closest("[data-fn]");
+    const named = timed && programs.find((p) => p.data.name === timed.dataset.fn && p.data.eqs.id.length);
+    if (named) bus.select([named.key(named.data.eqs.id[0])], root);
     const found = event.target.closest("[data-eq]");
     if (found && !event.target.closest(".xl-rows") && !event.target.closest("tr[data-row]")) bus.select(found.dataset.eq.split(" "), root);
   });
