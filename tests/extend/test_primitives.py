@@ -147,7 +147,7 @@ class TestWhole:
     def test_across_a_mesh(self, fma):
         if len(xlab.devices()) < 2:
             pytest.skip("needs two devices")
-        mesh = xlab.make_mesh((2,), ("i",), devices=xlab.devices()[:2])
+        mesh = xlab.make_mesh((2,), ("i",), axis_types=(xlab.sharding.AxisType.Auto,), devices=xlab.devices()[:2])
         P = xlab.P
         f = xlab.jit(xlab.shard_map(lambda a, b: squares(fma)(a, b), mesh=mesh, in_specs=(P("i"), P("i")), out_specs=P("i")))
         np.testing.assert_array_equal(f(jnp.arange(4.0), jnp.ones(4)), [1, 2, 5, 10])

@@ -240,3 +240,31 @@ def partition_stages(text: str | bytes, *, locations: bool = False) -> dict[str,
             break
         stages[name] = print_module(module, locations=locations)
     return stages
+
+
+# -- programs as files -----------------------------------------------------------------------------------
+
+
+def to_portable(text: str | bytes) -> bytes:
+    """The program as a portable StableHLO artifact, which later and somewhat earlier versions read."""
+    from jaxlib.mlir.dialects import stablehlo
+
+    return stablehlo.serialize_portable_artifact(parse(text), stablehlo.get_current_version())
+
+
+def from_portable(artifact: bytes) -> Any:
+    """The module of a portable artifact."""
+    from jaxlib.mlir.dialects import stablehlo
+
+    return stablehlo.deserialize_portable_artifact(context(), artifact)
+
+
+def function_texts(module: Any, main: str) -> dict[str, str]:
+    """The functions of a module as text by name, all private; its `main` is called as given."""
+    from jaxlib.mlir import ir
+
+    with context():
+        merged = ir.Module.create(ir.Location.unknown())
+    merge(merged, main, module)
+    return {ir.StringAttr(op.attributes["sym_name"]).value: op.operation.get_asm(enable_debug_info=True, use_local_scope=True)
+            for op in merged.body.operations}

@@ -137,7 +137,7 @@ class LoweringRuleContext:
         return False
 
 
-class _Template(NamedTuple):
+class Template(NamedTuple):
     """The functions of a rule as text, the rule's own first, to be named and placed."""
 
     functions: list[str]
@@ -174,7 +174,7 @@ def works_on_text(rule: Callable) -> bool:
 
 def from_objects(prim, rule: Callable, cacheable: bool = True) -> Callable:
     """A rule on text from one on MLIR objects."""
-    kept: dict[Any, _Template] = {}
+    kept: dict[Any, Template] = {}
 
     def lower(ctx, *names, **params):
         types_in = [tensor_type(a) for a in ctx.avals_in]
@@ -190,14 +190,14 @@ def from_objects(prim, rule: Callable, cacheable: bool = True) -> Callable:
                 if len(kept) >= _LIMIT:
                     kept.clear()
                 kept[key] = template
-        symbol = _place(ctx, template, prim.name)
+        symbol = place_functions(ctx, template, prim.name)
         return ctx.ops(f"func.call @{symbol}({', '.join(names)}) : ({', '.join(types_in)}) -> ({', '.join(types_out)})",
                        len(types_out))
     lower.rule = rule
     return lower
 
 
-def _template(prim, rule, ctx, types_in, types_out, params) -> tuple[_Template, bool]:
+def _template(prim, rule, ctx, types_in, types_out, params) -> tuple[Template, bool]:
     axes = (SPMDAxisContext(ctx.mesh, frozenset(ctx.manual)) if ctx.mesh is not None else ShardingContext(ctx.module.devices))
     seen: dict[str, ModuleContext] = {}
 
@@ -218,7 +218,7 @@ def _template(prim, rule, ctx, types_in, types_out, params) -> tuple[_Template, 
     symbols = [match[1].strip('"') for match in map(_SYMBOL.search, functions) if match]
     order = sorted(range(len(functions)), key=lambda i: symbols[i] != "function")
     ctx.module.keepalive.extend(seen["ctx"].keepalives)
-    return _Template([functions[i] for i in order], [symbols[i] for i in order]), not seen["ctx"].own
+    return Template([functions[i] for i in order], [symbols[i] for i in order]), not seen["ctx"].own
 
 
 def flatten(given) -> list:
@@ -228,7 +228,7 @@ def flatten(given) -> list:
     return [given]
 
 
-def _place(ctx, template, name) -> str:
+def place_functions(ctx, template, name) -> str:
     """Adds the functions to the module under names of their own; returns that of the first."""
     symbols = {s: ctx.module.unique_symbol(name if s == "function" else s) for s in template.symbols}
     pattern = re.compile(r"@(" + "|".join(re.escape(s) for s in sorted(symbols, key=len, reverse=True)) + r")(?![\w.$-])")

@@ -1,0 +1,282 @@
+"""`export`: a compiled function as a file that other processes and later versions run.
+
+A program is kept as a portable StableHLO artifact, with the types and structures of its arguments and results, and on request
+with the program of its derivative. Called, it is one equation, `call_exported`, whose lowering is the kept program.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from xlab import tree as _tree
+from xlab.backend import client as _client
+from xlab.backend import ir as _ir
+from xlab.compile.jit import jit
+from xlab.core import dtypes
+from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.primitive import Primitive
+from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.mlir.building import Template, place_functions
+from xlab.transforms.custom_vjp import custom_vjp
+from xlab.transforms.export_trees import read_aval, read_tree, write_aval, write_tree
+from xlab.transforms.vjp import vjp as _vjp
+
+maximum_supported_calling_convention_version = 10
+minimum_supported_calling_convention_version = 9
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class DisabledSafetyCheck:
+    """A check of `export` that the caller gives up."""
+
+    name: str
+
+    @classmethod
+    def platform(cls) -> DisabledSafetyCheck:
+        """Lets a program run on another platform than it was exported for."""
+        return cls("platform")
+
+    @classmethod
+    def custom_call(cls, target_name: str) -> DisabledSafetyCheck:
+        """Lets a program call a foreign function that other versions may not have."""
+        return cls(f"custom_call:{target_name}")
+
+
+def default_export_platform() -> str:
+    """The platform programs are exported for unless told otherwise."""
+    return _client.default_backend()
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Exported:
+    """A program that can be called, saved and read back; `export` makes it."""
+
+    fun_name: str
+    in_tree: Any
+    in_avals: tuple
+    out_tree: Any
+    out_avals: tuple
+    platforms: tuple[str, ...]
+    mlir_module_serialized: bytes
+    module_kept_var_idx: tuple[int, ...]
+    nr_devices: int = 1
+    ordered_effects: tuple = ()
+    unordered_effects: tuple = ()
+    disabled_safety_checks: tuple = ()
+    calling_convention_version: int = maximum_supported_calling_convention_version
+    uses_global_constants: bool = False
+    constants: tuple = ()                        # large ones, passed to the program after its arguments
+    _get_vjp: Callable | None = None
+    _templates: dict = field(default_factory=dict)
+
+    def __repr__(self):
+        return f"Exported(fun_name={self.fun_name}, ...)"
+
+    def mlir_module(self) -> str:
+        """The program as StableHLO text."""
+        return _ir.print_module(_ir.from_portable(self.mlir_module_serialized), large_constants=None)
+
+    def has_vjp(self) -> bool:
+        """Whether the derivative is known."""
+        return self._get_vjp is not None
+
+    def vjp(self) -> Exported:
+        """The program of the derivative: flat arguments and cotangents of the results to cotangents of the arguments."""
+        if self._get_vjp is None:
+            raise ValueError(f"No VJP is available for {self.fun_name}: serialize it with vjp_order=1 to keep its derivative")
+        return self._get_vjp(self)
+
+    def call(self, *args, **kwargs):
+        """Runs the program, or makes it part of the one being traced."""
+        flat, tree = _tree.flatten((args, kwargs))
+        if tree != self.in_tree:
+            raise ValueError(f"The invocation args and kwargs must have the same pytree structure as when the function "
+                             f"{self.fun_name!r} was exported: expected {self.in_tree}, got {tree}")
+        for i, (x, want) in enumerate(zip(flat, self.in_avals)):
+            got = aval_of(x)
+            if got.shape != want.shape:
+                raise ValueError(f"Shape mismatch for argument {i} of {self.fun_name}: expected {want.shape} and called with {got.shape}")
+            if got.dtype != want.dtype:
+                raise ValueError(f"Dtype mismatch for argument {i} of {self.fun_name}: expected {dtypes.name(want.dtype)} and called with "
+                                 f"{dtypes.name(got.dtype)}")
+        return _tree.unflatten(self.out_tree, _flat_call(self)(*flat))
+
+    def serialize(self, vjp_order: int = 0) -> bytearray:
+        """The program as bytes, with derivatives up to `vjp_order`."""
+        head = {
+            "format": _FORMAT, "fun_name": self.fun_name, "in_tree": write_tree(self.in_tree), "out_tree": write_tree(self.out_tree),
+            "in_avals": list(map(write_aval, self.in_avals)), "out_avals": list(map(write_aval, self.out_avals)),
+            "platforms": self.platforms, "kept": self.module_kept_var_idx, "disabled": [c.name for c in self.disabled_safety_checks],
+            "version": self.calling_convention_version, "constants": [write_aval(aval_of(c)) for c in self.constants],
+        }
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as files:
+            files.writestr("program.json", json.dumps(head))
+            files.writestr("program.stablehlo", self.mlir_module_serialized)
+            for i, c in enumerate(self.constants):
+                files.writestr(f"constant{i}", np.ascontiguousarray(np.asarray(c)).tobytes())
+            if vjp_order > 0:
+                files.writestr("vjp", bytes(self.vjp().serialize(vjp_order - 1)))
+        return bytearray(out.getvalue())
+
+
+def deserialize(blob: bytes | bytearray) -> Exported:
+    """The program that `Exported.serialize` wrote."""
+    try:
+        files = zipfile.ZipFile(io.BytesIO(bytes(blob)))
+        head = json.loads(files.read("program.json"))
+    except (zipfile.BadZipFile, KeyError) as e:
+        raise ValueError(f"these bytes are not an exported program: {e}") from None
+    with files:
+        if head["format"] > _FORMAT:
+            raise ValueError(f"the exported program has format {head['format']}, this version reads up to {_FORMAT}")
+        constants = []
+        for i, c in enumerate(head["constants"]):
+            aval = read_aval(c)
+            constants.append(np.frombuffer(files.read(f"constant{i}"), aval.dtype).reshape(aval.shape))
+        further = files.read("vjp") if "vjp" in files.namelist() else None
+        return Exported(
+            head["fun_name"], read_tree(head["in_tree"]), tuple(map(read_aval, head["in_avals"])), read_tree(head["out_tree"]),
+            tuple(map(read_aval, head["out_avals"])), tuple(head["platforms"]), files.read("program.stablehlo"), tuple(head["kept"]),
+            disabled_safety_checks=tuple(map(DisabledSafetyCheck, head["disabled"])), calling_convention_version=head["version"],
+            constants=tuple(constants), _get_vjp=None if further is None else lambda _: deserialize(further))
+
+
+def export(fun_jit, *, platforms: Sequence[str] | None = None, disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Callable:
+    """Prepares a jitted function for use elsewhere: `export(f)(*args)`, where types of arguments are enough.
+
+    Args:
+        platforms: what the program is for; only the platform of this process can be lowered for.
+        disabled_checks: checks to leave out.
+
+    Returns:
+        A function of example arguments, or `ShapeDtypeStruct`s, that gives an `Exported`.
+
+    Example:
+        >>> import xlab, xlab.numpy as jnp
+        >>> kept = export(xlab.jit(jnp.sin))(xlab.ShapeDtypeStruct((2,), "float32")).serialize()
+        >>> deserialize(kept).call(jnp.zeros(2)).tolist()
+        [0.0, 0.0]
+    """
+    if not hasattr(fun_jit, "lower") or not hasattr(fun_jit, "trace"):
+        raise ValueError(f"Function to be exported must be the result of `jit` but is: {fun_jit!r}")
+    here = default_export_platform()
+    wanted = (here,) if platforms is None else tuple(platforms)
+    if wanted != (here,):
+        raise NotImplementedError(f"export for the platforms {wanted}: this process lowers programs for {here} only")
+
+    def exporter(*args, **kwargs) -> Exported:
+        lowered = fun_jit.lower(*args, **kwargs)
+        program, name = lowered._lowered, lowered.name
+        if len(program.devices) > 1:
+            raise NotImplementedError(f"export of {name}, which runs on {len(program.devices)} devices: only programs of one device can be "
+                                      f"exported; lay arguments over devices where the exported program is called")
+        if program.module.callbacks or program.closed.effects:
+            raise NotImplementedError(f"export of {name}: Python callbacks and other effects exist only in this process; take them out of "
+                                      f"the function")
+        closed = program.closed
+        return Exported(name, lowered.in_tree, tuple(closed.in_avals), lowered.out_tree, tuple(closed.out_avals), wanted,
+                        _ir.to_portable(program.module.text), tuple(program.kept), disabled_safety_checks=tuple(disabled_checks),
+                        constants=tuple(np.asarray(c) for c in program.module.hoisted),
+                        _get_vjp=lambda e: _derivative(e, fun_jit, lowered.in_tree))
+    return exporter
+
+
+def _derivative(exported: Exported, fun, in_tree) -> Exported:
+    """The exported program of the pullback."""
+    n = len(exported.in_avals)
+
+    def flat(*xs):
+        args, kwargs = _tree.unflatten(in_tree, xs)
+        return _tree.leaves(fun(*args, **kwargs))
+
+    def pullback(*values):
+        out = _vjp(flat, *values[:n])[1](list(values[n:]))
+        return [np.zeros((), bool) if getattr(ct, "dtype", None) == dtypes.float0 else ct for ct in out]
+    pullback.__name__ = f"{exported.fun_name}_vjp"
+    if not all(dtypes.issubdtype(a.dtype, np.inexact) for a in exported.out_avals):
+        raise NotImplementedError(f"the derivative of {exported.fun_name}: its results are not all of floating or complex types")
+    return export(jit(pullback))(*(_struct(a) for a in (*exported.in_avals, *exported.out_avals)))
+
+
+def _struct(aval: ShapedArray):
+    from xlab.compile.stages import ShapeDtypeStruct
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def _flat_call(exported: Exported) -> Callable:
+    """The program as a function of flat arguments that knows its derivative."""
+    def run(*args):
+        return call_exported_p.bind(*args, exported=exported)
+
+    def backward(args, cts):
+        given = exported.vjp().call(*args, *cts)
+        return tuple(ct if dtypes.issubdtype(a.dtype, np.inexact) else None for ct, a in zip(given, exported.in_avals))
+    run.__name__ = exported.fun_name
+    flat = custom_vjp(run)
+    flat.defvjp(lambda *args: (run(*args), args), backward)
+    return flat
+
+
+call_exported_p = Primitive("call_exported", multiple_results=True)
+call_exported_p.def_abstract_eval(lambda *avals, exported: exported.out_avals)
+ad.primitive_jvps.excuse(call_exported_p, "an exported program is differentiated through its own kept derivative")
+batching.primitive_batchers.excuse(call_exported_p, "an exported program has fixed shapes; map over it with lax.map")
+
+
+def _lowering(ctx, *args, exported: Exported):
+    allowed = DisabledSafetyCheck.platform() in exported.disabled_safety_checks
+    if ctx.platform not in exported.platforms and not allowed:
+        raise ValueError(f"Function '{exported.fun_name}' was exported for platforms {exported.platforms} but it is used on "
+                         f"'{ctx.platform}'.")
+    template = exported._templates.get("text")
+    if template is None:
+        texts = _ir.function_texts(_ir.from_portable(exported.mlir_module_serialized), "function")
+        template = exported._templates["text"] = Template(list(texts.values()), list(texts))
+    symbol = place_functions(ctx, template, exported.fun_name)
+    kept = exported.module_kept_var_idx
+    operands = [*(args[i] for i in kept), *(ctx.constant(c, aval_of(c)) for c in exported.constants)]
+    types_in = [*(mlir.tensor_type(exported.in_avals[i]) for i in kept), *(mlir.tensor_type(aval_of(c)) for c in exported.constants)]
+    types_out = [mlir.tensor_type(a) for a in exported.out_avals]
+    return ctx.ops(f"func.call @{symbol}({', '.join(operands)}) : ({', '.join(types_in)}) -> ({', '.join(types_out)})", len(types_out))
+
+
+mlir.register_lowering(call_exported_p, _lowering)
+
+
+def symbolic_shape(shape_spec: str | None, *, constraints: Sequence[str] = (), scope=None, like: Sequence[int | None] | None = None):
+    """The shape that a text such as `"2, 3"` or `"..., 3"` (with `like`) stands for; dimensions are numbers.
+
+    Example:
+        >>> symbolic_shape("..., _", like=(2, 3))
+        (2, 3)
+    """
+    parts = [p.strip() for p in (shape_spec or "...").strip("()[] ").split(",") if p.strip()]
+    if "..." in parts:
+        if like is None:
+            raise ValueError(f"'...' in the shape {shape_spec!r} needs `like`, the shape it stands for")
+        i = parts.index("...")
+        parts[i:i + 1] = ["_"] * (len(like) - len(parts) + 1)
+    out = []
+    for i, part in enumerate(parts):
+        if part == "_" and like is not None:
+            out.append(like[i])
+        elif part.isdigit():
+            out.append(int(part))
+        else:
+            raise NotImplementedError(f"symbolic dimensions such as {part!r} are not supported: export once for each shape, or make the "
+                                      f"dimension a number")
+    return tuple(out)
+
+
+def is_symbolic_dim(p) -> bool:
+    """Whether a dimension is an expression; dimensions here are always numbers."""
+    return not isinstance(p, (int, np.integer))
