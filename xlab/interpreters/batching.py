@@ -22,6 +22,8 @@ from xlab.core.rules import RuleTable
 from xlab.core.trace import Axis, Trace, Tracer, bound_axes, set_trace, state, switch_trace
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad.jvp import Zero
+from xlab.interpreters.vmappable import register_vmappable as register_vmappable
+from xlab.interpreters.vmappable import unregister_vmappable as unregister_vmappable
 
 primitive_batchers = RuleTable(
     "batching.primitive_batchers", "batch",

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from xlab import tree as _tree
 from xlab.compile.tracing import function_name
 from xlab.core.avals import aval_of, explicit_types
-from xlab.core.trace import Axis
-from xlab.interpreters import batching
+from xlab.core.trace import Axis, state
+from xlab.interpreters import batching, vmappable
 from xlab.transforms.arguments import check_callable
 
 
@@ -50,12 +50,16 @@ def vmap(fun: Callable, in_axes=0, out_axes=0, axis_name=None, axis_size: int | 
         flat, in_tree = _tree.flatten((args, kwargs))
         axes = _tree.broadcast_prefix((in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args),
                                        dict.fromkeys(kwargs, 0)), (args, kwargs), is_leaf=lambda x: x is None)
-        dims = [_dim(x, a, name) for x, a in zip(flat, axes)]
+        own = [vmappable.is_vmappable(x) for x in flat]      # classes that say themselves what an example of them is
+        dims = [None if o else _dim(x, a, name) for x, a, o in zip(flat, axes, own)]
         size = _size(flat, dims, axis_size, name, in_tree)
-        out_tree = None
+        out_tree = trace = None
 
         def flat_fun(*leaves):
-            nonlocal out_tree
+            nonlocal out_tree, trace
+            trace = state.trace
+            if any(own):
+                leaves = [vmappable.to_example(trace, x, a) if o else x for x, a, o in zip(leaves, axes, own)]
             a, k = _tree.unflatten(in_tree, leaves)
             leaves, out_tree = _tree.flatten(fun(*a, **k))
             return leaves
@@ -67,7 +71,9 @@ def vmap(fun: Callable, in_axes=0, out_axes=0, axis_name=None, axis_size: int | 
         wanted = _tree.broadcast_prefix(out_axes, skeleton, is_leaf=lambda x: x is None)
         results = []
         for x, d, want in zip(outs, out_dims.dims, wanted):
-            if want is None:
+            if vmappable.is_vmappable(x):
+                results.append(vmappable.from_example(trace, batching.bring, size, x, want))
+            elif want is None:
                 if d is not None:
                     raise ValueError(f"vmap of {name} has out_axes=None for a result that depends on the mapped arguments: its "
                                      f"values differ between examples. Give it an axis, or reduce over the examples.")
@@ -98,7 +104,7 @@ def _cut(flat, dims, name):
 
 
 def _is_axis(x) -> bool:
-    return all(a is None or isinstance(a, int) for a in _tree.leaves(x, is_leaf=lambda v: v is None))
+    return all(a is None or isinstance(a, int) or vmappable.is_spec(a) for a in _tree.leaves(x, is_leaf=lambda v: v is None))
 
 
 def _dim(x, axis, name):

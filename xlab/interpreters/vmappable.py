@@ -1,0 +1,75 @@
+"""Classes of one's own that `vmap` maps over, with mapping specifications of their own instead of axis numbers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class _Handlers(NamedTuple):
+    spec_type: type
+    axis_size_type: type
+    to_elt: Callable
+    from_elt: Callable
+    make_iota: Callable | None
+
+
+_handlers: dict[type, _Handlers] = {}
+
+
+def register_vmappable(data_type: type, spec_type: type, axis_size_type: type, to_elt: Callable, from_elt: Callable,
+                       make_iota: Callable | None) -> None:
+    """Makes values of a class, leaves for pytrees, something `vmap` can map over.
+
+    Args:
+        spec_type: the class of what stands for such values in `in_axes` and `out_axes`.
+        axis_size_type: the class of the number of examples, as given in `axis_size`.
+        to_elt: `to_elt(map_part, get_index, value, spec)` gives one example of a value; `map_part(array, axis)` does for an array.
+        from_elt: `from_elt(join_part, axis_size, example, spec)` puts examples together; `join_part(axis_size, array, axis)` does
+            for an array.
+        make_iota: `make_iota(axis_size)` gives the numbers of the examples as an array.
+    """
+    if data_type in _handlers:
+        raise ValueError(f"{data_type} is vmappable already: unregister_vmappable it first")
+    _handlers[data_type] = _Handlers(spec_type, axis_size_type, to_elt, from_elt, make_iota)
+
+
+def unregister_vmappable(data_type: type) -> None:
+    """Takes `register_vmappable` back."""
+    if data_type not in _handlers:
+        raise KeyError(f"{data_type} is not vmappable")
+    del _handlers[data_type]
+
+
+def is_vmappable(x) -> bool:
+    """Whether `x` is a value of a registered class."""
+    return type(x) in _handlers
+
+
+def is_spec(x) -> bool:
+    """Whether `x` says how such values are mapped."""
+    return any(isinstance(x, h.spec_type) for h in _handlers.values())
+
+
+def to_example(trace: Any, x: Any, spec: Any):
+    """One example of `x` under a batching trace."""
+    handlers = _handlers.get(type(x))
+    if handlers is None:
+        return x if spec is None else trace.join(x, spec)
+
+    def number_of_example():
+        numbers = (handlers.make_iota or functools.partial(np.arange, dtype=np.int32))(trace.axis.size)
+        return trace.join(numbers, 0)
+    return handlers.to_elt(functools.partial(to_example, trace), number_of_example, x, spec)
+
+
+def from_example(trace: Any, bring: Callable, size: Any, x: Any, spec: Any):
+    """All examples of `x`, a value of a batching trace, together; `bring(value, dim, size, target)` places a dimension."""
+    handlers = _handlers.get(type(x))
+    if handlers is not None:
+        return handlers.from_elt(functools.partial(from_example, trace, bring), size, x, spec)
+    value, dim = trace.split(x)
+    return bring(value, dim, size, spec)
