@@ -19,6 +19,7 @@ from xlab.interpreters.discharge import discharge_rules, written_out
 from xlab.lax.control.custom_jvp_call import CustomCall
 from xlab.transforms.arguments import check_callable
 from xlab.transforms.custom_jvp import _named, _with_fixed, resolve_kwargs
+from xlab.transforms.remat_opt import optimized
 
 
 class _CustomVJPCall(CustomCall):
@@ -203,7 +204,7 @@ class custom_vjp:
         self.nondiff_argnums = tuple(sorted((*nondiff_argnums, *_named(fun, nondiff_argnames))))
         self.fwd: Callable | None = None
         self.bwd: Callable | None = None
-        self.symbolic_zeros = False
+        self.symbolic_zeros = self.optimize_remat = False
 
     def defvjp(self, fwd: Callable, bwd: Callable, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
         """Sets the rules.
@@ -211,8 +212,10 @@ class custom_vjp:
         Args:
             fwd: takes the function's arguments, returns `(out, residuals)`.
             bwd: takes `(*nondiff, residuals, ct)`, returns a tuple with a cotangent (or None) per argument.
+            symbolic_zeros: `fwd` gets `CustomVJPPrimal`s, which say what is differentiated, and `bwd` may get `SymbolicZero`s.
+            optimize_remat: under `checkpoint`, run the function instead of `fwd` where the residuals are not needed.
         """
-        self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
+        self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = fwd, bwd, symbolic_zeros, optimize_remat
 
     def __call__(self, *args, **kwargs):
         name = function_name(self.fun)
@@ -245,6 +248,8 @@ class custom_vjp:
             return [*outs, *residuals]
         flat_bwd = _FlatBackward(self.bwd, fixed, trees, in_tree, [aval_of(x) for x in flat], name)
         flat_fun.__name__, flat_fwd.__name__ = name, function_name(self.fwd)
+        if self.optimize_remat:
+            flat_fwd = optimized(flat_fun, flat_fwd, lambda: trees["n"], self.symbolic_zeros)
         outs = state.trace.process_custom_vjp(custom_vjp_call_p, flat_fun, flat_fwd, flat_bwd, flat, {
             "name": name, "num_consts": 0, "symbolic_zeros": self.symbolic_zeros})
         return _tree.unflatten(trees["out"], outs)
