@@ -6,13 +6,14 @@ Reading order: `keys.py` (what a key is and how new ones are made), `threefry.py
 Imports what is below it.
 """
 
+from xlab.random.binomial import *
 from xlab.random.bits import (
-                              random_bits_p,
-                              random_fold_in_p,
-                              random_seed_p,
-                              random_split_p,
-                              random_unwrap_p,
-                              random_wrap_p,
+    random_bits_p,
+    random_fold_in_p,
+    random_seed_p,
+    random_split_p,
+    random_unwrap_p,
+    random_wrap_p,
 )
 from xlab.random.continuous import *
 from xlab.random.discrete import *
