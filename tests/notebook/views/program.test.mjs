@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import "./dom.mjs";
 
-const { jaxprPieces, layered, makeGraph, paintJaxpr, readProgram, shortHlo, shortParams, colour } = await import(pathToFileURL(process.argv[2]));
+const { jaxprPieces, layered, makeGraph, paintJaxpr, readProgram, shortHlo, shortParams, colour, swell } = await import(pathToFileURL(process.argv[2]));
 const kinds = (text, equation = true) => jaxprPieces(text, equation).filter(([kind]) => kind).map(([kind, part]) => `${kind} ${part}`);
 
 // coloured by position: `in`, `if`, `as` are variables where variables stand
@@ -49,6 +49,10 @@ assert.equal(made.width, expected.width);
 const rows = new Map();
 made.x.forEach((x, i) => rows.set(made.y[i], [...(rows.get(made.y[i]) || []), [x - graph.w[i] / 2, x + graph.w[i] / 2]]));
 for (const row of rows.values()) row.sort((a, b) => a[0] - b[0]).forEach(([left], i, all) => assert.ok(i === 0 || left >= all[i - 1][1] - 1e-6));
+
+// what packing squeezed comes back as it was
+const { squeezed, plain } = JSON.parse(readFileSync(process.argv[3], "utf8"));
+assert.deepEqual(swell(squeezed), plain);
 
 // definitions and uses, and a graph whose boxes open and close and leave nothing behind
 const read = readProgram(program, 0);

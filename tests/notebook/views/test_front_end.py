@@ -11,7 +11,7 @@ import pytest
 from tests.benchmarks.pages import gradient
 from tests.notebook.views import sample
 from xlab.notebook import assets
-from xlab.notebook.views import VIEWS, view_for
+from xlab.notebook.views import VIEWS, page, view_for
 from xlab.notebook.views.program import columns
 from xlab.observe import records as r
 from xlab.observe.layered import layered
@@ -48,14 +48,16 @@ def test_report_in_a_small_document(module, tmp_path):
 
 @needs_node
 def test_programs_pieces_layout_and_graph(tmp_path):
-    names = "jaxprPieces, layered, makeGraph, paintJaxpr, readProgram, shortHlo, shortParams, colour"
+    names = "jaxprPieces, layered, makeGraph, paintJaxpr, readProgram, shortHlo, shortParams, colour, swell"
     module = tmp_path / "parts.mjs"
     module.write_text(f"{assets.body()}\nexport {{ {names} }};\n", encoding="utf-8")
     graph = gradient(600)
     made = layered(graph["w"], graph["h"], graph["from"], graph["to"])
+    plain = {"programs": [columns(sample.program())], "odd": [[], [[3]], ["a"] * 40, [[i, -i, 7] for i in range(40)], [[]] * 40, {}, None, 1.5]}
     data = tmp_path / "data.json"
     data.write_text(json.dumps({
         "graph": graph, "program": columns(sample.program()),
+        "plain": plain, "squeezed": page.squeeze(plain),
         "expected": {"x": made.x, "y": made.y, "links": made.links, "width": made.width,
                      "lanes": [[lane.x, lane.source, lane.top] for lane in made.lanes]},
     }))

@@ -10,6 +10,9 @@ from xlab.observe.records import Level
 
 TITLES = {"stablehlo": "StableHLO", "propagated": "shardings propagated", "partitioned": "partitioned", "optimized": "compiled HLO"}
 
+_METADATA = re.compile(r', metadata=\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}')
+"""Where an instruction comes from, as the compiler writes it: the page has it as links to equations and lines."""
+
 _BLOCK = re.compile(r"^(ENTRY )?%?[\w.\-]+ .*\{$")
 
 
@@ -30,7 +33,7 @@ def level_columns(level: Level) -> dict[str, Any]:
     return {
         "name": TITLES.get(level.name, clean(level.name)),
         "language": "hlo" if level.name == "optimized" else "mlir",
-        "lines": [clean(line) for line in shown],
+        "lines": [clean(_METADATA.sub("", line)) for line in shown],
         "links": [[place[line - 1] + 1, *found] for line, found in level.links if line - 1 in place],
         "heat": [[place[line - 1] + 1, us] for line, us in level.heat if line - 1 in place],
         "fold": fold,

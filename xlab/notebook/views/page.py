@@ -65,6 +65,10 @@ if(frame)new ResizeObserver(()=>{frame.style.height=Math.ceil(root.getBoundingCl
 """All the script of a picture that needs none: the host's theme, and a frame as tall as the picture."""
 
 
+LONG = 32
+"""Length from which a list is worth squeezing."""
+
+
 def script_json(value: Any) -> str:
     """JSON that can stand inside a script element: no `</`, no `<!--`, no line separators.
 
@@ -75,9 +79,38 @@ def script_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace("&", "\\u0026")
 
 
+def squeeze(value: Any) -> Any:
+    """Long lists of ints, and of lists of ints, as differences, which pack ten times smaller; the page's `swell` is the way back.
+
+    >>> squeeze([7] * 40)["~d"][:3]
+    [7, 0, 0]
+    >>> squeeze([[1, 5], [2, 6, 7]] * 20)["~r"][:7]
+    [2, 1, 5, 3, 1, 1, 1]
+    """
+    if isinstance(value, dict):
+        return {k: squeeze(v) for k, v in value.items()}
+    if not isinstance(value, list) or not value:
+        return value
+    if all(type(x) is int for x in value):
+        return {"~d": [b - a for a, b in zip([0, *value], value)]} if len(value) >= LONG else value
+    if not isinstance(value[0], (list, dict)):
+        return value
+    if len(value) < LONG or not all(type(row) is list and all(type(x) is int for x in row) for row in value):
+        return [squeeze(x) for x in value]
+    # The first of each row follows the first of the row before, the others follow one another.
+    flat: list[int] = []
+    first = last = 0
+    for row in value:
+        flat.append(len(row))
+        for i, x in enumerate(row):
+            flat.append(x - (last if i else first))
+            first, last = (first, x) if i else (x, last)
+    return {"~r": flat}
+
+
 def pack(value: Any) -> str:
     """JSON, gzip, base64: what the page unpacks with `DecompressionStream`."""
-    data = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
+    data = json.dumps(squeeze(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
     return base64.b64encode(gzip.compress(data, 6, mtime=0)).decode()
 
 

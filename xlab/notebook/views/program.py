@@ -5,6 +5,7 @@ The page draws only the lines in sight, so a program is sent as columns: one lis
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from xlab.notebook.views.base import View
@@ -17,7 +18,7 @@ from xlab.observe.units import plural
 SHOWN = 200
 """Lines of each text that the page shows without a script."""
 
-FOLDED = 2000
+FOLDED = 600
 """Lines of Python and jaxpr that are there without a script, those beyond `SHOWN` folded."""
 
 
@@ -208,7 +209,7 @@ def program_node(program: Program, index: int, data: dict[str, Any]) -> Node:
                 "details",
                 None,
                 h("summary", None, f"{level['name']} · {plural(len(lines), 'line')}"),
-                _pre(lines[:SHOWN]),
+                _pre([_QUIET.sub("", line) for line in lines[:SHOWN]]),
                 _more(len(lines) - SHOWN),
             )
         )
@@ -221,6 +222,9 @@ def program_node(program: Program, index: int, data: dict[str, Any]) -> Node:
             )
         )
     return h("div", {"class": "xl-program-static", "data-program": index}, *parts)
+
+
+_QUIET = re.compile(r', (?:backend_config|frontend_attributes|sharding)=\{.*\}$')
 
 
 def _pre(lines: list[str]) -> Node:

@@ -29,3 +29,28 @@ export function real(value) {
   if (value && typeof value === "object") return value.float === "nan" ? NaN : value.float === "-inf" ? -Infinity : Infinity;
   return value;
 }
+
+/** The way back from what packing made of long lists of whole numbers: differences, and rows of differences. */
+export function swell(value) {
+  if (Array.isArray(value)) return value.length && typeof value[0] === "object" ? value.map(swell) : value;
+  if (!value || typeof value !== "object") return value;
+  if (Array.isArray(value["~d"])) {
+    let at = 0;
+    return value["~d"].map((step) => (at += step));
+  }
+  if (Array.isArray(value["~r"])) {
+    const flat = value["~r"];
+    const rows = [];
+    let first = 0;
+    let last = 0;
+    for (let i = 0; i < flat.length; ) {
+      const row = new Array(flat[i]);
+      i += 1;
+      for (let j = 0; j < row.length; j += 1, i += 1) row[j] = j ? (last += flat[i]) : (first += flat[i]);
+      rows.push(row);
+    }
+    return rows;
+  }
+  for (const name in value) value[name] = swell(value[name]);
+  return value;
+}

@@ -320,11 +320,12 @@ function paintScene(context, scene, drawn, view, chosen, zoom) {
   for (const { box, x, y } of closed) {
     if (!box.made) {
       const mark = chosen.get(box);
-      context.fillStyle = scene.bg;
+      // Too small for words: a box is a mark of its own.
+      context.fillStyle = zoom < 0.3 ? scene.dim : scene.bg;
       roundBox(context, x, y, box.w, box.h, box.kind === "eq" || box.kind === "group" ? 4 : 11);
       context.fill();
       if (mark === 2) {
-        context.globalAlpha = 0.16;
+        context.globalAlpha = zoom < 0.3 ? 1 : 0.16;
         context.fillStyle = scene.accent;
         context.fill();
         context.globalAlpha = 1;

@@ -251,7 +251,7 @@ export function mountProgram(host, program, bus, bin) {
       }, "xl-text"));
       if (data.eqs.id.length) put(pressed("graph", "the same program as a graph", false, showGraph));
     } else if (column.shortens) {
-      put(pressed("attributes", "all attributes, or those that say what is computed", false, (on) => {
+      put(pressed("attributes", "all attributes, or those that say what is computed; where a line comes from is shown by the selection", false, (on) => {
         column.whole = on;
         column.rows.refresh();
       }));

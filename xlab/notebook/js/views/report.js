@@ -1,4 +1,5 @@
 import { build, followTheme, h, listen } from "../kit/dom.js";
+import { swell } from "../kit/format.js";
 import { lightElements, makeBus } from "../kit/bus.js";
 import { describe, mountProgram, readProgram } from "./program.js";
 import { linkDevices } from "./mesh.js";
@@ -30,13 +31,13 @@ export function render({ model, el }) {
 /** JSON from base64 of gzip: how large data travels. */
 async function unpack(text) {
   const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+  return swell(await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json());
 }
 
 /** A saved page: the picture stands in the page, what unpacked its data has put them aside. */
 export function start() {
   const root = document.querySelector(".xl-report");
-  enliven(root, globalThis.xlabPage, null);
+  enliven(root, swell(globalThis.xlabPage), null);
   fitFrame(root);
 }
 
