@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import ShapedArray, aval_of, explicit_types
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
@@ -130,6 +130,13 @@ def _in_type_of(x, ct, preferred):
     return x if preferred is None or aval_of(x).dtype == dtype else convert(x, dtype)
 
 
+def _lying_like(aval, *operands):
+    """What to ask of a cotangent, so that it lies as the value does."""
+    if not explicit_types.in_use:
+        return None
+    return next((like for like in (cuts.like(aval, aval_of(x)) for x in operands) if like is not None), None)
+
+
 def _back(out, aval):
     return out if aval_of(out).dtype == aval.dtype else convert(out, aval.dtype)
 
@@ -152,7 +159,7 @@ def _transpose_lhs(ct, lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_d
         ct, rhs, window_strides=lhs_dilation, padding=tuple(pads), lhs_dilation=window_strides, rhs_dilation=rhs_dilation,
         dimension_numbers=ConvDimensionNumbers(out_spec, (rhs_spec[1], rhs_spec[0], *rhs_spec[2:]), lhs_spec),
         feature_group_count=groups, batch_group_count=1, precision=precision, preferred_element_type=preferred_element_type,
-        out_sharding=None)
+        out_sharding=_lying_like(lhs.aval, ct, rhs) if batch_group_count == 1 else None)
     if batch_group_count > 1:
         out = _split_into(out, lhs_spec[1], batch_group_count, lhs_spec[0])
     return _back(out, lhs.aval)
@@ -175,14 +182,18 @@ def _transpose_rhs(ct, lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_d
         lhs_dilation=lhs_dilation, rhs_dilation=window_strides,
         dimension_numbers=ConvDimensionNumbers(swapped(lhs_spec), swapped(out_spec), swapped(rhs_spec)),
         feature_group_count=batch_group_count, batch_group_count=feature_group_count, precision=precision,
-        preferred_element_type=preferred_element_type, out_sharding=None)
+        preferred_element_type=preferred_element_type, out_sharding=_lying_like(rhs.aval, ct, lhs))
     return _back(out, rhs.aval)
 
 
 # -- batching -----------------------------------------------------------------------------------------------
 
 
-def _conv_batch(xs, dims, *, dimension_numbers, feature_group_count, batch_group_count, **params):
+def _conv_batch(xs, dims, *, dimension_numbers, feature_group_count, batch_group_count, out_sharding, **params):
+    if out_sharding is not None and any(out_sharding.spec):
+        raise NotImplementedError(f"vmap of a convolution whose out_sharding is {out_sharding.spec}: examples and features become one "
+                                  f"dimension. Put the batch into the convolution's own batch dimension instead.")
+    params["out_sharding"] = None
     lhs, rhs = xs
     (dl, dr), (lhs_spec, rhs_spec, out_spec) = dims, dimension_numbers
 

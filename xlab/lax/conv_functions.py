@@ -15,6 +15,7 @@ from xlab.lax.precision import canonical_precision
 from xlab.lax.shape import broadcast_in_dim, reshape, rev, transpose
 from xlab.lax.window_selection import check_pairs, dilated, window_counts
 from xlab.lax.windows import padtype_to_pads
+from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
 __all__ = ["ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "conv", "conv_dimension_numbers",
            "conv_general_dilated", "conv_general_dilated_local", "conv_general_dilated_patches", "conv_general_permutations",
@@ -97,6 +98,7 @@ def conv_general_dilated(lhs, rhs, window_strides: Sequence[int], padding, lhs_d
         feature_group_count, batch_group_count: number of independent groups of features, or of the batch.
         precision: see `xlab.lax.Precision`.
         preferred_element_type: dtype to accumulate in and return.
+        out_sharding: how the result should lie over Explicit mesh axes, where the operands leave that open.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -128,7 +130,8 @@ def conv_general_dilated(lhs, rhs, window_strides: Sequence[int], padding, lhs_d
     return conv_general_dilated_p.bind(
         lhs, rhs, window_strides=strides, padding=pairs, lhs_dilation=base, rhs_dilation=spread, dimension_numbers=numbers,
         feature_group_count=operator.index(feature_group_count), batch_group_count=operator.index(batch_group_count),
-        precision=canonical_precision(precision), preferred_element_type=preferred, out_sharding=None)
+        precision=canonical_precision(precision), preferred_element_type=preferred,
+        out_sharding=canonical_out_sharding(out_sharding, "conv_general_dilated", left.ndim))
 
 
 def conv(lhs, rhs, window_strides: Sequence[int], padding: str, precision=None, preferred_element_type=None):

@@ -296,14 +296,16 @@ def _unclear(method, what, ins):
         f"resolved unambiguously (or would require collectives on inputs). Got {described(ins)}.")
 
 
-def convolution(ins, outs, *, dimension_numbers, **_):
-    """The batch and the spatial dimensions of the left side keep their cut; features must be in one piece."""
+def convolution(ins, outs, *, dimension_numbers, out_sharding=None, **_):
+    """The batch and the spatial dimensions of the left side keep their cut; features must be in one piece. What is asked decides."""
+    if out_sharding is not None:
+        return [asked(out_sharding, outs[0].ndim)]
     lhs, rhs = ins
     (lhs_batch, lhs_feature, *space), out_dims = dimension_numbers.lhs_spec, dimension_numbers.out_spec
     left = entries(lhs)
     if left[lhs_feature] or any(entries(rhs)):
         raise ShardingTypeError(f"it is not clear how the result of a convolution of {described(ins)} should be sharded: its features are "
-                                f"cut. {RESHARD}")
+                                f"cut. Say so with out_sharding=. {RESHARD}")
     out = [()] * outs[0].ndim
     out[out_dims[0]] = left[lhs_batch]
     for i, o in zip(space, out_dims[2:]):

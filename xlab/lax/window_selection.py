@@ -12,12 +12,14 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.jaxpr import ClosedJaxpr
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import UndefinedPrimal, Zero
 from xlab.interpreters.mlir.values import dims_text, i64_array
+from xlab.lax import cuts
 from xlab.lax.comparison import ge_p, select
 from xlab.lax.reductions import highest, lowest
 from xlab.lax.shape import pad
@@ -184,6 +186,7 @@ select_and_gather_add_p = Primitive("select_and_gather_add")
 select_and_gather_add_p.def_abstract_eval(_gather_aval)
 ad.primitive_jvps[select_and_gather_add_p] = _gather_jvp
 ad.primitive_transposes[select_and_gather_add_p] = _gather_transpose
+cut_rules[select_and_gather_add_p] = cuts.resized("a window selection")
 batching.primitive_batchers[select_and_gather_add_p] = _gather_batch
 mlir.register_lowering(select_and_gather_add_p, _gather_lowering)
 
@@ -263,6 +266,7 @@ select_and_scatter_add_p = Primitive("select_and_scatter_add")
 select_and_scatter_add_p.def_abstract_eval(_scatter_add_aval)
 ad.primitive_jvps[select_and_scatter_add_p] = _scatter_add_jvp
 ad.primitive_transposes[select_and_scatter_add_p] = _scatter_add_transpose
+cut_rules[select_and_scatter_add_p] = cuts.resized("a window selection")
 batching.primitive_batchers[select_and_scatter_add_p] = _scatter_add_batch
 mlir.register_lowering(select_and_scatter_add_p, _scatter_add_lowering)
 
