@@ -161,7 +161,8 @@ def symmetric_product(a_matrix, c_matrix, *, alpha: float = 1.0, beta: float = 0
     """
     out = symmetric_product_p.bind(a_matrix, c_matrix, alpha=alpha, beta=beta)
     if symmetrize_output:
-        out = add(tril(out), t(tril(out, -1)))
+        above = t(tril(out, -1))
+        out = add(tril(out), above)
     return out
 
 

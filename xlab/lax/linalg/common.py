@@ -12,8 +12,9 @@ import numpy as np
 from xlab.backend import lapack
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
+from xlab.core.cuts import cut_rules, described
 from xlab.core.primitive import Primitive
+from xlab.errors import ShardingTypeError
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax import cuts
 from xlab.lax import elementwise as _e
@@ -26,6 +27,7 @@ from xlab.lax.dot import dot_general
 from xlab.lax.precision import Precision
 from xlab.lax.reductions import reduce_sum
 from xlab.lax.shape import broadcast_in_dim, broadcasted_iota, full_like, transpose
+from xlab.sharding.typed import entries
 
 INT32 = np.dtype(np.int32)
 
@@ -66,7 +68,21 @@ def define(name: str, rule: Callable, ranks: Sequence[int], *, multiple_results:
         return out, [0] * len(out) if multiple_results else 0
 
     cut_rules[prim] = cuts.batched_matrices(name, ranks)
+    def cut(ins, outs, **_):
+        """Batch dimensions keep how they are cut; matrices must be whole."""
+        batch = [()] * (ins[0].ndim - ranks[0])
+        for a in ins:
+            for d, axes in enumerate(entries(a)):
+                if not axes or (d < len(batch) and batch[d] == axes):
+                    continue
+                if d >= len(batch) or batch[d]:
+                    raise ShardingTypeError(f"{name} got operands of types {described(ins)}: it works on whole matrices, in batches cut "
+                                            f"alike. Bring them to one piece with xlab.reshard.")
+                batch[d] = axes
+        return [[*batch, *[()] * (o.ndim - len(batch))] for o in outs]
+
     batching.primitive_batchers[prim] = batch
+    cut_rules[prim] = cut
     if no_derivative:
         ad.not_differentiable(prim, no_derivative)
     return prim
@@ -261,7 +277,7 @@ def triu(x, k: int = 0):
 def _nothing(x):
     """Zeros like x, weak where it is."""
     aval = aval_of(x)
-    return broadcast_in_dim(_e.scalar_like("full", 0, aval.dtype, aval.weak_type), aval.shape, ())
+    return broadcast_in_dim(_e.scalar_like("full", 0, aval.dtype, aval.weak_type), aval.shape, (), out_sharding=aval.cut)
 
 
 def diagonal(x):

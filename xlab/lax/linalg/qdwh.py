@@ -89,7 +89,7 @@ def qdwh(x, *, is_hermitian: bool = False, max_iterations: int | None = None, ep
         count = full_like(scale, len(weights), np.int32)
     # One step of Newton and Schulz makes u orthonormal to working precision.
     u = sub(mul(dtype.type(1.5), u), product(mul(dtype.type(0.5), u), product(h(u), u)))
-    return u, symmetrize(product(h(u), x)), count, bitwise_not(moving)
+    return u, symmetrize(product(h(u), x)), convert(count, np.int32, weak_type=True), bitwise_not(moving)
 
 
 

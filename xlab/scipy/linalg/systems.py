@@ -8,7 +8,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.core.avals import aval_of
-from xlab.lax.linalg.common import diagonal, repeat
+from xlab.lax.linalg.common import conjugate, diagonal, repeat
 from xlab.lax.linalg.lu import lu_solve as _lu_solve
 from xlab.numpy import linalg as _linalg
 from xlab.numpy import reductions as _r
@@ -93,10 +93,8 @@ def cho_factor(a, lower: bool = False, overwrite_a: bool = False, check_finite: 
 def _cho_solve(c, b, lower):
     c, b = map(as_array, promoted_inexact("cho_solve", c, b))
     c, b, vectors = spread("cho_solve", square("cho_solve", c), b)
-    conjugate = c.dtype.kind == "c"
-    b = lax.linalg.triangular_solve(c, b, left_side=True, lower=lower, transpose_a=not lower,
-                                    conjugate_a=conjugate and not lower)
-    b = lax.linalg.triangular_solve(c, b, left_side=True, lower=lower, transpose_a=lower, conjugate_a=conjugate and lower)
+    b = lax.linalg.triangular_solve(c, b, left_side=True, lower=lower, transpose_a=not lower, conjugate_a=not lower)
+    b = lax.linalg.triangular_solve(c, b, left_side=True, lower=lower, transpose_a=lower, conjugate_a=lower)
     return column(b, vectors)
 
 
@@ -185,8 +183,18 @@ def solve(a, b, lower: bool = False, overwrite_a: bool = False, overwrite_b: boo
         raise ValueError(f"Expected assume_a to be one of 'gen', 'sym', 'her' and 'pos'; got {assume_a!r}")
     if assume_a != "pos":
         return _linalg.solve(a, b)
-    a, b = promoted_inexact("solve", a, b)
-    return cho_solve(cho_factor(square("solve", a), lower), b)
+    return _solve_positive(a, b, bool(lower))
+
+
+@elementary(static=("lower",))
+def _solve_positive(a, b, lower):
+    a, b = map(as_array, promoted_inexact("solve", a, b))
+    a, b, vectors = spread("solve", square("solve", a), b)
+    factor = _cholesky(lax.stop_gradient(a), lower)
+    # The transpose of a Hermitian matrix is its conjugate.
+    x = lax.custom_linear_solve(lambda x: matmul(a, x, precision="highest"), b, solve=lambda _, b: _cho_solve(factor, b, lower),
+                                transpose_solve=lambda _, b: conjugate(_cho_solve(factor, conjugate(b), lower)))
+    return column(x, vectors)
 
 
 _TRANS = {0: (False, False), "N": (False, False), 1: (True, False), "T": (True, False), 2: (True, True), "C": (True, True)}
