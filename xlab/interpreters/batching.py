@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import ShapedArray, aval_of, explicit_types
 from xlab.core.cuts import cut_elementwise, cut_rules
 from xlab.core.effects import NamedAxisEffect
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
@@ -92,9 +92,9 @@ class BatchTrace(Trace):
                 values.append(x)
                 dims.append(None)
         previous = switch_trace(self.parent)
-        outer_cut = state.batch_cut
-        if outer_cut is not self.axis.cut:
-            state.batch_cut = self.axis.cut
+        cuts = explicit_types.in_use
+        if cuts:
+            outer_cut, state.batch_cut = state.batch_cut, self.axis.cut
         try:
             rule = axis_primitive_batchers.get(prim)
             if rule is not None and (involved or prim.makes_ref or _mentions(params, self.axis.name)):
@@ -108,7 +108,8 @@ class BatchTrace(Trace):
                 out, out_dim = rule(values, dims, **params)
         finally:
             switch_trace(previous)
-            state.batch_cut = outer_cut
+            if cuts:
+                state.batch_cut = outer_cut
         if prim.multiple_results:
             if not isinstance(out_dim, (tuple, list)):
                 out_dim = [out_dim] * len(out)
