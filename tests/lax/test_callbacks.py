@@ -336,6 +336,66 @@ def test_callbacks_beside_collectives(whole, line):
         assert float(f(whole)[0]) == 28 * 29
 
 
+def test_a_callback_on_every_device_may_use_the_runtime(line):
+    x = xlab.device_put(np.ones((8, 20000), np.float32), NamedSharding(line, P("i")))
+
+    def body(v):
+        return lax.psum(xlab.pure_callback(lambda u: jnp.sin(u) * jnp.cos(u).mean(), S(v.shape, v.dtype), v), "i")
+    f = xlab.jit(xlab.shard_map(body, mesh=line, in_specs=P("i"), out_specs=P()))
+    for _ in range(5):
+        np.testing.assert_allclose(f(x)[0, 0], 8 * np.sin(1) * np.cos(1), rtol=1e-5)
+
+
+def test_devices_do_not_wait_for_a_program_that_waits_for_them(whole, caplog):
+    total = xlab.jit(lambda x: x.sum())
+    assert float(total(whole)) == 28
+    f = xlab.jit(lambda x: xlab.pure_callback(lambda v: total(whole), S((), np.float32), x.sum()) + x.sum())
+    with pytest.raises(xlab.errors.JaxRuntimeError, match="started inside a host callback"):
+        np.asarray(f(whole))
+    assert float(total(whole)) == 28
+
+
+def test_a_failure_on_one_device_does_not_leave_the_others_waiting(whole, line):
+    def body(v):
+        def sometimes(u):
+            if u[0] == 3:
+                raise Mistake("on one device")
+            return np.asarray(u)
+        return lax.psum(xlab.pure_callback(sometimes, v, v), "i")
+    f = xlab.jit(xlab.shard_map(body, mesh=line, in_specs=P("i"), out_specs=P()))
+    for _ in range(2):
+        with pytest.raises(xlab.errors.JaxRuntimeError, match="on one device") as e:
+            f(whole)
+        assert type(e.value.__cause__) is Mistake
+    assert float(f(whole + 8)[0]) == 28 + 64
+    g = xlab.jit(lambda x: xlab.pure_callback(fail, x, x) + x)
+    with pytest.raises(xlab.errors.JaxRuntimeError, match="my own message"):
+        g(whole)
+    xlab.effects_barrier()
+
+
+def test_many_programs_with_callbacks_from_many_threads(whole, line):
+    seen = []
+    lock = threading.Lock()
+
+    def note(_):
+        with lock:
+            seen.append(1)
+    f = xlab.jit(lambda v: lax.fori_loop(0, 3, lambda i, c: (xlab.debug.callback(note, c), c + 1)[1], v))
+    g = xlab.jit(xlab.shard_map(lambda v: lax.psum(xlab.pure_callback(lambda u: np.asarray(u), v, v), "i"), mesh=line, in_specs=P("i"),
+                                out_specs=P()))
+
+    def work():
+        for i in range(10):
+            f(float(i))
+            assert float(g(whole)[0]) == 28
+        xlab.effects_barrier()
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert len(seen) == 4 * 10 * 3
+
+
 def test_what_several_devices_cannot_do(whole, line):
     with pytest.raises(ValueError, match="ordered effects.*more than 1 device"):
         xlab.jit(lambda x: xlab.debug.print("{}", x, ordered=True))(whole)

@@ -213,10 +213,14 @@ def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Seque
                        in_turn: bool = False) -> tuple[list[Any], Any]:  # fmt: skip
     """As `execute` or `execute_in_turn`; also gives the token that says when the run has ended on each device."""
     global _running
-    if not in_turn or called_back.depth:    # a callback that waited for the program it belongs to would wait forever
+    if not in_turn:
         results = exe.execute_sharded(flat_args, with_tokens=True)
         done = results.consume_token()
         return results.consume_with_handlers(handlers), done
+    if called_back.depth:
+        raise RuntimeError("A program in which devices wait for one another was started inside a host callback. The program that calls "
+                           "back holds threads which these devices need, and both would wait forever: compute on one device there, or "
+                           "start that program before and pass its result.")
     with _turn:
         if _running is not None:
             with contextlib.suppress(Exception):   # whoever asked for that program is told of its error

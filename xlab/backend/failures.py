@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from xlab.backend.native import XlaRuntimeError as RuntimeFailure
 
-__all__ = ["RuntimeFailure", "note", "reraise"]
+__all__ = ["RuntimeFailure", "fail", "note", "reraise"]
 
 # Few: each keeps the callback's frames, and so its arrays, alive.
 _recent: deque[tuple[str, BaseException]] = deque(maxlen=4)
@@ -33,7 +33,12 @@ def reraise(error: RuntimeFailure) -> NoReturn:
             if message in text:
                 with contextlib.suppress(ValueError):
                     _recent.remove(entry)
-                if not isinstance(cause, Exception):
-                    raise cause from None
-                raise type(error)(f"INTERNAL: {message}") from cause
+                fail(message, cause)
     raise error from None
+
+
+def fail(message: str, cause: BaseException) -> NoReturn:
+    """Raises the error of a callback that raised `cause`."""
+    if not isinstance(cause, Exception):
+        raise cause from None
+    raise RuntimeFailure(f"INTERNAL: {message}") from cause

@@ -148,4 +148,17 @@ def run(executable, args) -> list:
     local = [d for d in devices if d.process_index == d.client.process_index()]
     for i, device in enumerate(local):
         runtime_tokens.set_output_runtime_token(device, done.get_token(i))
+    if executable.in_turn and executable.callbacks:
+        _raise_failures(executable.callbacks, done)
     return outs[len(ordered):]
+
+
+def _raise_failures(callbacks, done) -> None:
+    """Waits for a program that ran to its end whatever its callbacks did, and raises what one of them raised."""
+    done.block_until_ready()
+    for callback in callbacks:
+        if callback.failures:
+            message, cause = callback.failures[0]
+            for one in callbacks:
+                one.failures.clear()
+            failures.fail(message, cause)

@@ -263,6 +263,9 @@ class Executable:
         ledger.add(self.name, closed, start, events.clock(), reason, differences)
         # Devices that wait for one another: such programs take turns, and Python starts each of them.
         self.in_turn = several and _compiling.communicates(self.native)
+        self.callbacks = tuple(lowered.module.callbacks)
+        for callback in self.callbacks:
+            callback.goes_on = self.in_turn
         self.in_shardings = lowered.in_shardings
         chosen = _compiling.parameter_shardings(self.native)[n_tokens:] if several else None
         if chosen is not None:

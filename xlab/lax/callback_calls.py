@@ -157,13 +157,18 @@ def call_eagerly(callback: FlatCallback, args: Sequence, result_avals: Sequence)
 
 
 class HostCall:
-    """What the compiled program calls: host arrays in, host arrays out, on a thread of the runtime."""
+    """What the compiled program calls: host arrays in, host arrays out, on a thread of the runtime.
 
-    __slots__ = ("avals_in", "callback", "ordered", "result_avals", "where", "x64")
+    In a program whose devices wait for one another, a device that stopped would keep the others waiting until the runtime
+    ends the process. There (`goes_on`) a failed call gives zeros, and the failure is kept for the end of the run.
+    """
+
+    __slots__ = ("avals_in", "callback", "failures", "goes_on", "ordered", "result_avals", "where", "x64")
 
     def __init__(self, callback: FlatCallback, avals_in, result_avals, ordered: bool, where: str):
         self.callback, self.avals_in, self.result_avals = callback, avals_in, result_avals
         self.ordered, self.where, self.x64 = ordered, where, config.enable_x64
+        self.goes_on, self.failures = False, []
 
     def __call__(self, *given):
         if self.ordered:
@@ -175,10 +180,13 @@ class HostCall:
             outs = check_results(self.callback, outs, self.result_avals, self.x64)
         except BaseException as e:
             short, long = _failed(self.callback, self.where, e)
-            failures.note(short, e)
             if isinstance(e, Exception) and not isinstance(e, bdb.BdbQuit):
                 logger.error("xlab.%s failed\n%s", self.callback.api, long)
-            raise RuntimeError(f"{short}\n{long}") from None
+            if not self.goes_on:
+                failures.note(short, e)
+                raise RuntimeError(f"{short}\n{long}") from None
+            self.failures.append((short, e))
+            outs = [np.zeros(a.shape, a.dtype) for a in self.result_avals]
         return (None, *outs) if self.ordered else tuple(outs)
 
 
