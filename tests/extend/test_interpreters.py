@@ -11,6 +11,7 @@ import xlab
 import xlab.numpy as jnp
 from xlab.extend import core
 from xlab.extend.core import primitives
+from xlab.interpreters import ad, partial_eval
 
 
 def evaluate(jaxpr, consts, *args):
@@ -202,3 +203,14 @@ def test_primitives_by_name():
         assert isinstance(getattr(primitives, name), core.Primitive), name
     with pytest.raises(AttributeError, match="no_such_p"):
         primitives.no_such_p
+
+
+def test_tracing_and_pruning_by_the_fields_names():
+    aval = core.ShapedArray((2,), np.float32)
+    jaxpr, out_avals, consts = partial_eval.trace_to_jaxpr_dynamic(lambda x, y: (x + jnp.arange(2.0), jnp.sin(y)), [aval, aval])
+    assert out_avals == [aval, aval] and len(consts) == len(jaxpr.constvars)
+    smaller, used_consts, used_inputs = partial_eval.dce_jaxpr_consts(jaxpr, [False, True])
+    assert used_inputs == [False, True] and not any(used_consts) and not smaller.constvars
+    assert [e.primitive.name for e in smaller.eqns] == ["sin"]
+    assert partial_eval.DynamicJaxprTracer is partial_eval.JaxprTracer
+    assert ad.add_jaxvals_p is primitives.add_jaxvals_p

@@ -52,6 +52,9 @@ class JaxprTracer(Tracer):
         return str(_source.Source(*self.source)) if self.source is not None else f"the arguments of {self._trace.label}"
 
 
+DynamicJaxprTracer = JaxprTracer      # the field's name for it
+
+
 class JaxprTrace(Trace):
     """Records primitives as equations."""
 
@@ -365,6 +368,20 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Se
     new = Jaxpr(list(jaxpr.constvars), [v for v, u in zip(jaxpr.invars, used_inputs) if u],
                 [v for v, u in zip(jaxpr.outvars, used_outputs) if u], eqns, debug_info=info)
     return new, used_inputs
+
+
+def dce_jaxpr_consts(jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Sequence[bool] = False):
+    """Like `dce_jaxpr`, and drops constants that nothing reads: `(jaxpr, used constants, used inputs)`."""
+    new, used_inputs = dce_jaxpr(jaxpr, used_outputs, instantiate)
+    read = {v for e in new.eqns for v in e.invars if type(v) is Var} | {v for v in new.outvars if type(v) is Var}
+    used_consts = [v in read for v in new.constvars]
+    return new.replace(constvars=[v for v, u in zip(new.constvars, used_consts) if u]), used_consts, used_inputs
+
+
+def trace_to_jaxpr_dynamic(fun: Callable, in_avals: Sequence):
+    """Traces a function of flat arguments that returns a sequence: `(jaxpr, types of the results, constants)`."""
+    jaxpr, consts = trace_to_jaxpr(lambda *args: list(fun(*args)), in_avals, DebugInfo(getattr(fun, "__name__", "fun")))
+    return jaxpr, jaxpr.out_avals, consts
 
 
 def dce_jaxpr_eqns(jaxpr: Jaxpr) -> Jaxpr:

@@ -9,6 +9,7 @@ from xlab.interpreters.ad.jvp import (
     JVPTracer,
     Zero,
     add_jaxvals,
+    add_jaxvals_primitive,
     add_tangents,
     defjvp,
     defjvp2,
@@ -46,3 +47,9 @@ __all__ = [
     "primitive_jvps", "primitive_transposes", "set_arithmetic", "set_ref_operations", "set_reshard", "transpose_jaxpr",
     "zeros_like_aval",
 ]
+
+
+def __getattr__(name: str):
+    if name == "add_jaxvals_p":       # the primitive that `lax` registers for sums of derivatives
+        return add_jaxvals_primitive()
+    raise AttributeError(f"module 'xlab.interpreters.ad' has no attribute {name!r}")

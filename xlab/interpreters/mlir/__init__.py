@@ -12,7 +12,9 @@ from xlab.interpreters.mlir.building import (
     AxisContext,
     LoweringParameters,
     LoweringResult,
+    LoweringRule,
     LoweringRuleContext,
+    MeshAxisName,
     ModuleContext,
     ShardingContext,
     SPMDAxisContext,
@@ -64,7 +66,7 @@ from xlab.interpreters.mlir.objects import (
 from xlab.interpreters.mlir.values import constant_text, dense_text, tensor_type
 
 __all__ = [
-    "TOKEN_TYPE", "AxisContext", "Context", "LoweredModule", "LoweringParameters", "LoweringResult", "LoweringRuleContext",
+    "TOKEN_TYPE", "AxisContext", "Context", "LoweredModule", "LoweringParameters", "LoweringResult", "LoweringRule", "LoweringRuleContext", "MeshAxisName",
     "ModuleContext", "SPMDAxisContext", "ShardingContext", "TokenSet", "aval_to_ir_type", "aval_to_ir_types", "binary",
     "comparison", "constant_text", "core_call_lowering", "custom_call", "dense_int_array", "dense_int_elements", "dense_text",
     "dtype_to_ir_type", "flatten_ir_types", "flatten_ir_values", "i32_attr", "i64_attr", "inline_call", "ir_attribute",

@@ -77,6 +77,8 @@ class ShardingContext:
 
 
 AxisContext = SPMDAxisContext | ShardingContext
+LoweringRule = Callable
+MeshAxisName = Any
 
 
 @dataclass
