@@ -26,6 +26,7 @@ from xlab.lax.reducing import *
 from xlab.lax.reductions import *
 from xlab.lax.reshard import reshard_p as reshard_p
 from xlab.lax.scaled import *
+from xlab.lax.rng import *
 from xlab.lax.scatter import *
 from xlab.lax.shape import *
 from xlab.lax.slicing import *
@@ -33,6 +34,7 @@ from xlab.lax.sort import *
 from xlab.lax.special import *
 from xlab.lax.special_bessel import *
 from xlab.lax.special_incomplete import *
+from xlab.lax.stacking import *
 from xlab.lax.transcendental import *
 from xlab.lax.windows import *
 
