@@ -289,8 +289,9 @@ def itemsize(dtype: Any) -> int:
     return dtype.itemsize if is_dtype(dtype) else to_dtype(dtype).itemsize
 
 
-_DLPACK = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128"
-                    .split())
+_DLPACK = frozenset([
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64",
+    "complex64", "complex128"])
 
 
 def is_dlpack_dtype(dtype: Any) -> bool:

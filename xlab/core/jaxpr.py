@@ -169,6 +169,10 @@ class ClosedJaxpr:
     in_avals = property(lambda self: [v.aval for v in self.jaxpr.invars])
     out_avals = property(lambda self: [v.aval for v in self.jaxpr.outvars])
     eqns = property(lambda self: self.jaxpr.eqns)
+    invars = property(lambda self: self.jaxpr.invars)
+    outvars = property(lambda self: self.jaxpr.outvars)
+    constvars = property(lambda self: self.jaxpr.constvars)
+    literals = property(lambda self: self.consts)
     effects = property(lambda self: self.jaxpr.effects)
     debug_info = property(lambda self: self.jaxpr.debug_info)
 

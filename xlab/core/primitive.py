@@ -40,9 +40,11 @@ class Primitive:
         ...     return x
     """
 
-    __slots__ = ("__weakref__", "_abstract", "_cache", "_with_effects", "call", "context_dependent",
+    __slots__ = ("__dict__", "__weakref__", "_abstract", "_cache", "_with_effects", "call", "context_dependent",
                  "custom_process", "impl", "joins", "linear_in_unreduced", "makes_ref", "module",
                  "multiple_results", "name", "takes_refs")
+
+    call_primitive = map_primitive = False
 
     def __init__(self, name: str, *, multiple_results: bool = False, joins: bool = True,
                  context_dependent: bool = False, hidden: bool = False):
@@ -74,6 +76,27 @@ class Primitive:
             args = state.join_manual(self, args)
         return state.trace.process(self, args, params)
 
+    def bind_with_trace(self, trace, args, params):
+        """Applies the primitive under the interpretation of a trace."""
+        return trace.process(self, args, params)
+
+    def def_bind_with_trace(self, bind_with_trace: Callable) -> Callable:
+        """Sets `(trace, args, params) -> results`, called instead of the trace's own `process` when the primitive is applied."""
+        self.bind_with_trace = bind_with_trace
+        self.bind = lambda *args, **params: bind_with_trace(state.trace, args, params)
+        return bind_with_trace
+
+    def get_bind_params(self, params: dict) -> dict:
+        """What to pass to `bind`, with the operands, to apply an equation's primitive again.
+
+        Example:
+            >>> import xlab
+            >>> eqn, = xlab.make_jaxpr(lambda x: x.sum())(xlab.numpy.ones(3)).eqns
+            >>> float(eqn.primitive.bind(xlab.numpy.ones(2), **eqn.primitive.get_bind_params(eqn.params)))
+            2.0
+        """
+        return dict(params)
+
     # -- rules -----------------------------------------------------------------------------------------
 
     def def_impl(self, impl: Callable) -> Callable:
@@ -90,6 +113,10 @@ class Primitive:
         """Like `def_abstract_eval`, for a rule that returns `(avals, effects)`."""
         self._abstract, self._with_effects = rule, True
         return rule
+
+    def abstract_eval(self, *avals, **params):
+        """Types of the results for operands of these types, and the effects."""
+        return self.abstract(avals, params)
 
     @property
     def has_abstract_eval(self) -> bool:
@@ -116,6 +143,12 @@ class Primitive:
             raise NotImplementedError(
                 f"primitive '{self.name}' has no abstract evaluation rule: define one with "
                 f"{self.name}_p.def_abstract_eval(rule)")
+        if self.joins and (explicit_types.in_use or params.get("sharding") is not None
+                           or params.get("out_sharding") is not None):
+            return cut_results(self, avals, params, Primitive._evaluate_plain)
+        return self._evaluate_plain(avals, params)
+
+    def _evaluate_plain(self, avals, params):
         if not self.takes_refs:
             for a in avals:
                 if type(a) is AbstractRef:
@@ -143,12 +176,6 @@ class Primitive:
 
 def join_types(prim: Primitive, avals) -> _avals.ManualAxisType:
     """Manual axis type of the result of an operation that does not communicate.
-        if self.joins and (explicit_types.in_use or params.get("sharding") is not None
-                           or params.get("out_sharding") is not None):
-            return cut_results(self, avals, params, Primitive._evaluate_plain)
-        return self._evaluate_plain(avals, params)
-
-    def _evaluate_plain(self, avals, params):
 
     Operands agree on what varies (`bind` sees to that). Unreduced operands go only through operations that are
     linear in them, since anything else would need the sum first.
