@@ -234,3 +234,20 @@ def test_the_report_survives_json(lab, run):
 
     run("%%xjit\ny = f(x, w)")
     assert Record.from_json(json.loads(json.dumps(running.last.to_json()))) == running.last
+
+
+@pytest.mark.parametrize(("metadata", "live"), [({"cellId": "a"}, True), ({}, False)])
+def test_only_a_page_is_given_a_widget(metadata, live):
+    """nbconvert stores what it is given: a widget there would be a hole in the saved page."""
+    pytest.importorskip("anywidget")
+    from types import SimpleNamespace
+
+    from xlab.notebook import displays
+    from xlab.notebook.views import view_for
+    from xlab.observe.records import MeshInfo
+
+    mesh = MeshInfo(("data",), (2,), (0, 1))
+    shell = SimpleNamespace(kernel=object(), get_parent=lambda: {"metadata": metadata}, execution_count=1)
+    data, _ = displays._bundle(view_for(mesh), mesh, shell, None)
+    assert {"text/plain", "text/html"} <= set(data)
+    assert ("application/vnd.jupyter.widget-view+json" in data) == live

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -54,7 +55,7 @@ def test_layout_keeps_its_promises(count):
         rows.setdefault(y, []).append((x - w / 2, x + w / 2))
     for row in rows.values():
         row.sort()
-        assert all(left >= right - 1e-6 for (_, right), (left, _) in zip(row, row[1:])), "boxes of a layer stand apart"
+        assert all(left >= right - 1e-6 for (_, right), (left, _) in itertools.pairwise(row)), "boxes of a layer stand apart"
     drawn = {(a, t) for _, _, _, _, a, t in made.links if t >= 0} | {(lane.source, t) for lane in made.lanes for t, _ in lane.targets}
     assert drawn == set(zip(g["from"], g["to"])), "every edge is drawn once, here or in a lane"
     bends = sum(t < 0 for *_, t in made.links)

@@ -98,7 +98,7 @@ def _kernel_shell() -> Any:
 
 def _bundle(view: Any, record: Any, shell: Any, handlers: Any) -> tuple[dict, dict]:
     """The bundle, with the widget on top where this shell belongs to a kernel. Running a cell again closes its old widgets."""
-    if getattr(shell, "kernel", None) is None or not has_widgets():
+    if getattr(shell, "kernel", None) is None or not has_widgets() or not _somebody_looks(shell):
         return view.bundle(record), {}
     try:
         from xlab.notebook.views.widget import ReportWidget
@@ -116,13 +116,27 @@ def _bundle(view: Any, record: Any, shell: Any, handlers: Any) -> tuple[dict, di
     return live if isinstance(live, tuple) else (live, {})
 
 
+def _somebody_looks(shell: Any) -> bool:
+    """Whether a page is at the other end and no program that only stores outputs: such a file would show a widget nobody can load.
+
+    Front ends name the cell they run; nbconvert, papermill and consoles do not.
+    """
+    import sys
+
+    return "cellId" in _asked(shell) or "google.colab" in sys.modules
+
+
+def _asked(shell: Any) -> dict[str, Any]:
+    """What the front end says of the cell that is running."""
+    try:
+        return shell.get_parent().get("metadata", {})
+    except AttributeError:
+        return {}
+
+
 def _place(shell: Any) -> tuple[str, int]:
     """Which cell is running, by the front end's own id, and for which time."""
-    try:
-        metadata = shell.get_parent().get("metadata", {})
-    except AttributeError:
-        metadata = {}
-    return str(metadata.get("cellId") or f"run {shell.execution_count}"), shell.execution_count
+    return str(_asked(shell).get("cellId") or f"run {shell.execution_count}"), shell.execution_count
 
 
 # ------------------------------------------------------------------------------------ what objects show themselves as

@@ -183,13 +183,8 @@ def to_graphviz(program: Program, depth: int = 3) -> Any:
 
     Example:
         >>> from xlab.observe.records import Equation, Program
-        >>> print(to_graphviz(Program("f", equations=(Equation(0, "iota"),))).source)
-        digraph f {
-        	graph [fontname=monospace fontsize=11]
-        	node [fontname=monospace fontsize=11 shape=box]
-        	n0 [label=iota]
-        }
-        <BLANKLINE>
+        >>> to_graphviz(Program("f", equations=(Equation(0, "iota"),))).source.split()[:2]
+        ['digraph', 'f']
     """
     try:
         import graphviz
