@@ -172,6 +172,18 @@ def test_decompositions_of_a_batch_that_is_cut(context):
     np.testing.assert_allclose(q @ r, many, atol=1e-5)
 
 
+def test_regions_are_compiled_once(context):
+    traced = []
+    f = auto_axes(lambda v: (traced.append(1), v * 2)[1], out_sharding=P("x"))
+    for _ in range(3):
+        f(put("y"))
+    assert len(traced) == 1
+    assert f(put("y"), out_sharding=P(None, "x")).aval.str_short() == "f32[8,4@x]"
+    x, index = put("x"), jnp.array([1, 3])
+    np.testing.assert_array_equal(x.at[index, 1:3].get(out_sharding=P()), X[[1, 3], 1:3])
+    np.testing.assert_array_equal(x.at[..., 0].set(7.0, out_sharding=P("x"))[:, 0], np.full(8, 7.0))
+
+
 def test_a_vector_nobody_mapped_lies_as_the_batch(context):
     assert xlab.vmap(lambda v: jnp.float32(1))(put("x")).aval.str_short() == "f32[8@x]"
 

@@ -150,6 +150,7 @@ def auto_axes(f=None, /, *, axes=None, out_sharding=None):
     """
     if f is None:
         return functools.partial(auto_axes, axes=axes, out_sharding=out_sharding)
+    programs: dict = {}
 
     @functools.wraps(f)
     def region(*args, out_sharding=out_sharding, **kwargs):
@@ -171,7 +172,7 @@ def auto_axes(f=None, /, *, axes=None, out_sharding=None):
                 asked = [canonical_out_sharding(s, "auto_axes", aval_of(x).ndim) for x, s in zip(leaves, specs)]
             with use_abstract_mesh(inside):
                 return _tree.unflatten(treedef, [bind_reshard(x, s) for x, s in zip(leaves, asked)])
-        return _run(run, f, args, kwargs)
+        return _run(programs, (mesh, out_sharding), run, f, args, kwargs)
     return region
 
 
@@ -193,6 +194,7 @@ def explicit_axes(f=None, /, *, axes=None, in_sharding=None):
     """
     if f is None:
         return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
+    programs: dict = {}
 
     @functools.wraps(f)
     def region(*args, in_sharding=in_sharding, **kwargs):
@@ -214,7 +216,7 @@ def explicit_axes(f=None, /, *, axes=None, in_sharding=None):
             with use_abstract_mesh(inside):
                 out = f(*args, **kwargs)
                 return _tree.map(lambda x: _entering(x, mesh), out)
-        return _run(run, f, args, kwargs)
+        return _run(programs, (mesh, in_sharding), run, f, args, kwargs)
     return region
 
 
@@ -247,8 +249,12 @@ def _entering(x, mesh):
     return bind_reshard(x, NamedSharding(mesh, PartitionSpec(*cut)))
 
 
-def _run(run, f, args, kwargs):
-    """The region inline in a program that is being traced; eagerly as one program of its own."""
+def _run(programs, key, run, f, args, kwargs):
+    """The region inline in a program that is being traced; eagerly as one program of its own, kept in `programs`."""
     if state.trace is not EVAL:
         return run(args, kwargs)
-    return jit(run, name=function_name(f))(args, kwargs)
+    leaves, treedef = _tree.flatten(key, is_leaf=_is_spec)
+    key = (tuple(leaves), treedef)
+    if key not in programs:
+        programs[key] = jit(run, name=function_name(f))
+    return programs[key](args, kwargs)

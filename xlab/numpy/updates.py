@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,7 +82,7 @@ class Updater:
         if isinstance(self.array, KeyArray):
             return self.array[self.index]
         if out_sharding is not None:
-            return _with_out_sharding(lambda x, index: getitem(x, index, **options), out_sharding, self.array, self.index)
+            return _with_out_sharding("get", tuple(options.items()), out_sharding, self.array, self.index)
         if state.trace is EVAL and not hasattr(fill_value, "aval"):
             return eager_getitem(self.array, self.index, **options)
         return getitem(self.array, self.index, **options)
@@ -138,9 +139,8 @@ class Updater:
     def _update(self, op, values, indices_are_sorted, unique_indices, mode, wrap, out_sharding=None):
         x = self.array
         if out_sharding is not None:
-            def run(x, index, values):
-                return update(x, parse(index, x.aval.shape, wrap), op, values, indices_are_sorted, unique_indices, mode, wrap)
-            return _with_out_sharding(run, out_sharding, x, self.index, values)
+            options = (indices_are_sorted, unique_indices, mode, wrap)
+            return _with_out_sharding(op, options, out_sharding, x, self.index, values)
         promises = (indices_are_sorted, unique_indices, mode, wrap)
         if isinstance(x, KeyArray):
             return _update_keys(x, self.index, op, values, promises)
@@ -151,16 +151,37 @@ class Updater:
         return _writer(parts, op, promises)(x, values, *operands)
 
 
-def _with_out_sharding(run, out_sharding, x, index, *values):
-    """`run(x, index, *values)` with the axes of the mesh left to the compiler, and its result where it was asked for."""
+def _with_out_sharding(op, options, out_sharding, x, index, *values):
+    """`x.at[index].op(*values)` with the axes of the mesh left to the compiler, and its result where it was asked for."""
     parts = index if isinstance(index, tuple) else (index,)
-    arrays = [i for i in parts if hasattr(i, "aval")]
+    arrays = [i for i in parts if hasattr(i, "aval") or isinstance(i, (np.ndarray, list))]
+    spelled = tuple([_Slice(i.start, i.stop, i.step) if isinstance(i, slice) else ... if i is Ellipsis else
+                     _Slice if hasattr(i, "aval") or isinstance(i, (np.ndarray, list)) else i for i in parts])
+    return _region(op, options, spelled, out_sharding)(x, [np.asarray(a) if isinstance(a, list) else a for a in arrays], *values)
 
+
+class _Slice(NamedTuple):
+    """A slice that can be hashed; the class itself stands for an array."""
+
+    start: Any
+    stop: Any
+    step: Any
+
+
+@functools.lru_cache(maxsize=1024)
+def _region(op, options, spelled, out_sharding):
     def region(x, arrays, *values):
         given = iter(arrays)
-        rebuilt = tuple(next(given) if hasattr(i, "aval") else i for i in parts)
-        return run(x, rebuilt if isinstance(index, tuple) else rebuilt[0], *values)
-    return auto_axes(region, out_sharding=out_sharding)(x, arrays, *values)
+        index = tuple(next(given) if i is _Slice else slice(*i) if type(i) is _Slice else i for i in spelled)
+        if op == "get":
+            return getitem(x, index, **dict(options))
+        *promises, wrap = options
+        return update(x, parse(index, x.aval.shape, wrap), op, *values, *promises, wrap)
+    region.__name__ = f"at_{op}"
+    return auto_axes(region, out_sharding=out_sharding)
+
+
+on_clear(_region.cache_clear)
 
 
 @functools.lru_cache(maxsize=4096)
