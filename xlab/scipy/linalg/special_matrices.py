@@ -371,8 +371,8 @@ def invhilbert(n: int):
     Example:
         >>> import xlab.scipy.linalg as sl
         >>> print(sl.invhilbert(2))
-        [[  4.  -6.]
-         [ -6.  12.]]
+        [[ 4. -6.]
+         [-6. 12.]]
     """
     n = _order(n)
 
