@@ -34,6 +34,7 @@ def aval_to_ir_type(*ctx_and_aval):
     """The MLIR type of a value of an abstract type, called as `(aval)` or `(module_context, aval)`.
 
     Example:
+        >>> from xlab.core import ShapedArray
         >>> str(aval_to_ir_type(ShapedArray((2, 3), np.float32)))
         'tensor<2x3xf32>'
     """
