@@ -253,8 +253,10 @@ def _below(shape, k: int):
     return ge(add(broadcasted_iota(INT32, shape, 0), INT32.type(k)), broadcasted_iota(INT32, shape, 1))
 
 
-def _over_batch(mask, shape):
-    return mask if len(shape) == 2 else broadcast_in_dim(mask, shape, (len(shape) - 2, len(shape) - 1))
+def _over_batch(mask, x):
+    """A mask of one matrix for all matrices of x, cut as they are."""
+    aval = aval_of(x)
+    return mask if aval.ndim == 2 else broadcast_in_dim(mask, aval.shape, (aval.ndim - 2, aval.ndim - 1), out_sharding=aval.cut)
 
 
 def stacked(x, batch):
@@ -265,13 +267,13 @@ def stacked(x, batch):
 def tril(x, k: int = 0):
     """The part of each matrix on and below its k-th diagonal."""
     shape = aval_of(x).shape
-    return select(_over_batch(_below(shape[-2:], k), shape), x, _nothing(x))
+    return select(_over_batch(_below(shape[-2:], k), x), x, _nothing(x))
 
 
 def triu(x, k: int = 0):
     """The part of each matrix on and above its k-th diagonal."""
     shape = aval_of(x).shape
-    return select(_over_batch(_below(shape[-2:], k - 1), shape), _nothing(x), x)
+    return select(_over_batch(_below(shape[-2:], k - 1), x), _nothing(x), x)
 
 
 def _nothing(x):
@@ -283,7 +285,7 @@ def _nothing(x):
 def diagonal(x):
     """The diagonal of each matrix."""
     shape = aval_of(x).shape
-    kept = select(_over_batch(_band_equal(shape[-2:]), shape), x, full_like(x, 0))
+    kept = select(_over_batch(_band_equal(shape[-2:]), x), x, full_like(x, 0))
     return reduce_sum(kept, (len(shape) - 2 if shape[-2] >= shape[-1] else len(shape) - 1,))
 
 
