@@ -1,7 +1,7 @@
 """Linear algebra: decompositions and solutions of systems, each a primitive over LAPACK with its derivative.
 
 Reading order: `common.py` (calling LAPACK, products of matrices), `triangular.py`, `cholesky.py`, `lu.py`, `qr.py`, `eigh.py`,
-`eig.py`, `svd.py`, `schur.py` (and Hessenberg and tridiagonal form), `banded.py` (tridiagonal systems), `qdwh.py`.
+`eig.py`, `svd.py`, `schur.py` (and Hessenberg and tridiagonal form), `banded.py` (tridiagonal systems), `polar.py`.
 """
 
 from xlab.lax.linalg.banded import *
@@ -9,7 +9,7 @@ from xlab.lax.linalg.cholesky import *
 from xlab.lax.linalg.eig import *
 from xlab.lax.linalg.eigh import *
 from xlab.lax.linalg.lu import *
-from xlab.lax.linalg.qdwh import *
+from xlab.lax.linalg.polar import *
 from xlab.lax.linalg.qr import *
 from xlab.lax.linalg.schur import *
 from xlab.lax.linalg.svd import *
