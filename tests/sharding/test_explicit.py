@@ -247,7 +247,9 @@ ERRORS = {
                     "argument"),
     "summed_over": (lambda: lax.reduce_sum(put("x"), (1,), out_sharding=P("x", unreduced={"y"})), xlab.errors.ShardingTypeError,
                     "unreduced"),
-    "vmap_of_shard_map": (lambda: xlab.vmap(lambda a, b: a + b)(put("x"), put("y")), ValueError, "inconsistent axis specs"),
+    "batch_and_body": (lambda: xlab.vmap(xlab.shard_map(lambda v: v * 2, out_specs=P("y")))(put("x", "y")), xlab.errors.ShardingTypeError,
+                       "one piece"),
+    "vmap_of_two": (lambda: xlab.vmap(lambda a, b: a + b)(put("x"), put("y")), ValueError, "inconsistent axis specs"),
 }
 
 

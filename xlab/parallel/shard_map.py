@@ -21,6 +21,7 @@ from xlab.core.avals import TOKEN, ShapedArray, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, Tracer, state
+from xlab.errors import ShardingTypeError
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import discharge_jaxpr, discharge_rules
@@ -335,6 +336,10 @@ ad.primitive_transposes[shard_map_p] = _shard_map_transpose
 
 
 def _shard_map_batch(axis, operands, dims, *, jaxpr, in_specs, out_specs, **params):
+    taken = [a for a in (axis.cut[1] if axis.cut else ()) if a in params["newly_manual_axes"]]
+    if taken:
+        raise ShardingTypeError(f"vmap of a shard_map over the axes {sorted(map(str, params['newly_manual_axes']))}: the mapped dimension is "
+                                f"itself cut along {taken}. Bring it to one piece with xlab.reshard, or name axis_names without it.")
     batched = [d is not None for d in dims]
     over = tuple(a for a in axis.spmd if a in params["newly_manual_axes"])
     if over:
