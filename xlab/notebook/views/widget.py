@@ -51,6 +51,7 @@ class ReportWidget(anywidget.AnyWidget):
     def close(self) -> None:
         """Stop answering and let the record's session go."""
         self._handlers.clear()
+        self._saved = {}
         super().close()
 
 
