@@ -226,7 +226,13 @@ export function makeGraph(program, bus, bin) {
     /** As wide as the pane, but no smaller than `least`. */
     fit(least = 0.08) {
       zoomBy(Math.min(1, Math.max(least, (el.clientWidth - 20) / (size.width + 32))) / zoom);
-      if (least > 0.1) el.scrollTop = 0;
+      if (least < 0.1) return;
+      // Where it is wider than the pane, begin at what the program begins with.
+      const first = drawn.items.filter((item) => item.y <= 12);
+      const middle = first.reduce((sum, item) => sum + item.x + item.box.w / 2, 0) / Math.max(1, first.length);
+      el.scrollTop = 0;
+      el.scrollLeft = Math.max(0, middle * zoom - el.clientWidth / 2);
+      later();
     },
     openAll(on) {
       const visit = (lv) => lv.boxes.forEach((box) => {
