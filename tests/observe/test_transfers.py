@@ -165,3 +165,18 @@ def test_operations_with_regions_and_values_inside_a_lowering():
     assert observe.program(xlab.jit(lambda v: jnp.sort(v, 0)).lower(x).compile()).equations[0].outputs[0].type.spec is not None
     with pytest.raises(TypeError, match="link is a name"):
         observe.transfers(programs.dense, *programs.sharded_operands(), link=3)
+
+
+def test_the_reason_of_many_combined_values_stays_short():
+    def loss(weights, x, y):
+        h = x
+        for w in weights:
+            h = lax.tanh(programs.matmul(h, w))
+        d = lax.sub(h, y)
+        return lax.reduce_sum(lax.mul(d, d), (0, 1))
+
+    weights = [programs.put(np.ones((16, 16)), None, None) for _ in range(12)]
+    x = programs.put(np.ones((8, 16)), "data", None)
+    (t,) = observe.transfers(xlab.jit(xlab.value_and_grad(loss)), weights, x, x)
+    assert t.reason.startswith("13 values at once: reduce_sum") and t.reason.endswith("and 11 more like it")
+    assert t.reason.count("dot_general") == 1 and t.operand == "f32[] 12×f32[16,16]" and len(t.reason) < 400

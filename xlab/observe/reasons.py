@@ -7,6 +7,7 @@ location of the equation it belongs to.
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,7 @@ class Cause:
     fix: str
     operand: str = ""
     reader: int = -1                # the equation that needed it
+    group: str = ""                 # what it has in common with others: the operation, its line, what happens
     used: bool = False
 
 
@@ -88,6 +90,31 @@ def causes(about: Subject) -> list[Cause]:
                     values[result] = found_value
             values[result + "#operands"] = tuple(operands)
     return found
+
+
+SHOWN = 3
+"""Groups of causes that are written out; of more, how many there are."""
+
+
+def together(found: list[Cause], values: int) -> tuple[str, str]:
+    """The reason and the fix of a collective that does the work of several causes: one sentence per operation and line.
+
+    >>> a = Cause(0, "all_reduce", "dot (line 3) splits `x`", "keep x whole", group="dot 3")
+    >>> b = Cause(1, "all_reduce", "dot (line 3) splits `y`", "keep x whole", group="dot 3")
+    >>> together([a, b], 2)
+    ('2 values at once: dot (line 3) splits `x`, and 1 more like it', 'keep x whole')
+    """
+    groups: dict[str, list[Cause]] = {}
+    for cause in found:
+        groups.setdefault(cause.group or cause.reason, []).append(cause)
+    parts = []
+    for causes_ in itertools.islice(groups.values(), SHOWN):
+        alike = len(causes_) - 1
+        parts.append(causes_[0].reason + (f", and {alike} more like it" if alike else ""))
+    left = sum(map(len, itertools.islice(groups.values(), SHOWN, None)))
+    fixes = list(dict.fromkeys(k.fix for k in found))
+    return (f"{values} values at once: " + "; ".join(parts) + (f"; and {left} more" if left else ""),
+            "; ".join(fixes[:SHOWN]) + (f"; and {len(fixes) - SHOWN} more" if len(fixes) > SHOWN else ""))
 
 
 def _closing(lines: list[str], number: int) -> int:
@@ -188,7 +215,8 @@ def _reshard(about: Any, equation: Any, source: Any, target: Type, reader: str, 
         what = _primitive(about, reader_equation) or _primitive(about, equation) or reader
         reason = f"{name} is {before}, {what}{_place(about, reader_equation)} needs {target.text}"
         fix = f"give {name} the sharding {spec_text(target.spec)} where it is made"
-    return Cause(equation, "reshard", reason, fix, before, reader_equation)
+    group = f"{what if reader not in ('return', 'func.return') else 'result'}{_place(about, reader_equation)} {before} {target.text}"
+    return Cause(equation, "reshard", reason, fix, before, reader_equation, group)
 
 
 def _reduction(about: Any, equation: Any, axes: Any, shape: Any, values: Any, lines: Any, operand: Any) -> Cause:
@@ -206,7 +234,8 @@ def _reduction(about: Any, equation: Any, axes: Any, shape: Any, values: Any, li
     else:
         reason = f"{what}{_place(about, equation)} leaves a part of its result on each device along {', '.join(axes)}"
         fix = f"keep the reduced dimension whole along {', '.join(axes)}"
-    return Cause(equation, "all_reduce", reason, fix, split[0][0].text if split else "")
+    return Cause(equation, "all_reduce", reason, fix, split[0][0].text if split else "",
+                 group=f"{what}{_place(about, equation)} {', '.join(axes)}")
 
 
 def _base(axis: str) -> str:

@@ -262,6 +262,15 @@ def transfer_origin(t: r.Transfer) -> str:
     return "partitioner (!)" if t.reshards else "partitioner"
 
 
+def sentences(reason: str, fix: str) -> str:
+    """A reason and what to do about it, as sentences.
+
+    >>> sentences("w is split", "keep it whole")
+    'w is split. Remove it: keep it whole.'
+    """
+    return " ".join(s + "." * (not s.endswith(".")) for s in (reason, f"Remove it: {fix}" if fix else "") if s)
+
+
 def transfers_table(transfers: Sequence[r.Transfer], o: _Options) -> str:
     shown, more = _cut(transfers, o, "collective")
     rows = [
@@ -293,7 +302,7 @@ def transfers_table(transfers: Sequence[r.Transfer], o: _Options) -> str:
     lines = [table(rows, "llrrr" + ("rr" if o.times else "") + "ll")]
     reasons = list(dict.fromkeys((transfer_name(t), t.reason, t.fix) for t in shown if t.reason))
     for name, reason, fix in reasons:
-        lines.append(f"  {name}: {reason}" + (f" Remove it: {fix}" if fix else ""))
+        lines.append(f"  {name}: " + sentences(reason, fix))
     return "\n".join(lines + more)
 
 

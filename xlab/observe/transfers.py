@@ -7,7 +7,8 @@ other was added by the partitioner, and the reason is taken from its own stages.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from xlab.observe import hlo as _hlo
 from xlab.observe import names as _names
 from xlab.observe.program import mesh_info
 from xlab.observe.reasons import Cause, causes
+from xlab.observe.reasons import together as gathered
 from xlab.observe.records import MeshInfo, Transfer
 from xlab.observe.subject import Subject, subject
 
@@ -148,9 +150,19 @@ def _joint_cause(known: list[Cause], ids: Any, c: _hlo.Collective, module: _hlo.
     found = list(unique.values())
     if len(found) < 2:
         return found[0] if found else None
-    return replace(found[0], reason=f"{len(c.operand_shapes)} values at once: " + "; ".join(k.reason for k in found),
-                   fix="; ".join(dict.fromkeys(k.fix for k in found)),
-                   operand=" ".join(s.split("{")[0] for s in c.operand_shapes))
+    reason, fix = gathered(found, len(c.operand_shapes))
+    return replace(found[0], reason=reason, fix=fix, operand=operands_text(c.operand_shapes))
+
+
+def operands_text(shapes: Sequence[str]) -> str:
+    """Types of what a collective moves, equal ones counted and without their layouts.
+
+    >>> operands_text(["f32[]", "f32[4,4]{1,0}", "f32[4,4]{1,0}"])
+    'f32[] 2×f32[4,4]'
+    """
+    counted = Counter(s.split("{")[0] for s in shapes)
+    parts = [f"{n}×{s}" if n > 1 else s for s, n in counted.items()]
+    return " ".join(parts[:4]) + (f" and {len(parts) - 4} more types" if len(parts) > 4 else "")
 
 
 def _producer(module: _hlo.Module, instruction: _hlo.Instruction) -> tuple[int, ...]:
@@ -247,7 +259,7 @@ def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | Non
         reason += "; runs in one branch of a cond: at most this often"
     record = Transfer(c.kind, c.reduction, axes, groups, tuple((device(s), device(d)) for s, d in c.pairs), c.bytes_in,
                       c.bytes_out, c.times, origin="partitioner", reason=reason, fix=cause.fix if cause else "",
-                      operand=cause.operand if cause and cause.operand else " ".join(s.split("{")[0] for s in c.operand_shapes),
+                      operand=cause.operand if cause and cause.operand else operands_text(c.operand_shapes),
                       instruction=c.instruction.name, equation=equation if eqn is not None else -1, program=program,
                       source=_names.source_of(eqn) if eqn is not None else None, mesh=info)
     return predicted(record, link, algorithm, groups)

@@ -9,7 +9,7 @@ from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, table
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe.records import MeshInfo, Transfer
-from xlab.observe.text import transfer_name, transfer_origin, transfer_over
+from xlab.observe.text import sentences, transfer_name, transfer_origin, transfer_over
 from xlab.observe.units import plural, size_text, time_text
 
 MOST_ROWS = 300
@@ -119,8 +119,8 @@ def row(t: Transfer, index: int) -> list[Node]:
                 h(
                     "td",
                     {"colspan": len(HEAD)},
-                    t.reason,
-                    h("span", None, h("b", None, " Remove it: "), t.fix) if t.fix else None,
+                    sentences(t.reason, "") + " " * bool(t.fix),
+                    h("span", None, h("b", None, "Remove it: "), sentences(t.fix, "")) if t.fix else None,
                 ),
             )
         )
