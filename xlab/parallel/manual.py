@@ -9,7 +9,16 @@ from xlab import tree as _tree
 from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray, aval_of
 from xlab.core.refs import AbstractRef
 from xlab.core.trace import Axis, state
-from xlab.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, get_abstract_mesh, get_mesh, use_abstract_mesh
+from xlab.sharding import (
+    AbstractMesh,
+    AxisType,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    get_abstract_mesh,
+    get_mesh,
+    use_abstract_mesh,
+)
 from xlab.sharding.typed import entries
 
 
