@@ -1,7 +1,11 @@
-"""Random programs whose results are compared with the reference's."""
+"""Random programs whose results are compared with the reference's.
+
+`XLAB_RANDOM_PROGRAMS` says how many (40 here; a nightly run takes 1 000 and as many of `test_programs.test_laws`).
+"""
 
 from __future__ import annotations
 
+import os
 import random
 
 import numpy as np
@@ -10,7 +14,9 @@ from tests.reference.sample import Sample
 from tests.transforms import programs
 
 X = np.array([0.3, -0.7, 0.9], np.float32)
-SEEDS = (*range(10), 34)       # 34 has a cond whose other branch has no finite slope
+# 34 has a cond whose other branch has no finite slope.
+SEEDS = range(int(os.environ.get("XLAB_RANDOM_PROGRAMS", "40")))
+THOROUGH = 10       # of these, every composition is compared; of the others, the ones that contain most
 
 
 def _sample(seed: int) -> Sample | None:
@@ -24,6 +30,9 @@ def _sample(seed: int) -> Sample | None:
         transforms += ["jvp", "vmap.jvp"]
     if not programs.contains(program, (*programs.NO_REVERSE, *programs.NO_FORWARD)):
         transforms += ["jvp.grad"]
+    if seed >= THOROUGH:
+        deepest = [t for t in ("jvp.grad", "jit.grad", "vmap.grad", "vmap.jvp") if t in transforms]
+        transforms = ["jit.vmap", *deepest[:2]]
     return Sample(f"program_{seed}", lambda n, x: programs.run(n, program, x), [X], tuple(transforms), tol=(2e-4, 2e-5))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -26,7 +28,7 @@ def test_reference(case, oracle):
     check(case, oracle)
 
 
-@hypothesis.settings(max_examples=15)
+@hypothesis.settings(max_examples=int(os.environ.get("XLAB_RANDOM_PROGRAMS", "40")), phases=[hypothesis.Phase.generate])
 @hypothesis.given(sound_programs())
 def test_laws(program):
     import xlab
@@ -57,9 +59,31 @@ def test_laws(program):
     if forward and reverse:
         close(push.sum(), (slope * direction).sum())
         close(n.jax.linearize(f, x)[1](direction), push)
+    sharded(n, f, reverse, close)
     if reverse and not programs.contains(program, ("cond",)):
         with n.jax.enable_x64(True):
             wide, step = x.astype(np.float64), 1e-5 * direction.astype(np.float64)
             ahead, behind = (float(f(wide + s).sum()) for s in (step, -step))
             exact = float((n.jax.grad(lambda v: f(v).sum())(wide) * step).sum())
         np.testing.assert_allclose((ahead - behind) / 2, exact, rtol=1e-3, atol=1e-9)
+
+
+def sharded(n, f, reverse, close):
+    """The program for eight examples on eight devices: left to the partitioner, and written by hand."""
+    from xlab.sharding import AxisType, NamedSharding
+    from xlab.sharding import PartitionSpec as P
+
+    mesh = n.jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+    rows = np.concatenate([ROWS, -ROWS, ROWS[:2] * 0.5])
+    placed = n.jax.device_put(rows, NamedSharding(mesh, P(("data", "model"))))
+    want = n.jax.vmap(f)(rows)
+    close(n.jax.jit(n.jax.vmap(f))(placed), want)
+    by_hand = n.jax.shard_map(lambda v: (n.jax.vmap(f)(v), n.lax.psum(n.jax.vmap(f)(v).sum(), ("data", "model"))), mesh=mesh,
+                              in_specs=P(("data", "model")), out_specs=(P(("data", "model")), P()))
+    each, total = n.jax.jit(by_hand)(placed)
+    close(each, want)
+    np.testing.assert_allclose(total, np.asarray(want).sum(dtype=np.float64), rtol=1e-3, atol=1e-4)
+    if reverse:
+        slopes = n.jax.vmap(n.jax.grad(lambda v: f(v).sum()))(rows)
+        close(n.jax.jit(n.jax.grad(lambda v: n.jax.vmap(f)(v).sum()))(placed), slopes)
+        close(n.jax.jit(n.jax.grad(lambda v: by_hand(v)[1]))(placed), slopes)

@@ -313,8 +313,8 @@ def _only_where(index, i: int, x):
     """`x` for branch `i`, constant to derivatives in examples that take another branch: an infinite slope there would
     turn the zero cotangent of the result that is not selected into NaN."""
     aval = aval_of(x)
-    if not dtypes.issubdtype(aval.dtype, np.inexact):
-        return x
+    if not dtypes.issubdtype(aval.dtype, np.inexact) or not aval_of(index).mat.varying <= aval.mat.varying:
+        return x    # the last: what all devices share has to stay so for the branch's own casts
     taken = eq(index, np.int32(i))
     if aval.ndim > 1:
         taken = broadcast_in_dim(taken, aval.shape, (0,))
