@@ -16,7 +16,7 @@ from xlab.interpreters.ad import Zero, is_undefined_primal
 from xlab.lax import cuts
 from xlab.lax import elementwise as _e
 from xlab.lax.bits import bitwise_and
-from xlab.lax.comparison import eq, gt, lt, select
+from xlab.lax.comparison import eq, gt, lt, ne, select
 from xlab.lax.elementwise import adapt, elementwise, operand_aval
 from xlab.lax.reduce_sum import reduce_sum_p
 from xlab.lax.shape import broadcast_in_dim, full_like, reshape, zeros_like_aval
@@ -373,24 +373,56 @@ def _share_by(wins_over):
 
 
 def max(x, y):
-    """Elementwise maximum; NaN if either is NaN."""
+    """Elementwise maximum; NaN if either is NaN. Complex numbers compare by real part, then by imaginary part."""
     return max_p.bind(*adapt("max", x, y))
 
 
-_max_share, _min_share = _share_by(gt), _share_by(lt)
-max_p = elementwise("max", _e.ordered, operands=2)
+def _winner(compare, extremum):
+    """Where the first operand alone is the extremum; complex numbers have no comparison to ask."""
+    def wins_over(x, y):
+        return ne(extremum.bind(x, y), y) if _e.complexes(aval_of(x).dtype) else compare(x, y)
+    return wins_over
+
+
+def _extremum_lowering(op, direction):
+    """The native operation; for complex numbers, which it does not know, a choice by parts."""
+    native = mlir.binary(op)
+
+    def lower(ctx, x, y):
+        aval = ctx.avals_out[0]
+        if not _e.complexes(aval.dtype):
+            return native(ctx, x, y)
+        x, y = ctx.spread(x, ctx.avals_in[0], aval), ctx.spread(y, ctx.avals_in[1], aval)
+        part = mlir.tensor_type(ShapedArray(aval.shape, _e.real_part_dtype(aval.dtype)))
+        pred, whole = mlir.tensor_type(ShapedArray(aval.shape, bool)), ctx.type_out()
+
+        def parts(v):
+            return [ctx.op(f"stablehlo.{side} {v} : ({whole}) -> {part}") for side in ("real", "imag")]
+
+        def compare(how, v, w):
+            return ctx.op(f"stablehlo.compare {how}, {v}, {w}, FLOAT : ({part}, {part}) -> {pred}")
+        (a, b), (c, d) = parts(x), parts(y)
+        tie = ctx.op(f"stablehlo.and {compare('EQ', a, c)}, {compare(direction, b, d)} : {pred}")
+        wins = ctx.op(f"stablehlo.or {compare(direction, a, c)}, {tie} : {pred}")
+        return ctx.op(f"stablehlo.select {wins}, {x}, {y} : {pred}, {whole}")
+    return lower
+
+
+max_p = elementwise("max", _e.sortable, operands=2)
+_max_share = _share_by(_winner(gt, max_p))
 ad.defjvp(max_p, lambda t, x, y: mul(t, _max_share(x, y)), lambda t, x, y: mul(t, _max_share(y, x)))
-mlir.register_lowering(max_p, mlir.binary("stablehlo.maximum"))
+mlir.register_lowering(max_p, _extremum_lowering("stablehlo.maximum", "GT"))
 
 
 def min(x, y):
-    """Elementwise minimum; NaN if either is NaN."""
+    """Elementwise minimum; NaN if either is NaN. Complex numbers compare by real part, then by imaginary part."""
     return min_p.bind(*adapt("min", x, y))
 
 
-min_p = elementwise("min", _e.ordered, operands=2)
+min_p = elementwise("min", _e.sortable, operands=2)
+_min_share = _share_by(_winner(lt, min_p))
 ad.defjvp(min_p, lambda t, x, y: mul(t, _min_share(x, y)), lambda t, x, y: mul(t, _min_share(y, x)))
-mlir.register_lowering(min_p, mlir.binary("stablehlo.minimum"))
+mlir.register_lowering(min_p, _extremum_lowering("stablehlo.minimum", "LT"))
 
 
 def clamp(min, x, max):
@@ -436,6 +468,7 @@ class _ClampAsMinMax:
 
 clamp_p = Primitive("clamp")
 clamp_p.def_abstract_eval(_clamp_aval)
+cut_rules[clamp_p] = cuts.clamp
 batching.primitive_batchers[clamp_p] = _clamp_batch
 ad.defjvp(clamp_p, lambda t, lo, x, hi: _where_clamped(gt(lo, x), t), _clamp_jvp,
           lambda t, lo, x, hi: _where_clamped(lt(hi, x), t))
@@ -443,4 +476,3 @@ mlir.register_lowering(clamp_p, lambda ctx, lo, x, hi: ctx.op(
     f"stablehlo.clamp {lo}, {x}, {hi} : ({ctx.types_in()}) -> {ctx.type_out()}"))
 
 ad.set_arithmetic(zeros_like_aval, add_any_p.bind)
-cut_rules[clamp_p] = cuts.clamp

@@ -45,6 +45,10 @@ def ordered(d):
     return real(d) or d == np.bool_
 
 
+def sortable(d):
+    return numeric(d) or d == np.bool_
+
+
 def anything(d):
     return not dtypes.is_extended(d)
 
@@ -54,7 +58,7 @@ def complexes(d):
 
 
 _SPOKEN = {floating: "floating-point", inexact: "floating-point or complex", integer: "integer", numeric: "numeric",
-           real: "real", integer_or_bool: "integer or bool", ordered: "real or bool", anything: "array",
+           real: "real", integer_or_bool: "integer or bool", ordered: "real or bool", sortable: "numeric or bool", anything: "array",
            complexes: "complex"}
 
 
@@ -144,6 +148,11 @@ def scalar_like(name, x, dtype, weak=False):
     if not ok or dtypes.is_extended(dtype):
         raise TypeError(f"lax.{name} requires arguments to have equal dtypes, got {dtypes.name(dtype)} and the Python "
                         f"{type(x).__name__} {x}")
+    if type(x) is int and dtypes.issubdtype(dtype, np.integer):
+        limits = dtypes.iinfo(dtype)
+        if not limits.min <= x <= limits.max:
+            raise OverflowError(f"lax.{name}: the Python int {x} does not fit into {dtypes.name(dtype)}, which holds "
+                                f"{limits.min} to {limits.max}")
     if weak:
         scalar = dtypes.scalar_type_of(dtype)
         if dtypes.canonicalize_dtype(dtypes.python_scalar_dtype(scalar)) == dtype:
