@@ -167,6 +167,7 @@ def _sharding_html(sharding: Any) -> str:
 def _array_html(array: Any) -> str | None:
     """The text, and for an array on several devices a badge below it that opens to the drawing."""
     from xlab import observe
+    from xlab.notebook.views import view_for
     from xlab.notebook.views.page import inline
     from xlab.observe.text import layout_line
 
@@ -176,7 +177,7 @@ def _array_html(array: Any) -> str | None:
     return (f"{_plain(array)}<details style='margin-top:6px'><summary style='cursor:pointer;font-size:12px'>"
             f"<span style='border:1px solid currentColor;border-radius:4px;padding:1px 7px;opacity:.8;"
             f"font-family:var(--jp-code-font-family,monospace)'>{escape(layout_line(layout))}</span></summary>"
-            f"{inline(layout)}</details>")
+            f"{inline(view_for(layout), layout)}</details>")
 
 
 def _own_array_html(array: Any) -> str | None:

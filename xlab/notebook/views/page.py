@@ -143,16 +143,15 @@ def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
     )
 
 
-def inline(record: Any) -> str:
+def inline(view: Any, record: Any) -> str:
     """A small picture of a record for inside another output: no frame, no script, the host's own colours.
 
+    >>> from xlab.notebook.views import view_for
     >>> from xlab.observe.records import MeshInfo
-    >>> inline(MeshInfo(("data",), (2,), (0, 1))).startswith("<style>")
+    >>> mesh = MeshInfo(("data",), (2,), (0, 1))
+    >>> inline(view_for(mesh), mesh).startswith("<style>")
     True
     """
-    from xlab.notebook.views import view_for
-
-    view = view_for(record)
     return f"<style>{assets.styles(view.name)}</style><div class='xl-inline'>{html(HATCH)}{html(view.tree(record))}</div>"
 
 
