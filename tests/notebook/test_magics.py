@@ -178,6 +178,30 @@ def test_time_hlo_ladder_ledger_mem(lab, run):
     assert "peak" in shown(outputs)
 
 
+def test_the_ledger_calls_a_cell_by_its_prompt(lab, run):
+    from xlab import observe
+
+    lab.execution_count = 4
+    run("n = 3")
+    run("%%xjit --quiet\ny = x * n + 4\n")
+    run("n = 5")
+    run("%%xjit --quiet\ny = x * n + 4\n")
+    first, second = observe.ledger().entries[-2:]
+    assert first.function == first.source.file == "In[4]" and "`In[4]`" in first.reason and "cell.py" not in str(second)
+    assert "`n`, which went from 3 to 5" in second.reason and "n = xlab.numpy.asarray(n)" in second.fix
+
+
+def test_a_magic_used_twice_compiles_once(lab, run):
+    from xlab import observe
+
+    run("def once(x): return jnp.sum(x) + 7")
+    for line in ("%xtime --repeat 2 once(x)", "%xtime --repeat 2 once(x)", "%xjit once(x)", "%xmem once(x)", "%xhlo once(x)"):
+        run(line)
+    assert [e.function for e in observe.ledger().entries].count("once") == 1
+    outputs, _ = run("%xtime --cold --repeat 2 once(x)")
+    assert "compile once" in shown(outputs) and "its programs were cleared" in shown(outputs)
+
+
 def test_step_records_a_run(lab, run):
     outputs, _ = run("%xstep f(x, w)")
     assert "dot_general" in shown(outputs) and "tanh" in shown(outputs)

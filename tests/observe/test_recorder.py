@@ -98,6 +98,84 @@ def test_a_new_function_object_on_the_same_line():
     assert "new function object" in entries[1].reason and "outside the loop" in entries[1].fix
 
 
+def compiles(name):
+    return [e for e in observe.ledger().entries if e.function == name]
+
+
+def test_another_value_that_a_function_closes_over():
+    def make(factor):
+        def scaled_by(x):
+            return lax.mul(x, factor)
+        return scaled_by
+
+    for factor in (np.float32(2), np.float32(2)), (2.0, 3.0):
+        for value in factor:
+            xlab.jit(make(value))(X)
+    last = compiles("scaled_by")[-1]
+    assert last.differences == (observe.records.Difference("closure", "factor", "2.0", "3.0"),)
+    assert "`factor`, which went from 2.0 to 3.0" in last.reason and "static_argnames='factor'" in last.fix
+
+
+def test_another_jit_of_the_same_function():
+    def jitted_twice(x):
+        return lax.sin(lax.sin(x))
+
+    for options in ({}, {}, {"donate_argnums": 0}, {"keep_unused": True}):
+        xlab.jit(jitted_twice, **options)(xlab.device_put(X))
+    entries = compiles("jitted_twice")
+    assert [d.cause for e in entries for d in e.differences] == ["jit", "donated set", "donated set", "option"]
+    assert "another jit of `jitted_twice`" in entries[1].reason and entries[1].fix.endswith("jitted_twice = xlab.jit(jitted_twice)")
+
+
+def test_a_cleared_jit_says_so():
+    f = xlab.jit(lambda x: lax.sin(lax.cos(x)), name="cleared")
+    f(X)
+    f.clear_cache()
+    f(X)
+    assert "its programs were cleared" in compiles("cleared")[-1].reason
+
+
+def test_an_option_is_named():
+    f = xlab.jit(lambda x: lax.sin(lax.tan(x)), name="under_options")
+    f(X)
+    with xlab.default_matmul_precision("highest"):
+        f(X)
+    (difference,) = compiles("under_options")[-1].differences
+    assert difference.cause == "context" and "matmul_precision" in difference.what and "highest" in difference.now
+
+
+@pytest.mark.parametrize(("first", "second", "cause"), [
+    (np.float32(1) + X, np.ones((5, 1), np.float32), "shape"),
+    (X, X.astype(np.int32), "dtype"),
+    (np.float32(1), 1.0, "weak type"),
+    ({"a": X}, {"b": X}, "structure"),
+    (xlab.device_put(X), xlab.device_put(X, xlab.devices()[1]), "committed"),
+    (xlab.device_put(X, xlab.devices()[0]), xlab.device_put(X, xlab.devices()[1]), "sharding"),
+])
+def test_each_cause_is_named_with_a_fix(first, second, cause):
+    name = f"caused_by_{cause.replace(' ', '_')}"
+    f = xlab.jit(lambda x: xlab.tree.map(lambda a: lax.neg(lax.mul(a, a)), x), name=name)
+    f(first)
+    f(second)
+    entry = compiles(name)[-1]
+    assert [d.cause for d in entry.differences] == [cause] and entry.fix
+
+
+def test_a_static_value_is_named():
+    f = xlab.jit(lambda x, n: lax.mul(x, x) if n else x, static_argnames="n", name="with_static")
+    f(X, n=1)
+    f(X, n=2)
+    entry = compiles("with_static")[-1]
+    assert entry.differences[0].cause == "static value" and "n" in entry.reason
+
+
+def test_the_package_compiles_on_its_own_account():
+    xlab.random.normal(xlab.random.key(0), (3, 77))
+    assert not [e for e in observe.ledger().entries if e.function.startswith("_")]
+    entry = [e for e in observe.ledger(eager=True).entries if e.function == "normal"][-1]
+    assert entry.source.file == __file__ and "`normal`" in entry.reason
+
+
 def test_another_placement_is_a_reason():
     f = xlab.jit(lambda x: lax.sin(x), name="placed")
     f(programs.put(np.ones(8), "data"))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import weakref
+from collections import OrderedDict
 
-from xlab.config import config
+from xlab.config import FLAGS, config
 from xlab.core import source
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.trace import EVAL, state
 from xlab.errors import InvalidInputException
 
 logger = logging.getLogger("xlab")
@@ -17,7 +20,10 @@ WHY = "why it was traced"   # key of a program's own note: (reason, differences)
 
 def trace_miss(name: str, seen: dict, key: tuple, arg_names, fun) -> tuple[str, tuple]:
     """A sentence on why no earlier tracing of the function fits, and the differences as `(cause, what, was, now)`."""
-    reason, differences = _reason(name, seen, key, arg_names)
+    if seen or state.trace is not EVAL:
+        reason, differences = _reason(name, seen, key, arg_names)
+    else:
+        reason, differences = _first(name, fun)
     if config.explain_cache_misses:
         code = getattr(fun, "__code__", None)
         where = f" defined at {code.co_filename}:{code.co_firstlineno}" if code else ""
@@ -48,9 +54,92 @@ def _reason(name, seen, key, arg_names) -> tuple[str, tuple]:
         return (f"a static argument of `{name}` changed from {was} to {now}",
                 (("static value", name, was, now),))
     if old_context != context:
-        return (f"the configuration or the bound axes changed since `{name}` was traced",
-                (("context", name, "", ""),))
+        return _context(name, old_context, context)
     return f"`{name}` was traced before, but its program was not kept", ()
+
+
+def _context(name, old, new) -> tuple[str, tuple]:
+    """Options that differ by name, or the axes."""
+    was, now = _named(old[0]), _named(new[0])
+    changes = tuple(("mesh" if "mesh" in option else "context", option, str(was.get(option)), str(now.get(option)))
+                    for option in {**was, **now} if was.get(option) != now.get(option))
+    if changes:
+        return ", ".join(f"the option `{option}` went from {a} to {b}" for _, option, a, b in changes), changes
+    return f"the configuration or the bound axes changed since `{name}` was traced", (("context", name, "", ""),)
+
+
+def _named(values) -> dict:
+    """A `trace_context` by name: the options, then pairs of a name and a value."""
+    names = [flag.name for flag in FLAGS.values() if flag.traced]
+    return {**dict(zip(names, values)), **dict(values[len(names):])}
+
+
+# Of the latest functions by the place of their definition, what the last object made there closed over, as text.
+_objects: OrderedDict[tuple, dict[str, str]] = OrderedDict()
+_REMEMBERED = 1000
+
+
+def place_of(fun) -> str:
+    """`file:line` of a function's definition, only the file for a whole cell, empty when unknown."""
+    place = getattr(fun, "_xlab_place", None)
+    code = getattr(fun, "__code__", None)
+    return place if place is not None else f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+
+
+def _first(name, fun) -> tuple[str, tuple]:
+    """Why a function object is new: perhaps one from the same line was traced that closed over other values."""
+    new = f"`{name}` was never seen before", ()
+    place = place_of(fun)
+    if not place or source.is_internal(place.rpartition(":")[0] or place):
+        return new
+    key = getattr(fun, "_xlab_key", place), name
+    if key[0] is None:
+        return f"a transformation made a program of `{name}` that was never seen before", ()
+    now = {variable: _short(value) for variable, value in closed_over(fun).items()}
+    was = _objects.pop(key, None)
+    _objects[key] = now
+    while len(_objects) > _REMEMBERED:
+        _objects.popitem(last=False)
+    if was is None:
+        return new
+    changes = tuple(("closure", v, was.get(v, "nothing"), now.get(v, "nothing"))
+                    for v in {**was, **now} if was.get(v) != now.get(v))
+    if changes:
+        return ", ".join(f"`{name}` reads `{v}`, which went from {a} to {b}" for _, v, a, b in changes[:3]), changes
+    return (f"`{name}` is a new function object; one from the same line was compiled for itself",
+            (("function", name, "an earlier object", "a new object"),))
+
+
+def closed_over(fun) -> dict:
+    """Values that are part of a function object: those it closes over, and defaults of its parameters."""
+    given = getattr(fun, "_xlab_values", None)
+    if given is not None:
+        return given
+    out = {}
+    code = getattr(fun, "__code__", None)
+    if code is None:
+        return out
+    for variable, cell in zip(code.co_freevars, fun.__closure__ or ()):
+        try:
+            out[variable] = cell.cell_contents
+        except ValueError:          # not assigned yet
+            continue
+    defaults = fun.__defaults__ or ()
+    parameters = code.co_varnames[:code.co_argcount]
+    return {**out, **dict(zip(parameters[len(parameters) - len(defaults):], defaults)), **(fun.__kwdefaults__ or {})}
+
+
+def _short(value) -> str:
+    """A value in a few words, without reading arrays or calling code of the user."""
+    if type(value) in (int, float, complex, bool, str, bytes, type(None)):
+        text = repr(value)
+        return text if len(text) < 60 else text[:57] + "..."
+    if type(value) in (tuple, list) and len(value) <= 8:
+        left, right = "()" if type(value) is tuple else "[]"
+        return left + ", ".join(map(_short, value)) + ("," if left == "(" and len(value) == 1 else "") + right
+    if hasattr(type(value), "dtype") and hasattr(type(value), "shape"):
+        return f"an array of type {value.dtype}{list(value.shape)}"
+    return f"{value.__qualname__}" if hasattr(value, "__qualname__") else f"a {type(value).__name__}"
 
 
 def _cause(old, new) -> str:
@@ -62,23 +151,53 @@ def _cause(old, new) -> str:
     return "type"
 
 
-def compile_miss(name: str, closed, executables: dict, key: tuple) -> tuple[str, tuple]:
-    """Why a traced program is compiled: it is new, or its arguments lie elsewhere than before."""
+_OPTIONS = {"donate_argnames": "donated set", "in_shardings": "sharding", "out_shardings": "sharding", "keep_unused": "option",
+            "compiler_options": "option"}
+
+
+def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
+    """Why a traced program is compiled: it is new, another `jit` compiled it, or its arguments lie elsewhere than before."""
     _, placements, context = key
-    others = [k for k, e in executables.items() if e.lowered.closed is closed]
+    name = owner.name
+    others = [k for k, e in owner.executables.items() if e.lowered.closed is closed]
     if not others:
-        return closed.memo(WHY, lambda: (f"`{name}` was never seen before", ()))
+        return _other_jit(owner, closed)
     _, old, old_context = max(others, key=lambda k: sum(a == b for a, b in zip(k[1], placements)))
     names = closed.jaxpr.debug_info.arg_names
     changes = []
     for i, (was, now) in enumerate(zip(old, placements)):
         if was != now:
             arg = names[i] if i < len(names) else f"argument {i}"
-            cause = "committed" if was is None or now is None else "sharding"
+            cause = "committed" if was is None or now is None else "sharding" if _platform(was) == _platform(now) else "backend"
             changes.append((cause, arg, *(("uncommitted" if s is None else str(s)) for s in (was, now))))
     if changes:
         return ", ".join(f"the placement of `{a}` went from {was} to {now}" for _, a, was, now in changes[:3]), tuple(changes)
     return f"the current mesh changed from {old_context} to {context}", (("mesh", name, str(old_context), str(context)),)
+
+
+def _other_jit(owner, closed) -> tuple[str, tuple]:
+    """Why a `jit` compiles a program of which it has no executable."""
+    name, earlier = owner.name, closed.memo("owners", list)
+    options = {option: getattr(owner, option) for option in _OPTIONS}
+    options["donate_argnames"] = owner.donate_argnames or owner.donate_argnums      # numbers where names are not known
+    before = earlier[-1] if earlier else None
+    if all(who() is not owner for who, _ in earlier):
+        earlier[:] = [*earlier[-7:], (weakref.ref(owner), options)]
+    if before is None:
+        return closed.memo(WHY, lambda: (f"`{name}` was never seen before", ()))
+    if any(who() is owner for who, _ in earlier[:-1]) or before[0]() is owner:
+        return f"`{name}` was compiled before, but its programs were cleared", ()
+    changes = tuple((cause, option, _short(before[1][option]), _short(options[option]))
+                    for option, cause in _OPTIONS.items() if before[1][option] != options[option])
+    if changes:
+        return (f"another jit of `{name}` compiled it with other options: "
+                + ", ".join(f"{option} went from {was} to {now}" for _, option, was, now in changes)), changes
+    return (f"another jit of `{name}` compiled it before, and each jit keeps programs of its own",
+            (("jit", name, "an earlier jit", "another jit"),))
+
+
+def _platform(sharding) -> str:
+    return next(iter(sharding.device_set)).platform
 
 
 def _closeness(old, new) -> tuple:

@@ -186,7 +186,7 @@ class _Jit:
         if found is not None and found.lowered.closed is program.closed:
             events.emit("cache_hit", name=self.name, cache="memory", executable=found)
             return found
-        reason, differences = explain.compile_miss(self.name, program.closed, self.executables, key)
+        reason, differences = explain.compile_miss(self, program.closed, key)
         events.emit("cache_miss", name=self.name, cache="memory", reason=reason)
         compiled = Executable(self.lower(program, placements, flat, in_tree), reason, differences)
         if len(self.executables) > 4096:
@@ -449,6 +449,7 @@ def compiled_jaxpr(closed: ClosedJaxpr, params: dict) -> Callable:
 
     def make():
         fun = jaxpr_as_fun(closed)
+        fun._xlab_place, fun._xlab_key = closed.jaxpr.debug_info.position, None
         explicit_in = params["in_shardings"] if any(s is not None for s in params["in_shardings"]) else None
         explicit_out = list(params["out_shardings"]) if any(s is not None for s in params["out_shardings"]) else None
         return jit(fun, name=params["name"], in_shardings=explicit_in, out_shardings=explicit_out,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
+
+from xlab.core import source
 
 LIMIT = 1000
 
@@ -14,7 +17,10 @@ _counter = itertools.count()
 
 @dataclass(frozen=True)
 class Entry:
-    """One compile. `position` is `file:line` of the function, `differences` are `(cause, what, was, now)`."""
+    """One compile. `position` is `file:line` of the function, only the file for a whole cell; `differences` are `(cause, what, was, now)`.
+
+    `eager` are programs of the package's own functions, under the public name and the line that called it.
+    """
 
     name: str
     position: str
@@ -33,8 +39,32 @@ entries: deque[Entry] = deque(maxlen=LIMIT)
 def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple) -> None:
     """Notes a compile of a program."""
     eqns = closed.jaxpr.eqns
+    position = closed.jaxpr.debug_info.position
     eager = len(eqns) == 1 and eqns[0].primitive.name == name
-    entries.append(Entry(name, closed.jaxpr.debug_info.position, start_ns, end_ns - start_ns, reason, differences, eager))
+    if position and not eager and source.is_internal(position.rpartition(":")[0] or position):
+        called = _library_call()
+        if called is not None:
+            eager, public, position = True, *called
+            reason, name = reason.replace(f"`{name}`", f"`{public}`"), public
+    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager))
+
+
+def _library_call() -> tuple[str, str] | None:
+    """The package's function that the user called and which compiles on its own account, and the user's line; None for a user's `jit`."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name != "miss":
+        frame = frame.f_back
+    outer = frame.f_back if frame is not None else None
+    if outer is None or not source.is_internal(outer.f_code.co_filename) or _shows(outer.f_globals.get("__name__", "")):
+        return None
+    while outer.f_back is not None and source.is_internal(outer.f_back.f_code.co_filename):
+        outer = outer.f_back
+    user = outer.f_back
+    return outer.f_code.co_name.strip("_<>"), f"{user.f_code.co_filename}:{user.f_lineno}" if user is not None else ""
+
+
+def _shows(module: str) -> bool:
+    return module.startswith(("xlab.notebook", "xlab.observe"))
 
 
 def clear() -> None:

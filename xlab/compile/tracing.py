@@ -128,9 +128,7 @@ def _trace(fun, in_tree, in_avals, rebuild, name, arg_names):
                 raise _returned_ref(leaf, i, result, name, flat, arg_names)
         return leaves
 
-    code = getattr(fun, "__code__", None)
-    where = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
-    closed = pe.trace_to_closed_jaxpr(flat_fun, in_avals, DebugInfo(name, arg_names, (), where))
+    closed = pe.trace_to_closed_jaxpr(flat_fun, in_avals, DebugInfo(name, arg_names, (), explain.place_of(fun)))
     return Program(closed, out["tree"], name)
 
 

@@ -183,8 +183,11 @@ class Cell:
         return found
 
     def _function(self):
-        return _pure(self.body, self.last, self.namespace, self.reads, self.named,
+        made = _pure(self.body, self.last, self.namespace, self.reads, self.named,
                      {name: split.emptied() for name, split in self.splits.items()})
+        # What the ledger calls it, and by what it tells one run of the cell from the next.
+        made._xlab_place, made._xlab_key, made._xlab_values = self.filename, self.source, dict(self._context)
+        return made
 
     # -- back to the user's names ----------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
 from xlab.compile import ledger as _ledger
 from xlab.core.array import KeyArray, is_native_array
+from xlab.core.source import shown_name
 from xlab.observe.recorder import Session, active, is_eager, paused
 from xlab.observe.records import Compilation, Difference, Ledger, Phase, Source, Timing
 
@@ -130,7 +131,12 @@ _FIXES = {
     "sharding": "place {what} once: {what} = xlab.device_put({what}, sharding), or give jit in_shardings",
     "committed": "place {what} at every call in the same way, or give jit in_shardings",
     "mesh": "call under the same mesh: with xlab.set_mesh(mesh)",
-    "context": "call under the same configuration",
+    "context": "set {what} once, before the first call: xlab.config.update({what!r}, value)",
+    "backend": "put {what} on one kind of device: {what} = xlab.device_put({what}, sharding)",
+    "closure": "pass {what} as an argument: an array if its value may vary, or with static_argnames={what!r}",
+    "donated set": "give every jit of the function the same {what}, or call jit once and keep what it returns",
+    "option": "give every jit of the function the same {what}, or call jit once and keep what it returns",
+    "jit": "call jit once and keep what it returns: {what} = xlab.jit({what})",
     "function": "define the function once, outside the loop or the function that makes it",
 }
 
@@ -143,24 +149,36 @@ def ledger(session: Session | None = None, *, eager: bool = False) -> Ledger:
         eager: include the one-operation programs of eager calls.
     """
     seen: dict[tuple[str, str], int] = {}
-    calls: dict[tuple[str, str], int] = {}
     out = []
     for entry in list(_ledger.entries):
         key = entry.name, entry.position
         nth = seen[key] = seen.get(key, 0) + 1
-        calls[key] = calls.get(key, 0) + (not entry.reason.startswith("compiled ahead"))
         if entry.eager and not eager:
             continue
         if session is not None and not session.start_ns <= entry.start_ns <= (session.end_ns or events.clock()):
             continue
-        reason, differences = entry.reason, entry.differences
-        if calls[key] > 1 and not differences and reason.endswith("was never seen before"):
-            reason = f"`{entry.name}` at {entry.position} is a new function object; the earlier one was compiled for itself"
-            differences = (("function", entry.name, "an earlier object", "a new object"),)
-        file, _, line = entry.position.rpartition(":")
+        name, reason, place = _shown(entry)
         out.append(Compilation(
-            entry.name, nth, entry.duration_ns / 1e3, reason,
-            _FIXES.get(differences[0][0], "").format(what=differences[0][1]) if differences else "",
-            tuple(Difference(*d) for d in differences),
-            Source(file, int(line), function=entry.name) if line.isdigit() else None))
+            name, nth, entry.duration_ns / 1e3, reason, _fix(entry), tuple(Difference(*d) for d in entry.differences), place))
     return Ledger(tuple(out))
+
+
+def _shown(entry: _ledger.Entry) -> tuple[str, str, Source | None]:
+    """Name, sentence and place of a compile as the user knows them: a cell is called by its prompt."""
+    file, _, line = entry.position.rpartition(":")
+    if line.isdigit():
+        cell = shown_name(file)
+        return entry.name, entry.reason, Source(cell or file, int(line), function=entry.name)
+    cell = shown_name(entry.position) if entry.position else None
+    if cell is None:
+        return entry.name, entry.reason, None
+    return cell, entry.reason.replace(f"`{entry.name}`", f"`{cell}`"), Source(cell, 1, function=cell)
+
+
+def _fix(entry: _ledger.Entry) -> str:
+    if not entry.differences:
+        return ""
+    cause, what = entry.differences[0][:2]
+    if cause == "closure" and not entry.position.rpartition(":")[2].isdigit():
+        return f"{what} = xlab.numpy.asarray({what}) makes it an input of the cell"
+    return _FIXES.get("option" if cause == "sharding" and what.endswith("_shardings") else cause, "").format(what=what)

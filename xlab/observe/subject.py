@@ -47,7 +47,7 @@ class Subject:
     def executable(self) -> Executable:
         if self._executable is None:
             traced = self._traced
-            if self._lowered is None and traced is not None and not any(isinstance(x, ShapeDtypeStruct) for x in traced._flat):
+            if traced is not None and not any(isinstance(x, ShapeDtypeStruct) for x in traced._flat):
                 # What a call with these arguments runs, compiled once for both.
                 self._executable = traced._owner.executable(traced._program, traced._flat, traced._in_tree)
                 self._lowered = self._executable.lowered

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import xlab
 from xlab.core.source import shown_names
 from xlab.notebook.tracebacks import present
 
@@ -56,6 +57,26 @@ def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], di
     for k in node.keywords:
         kwargs.update(value(k.value) if k.arg is None else {k.arg: value(k.value)})
     return value(node.func), tuple(args), kwargs, text
+
+
+_jitted: dict[int, tuple[Any, Any]] = {}
+
+
+def jitted(shell: Any, fun: Any) -> Any:
+    """The jitted form of a function: itself, or one made once per function that a name of the notebook holds.
+
+    So that a magic used twice compiles once.
+    """
+    if hasattr(fun, "lower"):
+        return fun
+    found = _jitted.pop(id(fun), None)
+    if found is None or found[0] is not fun:
+        found = fun, xlab.jit(fun)
+    if any(value is fun for value in shell.user_ns.values()):
+        _jitted[id(fun)] = found
+        while len(_jitted) > 64:
+            del _jitted[next(iter(_jitted))]
+    return found[1]
 
 
 def cell_number(shell: Any) -> int:

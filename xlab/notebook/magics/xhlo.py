@@ -8,7 +8,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
 from xlab.notebook import displays
-from xlab.notebook.magics.base import call_of, told
+from xlab.notebook.magics.base import call_of, jitted, told
 
 _STAGES = ("stablehlo", "propagated", "partitioned", "optimized")
 _OPTION = re.compile(r"\s*--stage[ =](\w+)\s*")
@@ -31,5 +31,5 @@ class Xhlo(Magics):
         if stages[0] not in _STAGES:
             raise ValueError(f"--stage is one of {', '.join(_STAGES)}; given {stages[0]!r}")
         fun, args, kwargs, _ = call_of(self.shell, _OPTION.sub(" ", line), "xhlo")
-        program = observe.program(fun, *args, levels=stages, **kwargs)
+        program = observe.program(jitted(self.shell, fun), *args, levels=stages, **kwargs)
         displays.show(program, plain="\n\n".join(observe.text(level) for level in program.levels) or None)

@@ -12,7 +12,7 @@ import xlab
 from xlab import observe
 from xlab.notebook import options
 from xlab.notebook.cell import Cell
-from xlab.notebook.magics.base import CellFile, call_of, cell_file, told
+from xlab.notebook.magics.base import CellFile, call_of, cell_file, jitted, told
 from xlab.notebook.running import Recording, recording, show_report
 from xlab.sharding import set_mesh
 
@@ -47,8 +47,7 @@ class Xjit(Magics):
         if cell is None:
             fun, args, kwargs, _ = call_of(self.shell, line, "xjit")
             with recording(line.strip(), self.shell) as run:
-                jitted = fun if hasattr(fun, "lower") else xlab.jit(fun)
-                result = xlab.block_until_ready(jitted(*args, **kwargs))
+                result = xlab.block_until_ready(jitted(self.shell, fun)(*args, **kwargs))
             show_report(run)
             return result
         given = parse_argstring(self.xjit, line)

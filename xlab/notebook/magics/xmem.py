@@ -7,7 +7,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 import xlab
 from xlab import observe, tree
 from xlab.notebook import displays
-from xlab.notebook.magics.base import call_of, told
+from xlab.notebook.magics.base import call_of, jitted, told
 from xlab.observe.records import Report
 from xlab.observe.units import size_text, table
 
@@ -29,7 +29,7 @@ class Xmem(Magics):
             return
         fun, args, kwargs, text = call_of(self.shell, line, "xmem")
         with observe.record() as session:
-            (fun if hasattr(fun, "lower") else xlab.jit(fun)).lower(*args, **kwargs).compile()
+            observe.memory(jitted(self.shell, fun), *args, **kwargs)
         made = observe.report(session)
         displays.show(Report(text, made.programs, memory=made.memory, mesh=made.mesh, versions=made.versions, opens="memory"))
 

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+import re
+from typing import NamedTuple
+
 from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 import xlab
 from xlab import observe
-from xlab.notebook.magics.base import call_of, told
+from xlab.notebook.magics.base import call_of, jitted, told
 from xlab.notebook.running import recording, show_report
 
 _PARTS = frozenset({"timings", "jaxpr", "hlo"})
+_OPTION = re.compile(r"\s*(?:--repeat[ =]+(?P<repeat>\S+)|(?P<cold>--cold\b))")
+
+
+class _Given(NamedTuple):
+    repeat: int = 20
+    cold: bool = False
+
+
+def _options(line: str) -> tuple[_Given, str]:
+    """Options before the call, and the call; its own text may hold anything.
+
+    >>> _options("--cold --repeat 3 f(x - 1)")
+    (_Given(repeat=3, cold=True), 'f(x - 1)')
+    """
+    given = _Given()
+    while found := _OPTION.match(line):
+        line = line[found.end():]
+        if found["cold"]:
+            given = given._replace(cold=True)
+        elif found["repeat"].isdigit() and int(found["repeat"]):
+            given = given._replace(repeat=int(found["repeat"]))
+        else:
+            raise ValueError(f"--repeat takes a number of runs, at least 1; given {found['repeat']!r}")
+    return given, line.strip()
 
 
 @magics_class
@@ -19,18 +46,21 @@ class Xtime(Magics):
 
     @magic_arguments()
     @argument("--repeat", type=int, default=20, help="number of warm runs (20)")
+    @argument("--cold", action="store_true", help="forget what was compiled, and show tracing, lowering and compiling again")
     @argument("call", nargs="*", help="a call, such as f(x, y)")
     @line_magic
     @told
     def xtime(self, line: str) -> None:
-        """Times a call: tracing, lowering, compiling, the first run, then warm runs with median and spread."""
-        repeat, text = 20, line.strip()
-        if text.startswith("--repeat"):
-            number, _, text = text.removeprefix("--repeat").lstrip(" =").partition(" ")
-            repeat = int(number)
+        """Times a call: tracing, lowering, compiling, the first run, then warm runs with median and spread.
+
+        A function that is compiled already shows warm runs only.
+        """
+        given, text = _options(line)
         fun, args, kwargs, text = call_of(self.shell, text, "xtime")
-        jitted = fun if hasattr(fun, "lower") else xlab.jit(fun)
+        compiled = jitted(self.shell, fun)
+        if given.cold:
+            compiled.clear_cache()
         with recording(text, self.shell) as run:
-            xlab.block_until_ready(jitted(*args, **kwargs))
-            observe.time(jitted, *args, repeat=repeat, **kwargs)
+            xlab.block_until_ready(compiled(*args, **kwargs))
+            observe.time(compiled, *args, repeat=given.repeat, **kwargs)
         show_report(run, _PARTS, opens="timings")

@@ -211,7 +211,8 @@ def ledger_node(ledger: Ledger) -> Node:
 
 
 def _compilation(c: Compilation) -> Node:
-    where = f"  line {c.source.line}" if c.source else ""
+    cell = f" of {c.source.file}" if c.source and c.source.file.startswith("In[") else ""
+    where = f"  line {c.source.line}{cell}" if c.source and c.source.file != c.function else ""
     rows = [
         h(
             "tr",
