@@ -23,9 +23,10 @@ from xlab.compile.placement import place
 from xlab.config import check_thread, config
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
-from xlab.core.avals import ShapedArray, aval_of, explicit_types
+from xlab.core.avals import TOKEN, ShapedArray, aval_of, explicit_types
 from xlab.core.jaxpr import ClosedJaxpr, Var
 from xlab.core.refs import Ref
+from xlab.core.tokens import Token
 from xlab.interpreters.mlir import LoweredModule, lower_module
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import (
@@ -308,7 +309,7 @@ class Executable:
         out = []
         for i, s in zip(self.kept, self.in_shardings):
             x = flat[i]
-            if isinstance(x, KeyArray):
+            if isinstance(x, KeyArray | Token):
                 x = x.base
             out.append(place(x, self.physical_in[i], s, committed=None))
         return out
@@ -346,6 +347,8 @@ class Executable:
     def _logical(self, out, aval):
         if isinstance(aval, ShapedArray) and isinstance(aval.dtype, dtypes.ExtendedDType):
             return KeyArray(out, aval.dtype)
+        if aval is TOKEN:
+            return Token(out)
         if isinstance(aval, ShapedArray) and aval.dtype == dtypes.float0:
             import numpy as np
             return np.zeros(aval.shape, dtypes.float0)

@@ -11,6 +11,7 @@ from xlab.lax.bits import *
 from xlab.lax.collectives import *
 from xlab.lax.comparison import *
 from xlab.lax.complexes import *
+from xlab.lax.composite import *
 from xlab.lax.constraint import with_sharding_constraint as with_sharding_constraint
 from xlab.lax.control import *
 from xlab.lax.conv_functions import *
@@ -25,8 +26,8 @@ from xlab.lax.reduce_sum import reduce_sum_p
 from xlab.lax.reducing import *
 from xlab.lax.reductions import *
 from xlab.lax.reshard import reshard_p as reshard_p
-from xlab.lax.scaled import *
 from xlab.lax.rng import *
+from xlab.lax.scaled import *
 from xlab.lax.scatter import *
 from xlab.lax.shape import *
 from xlab.lax.slicing import *
@@ -35,6 +36,7 @@ from xlab.lax.special import *
 from xlab.lax.special_bessel import *
 from xlab.lax.special_incomplete import *
 from xlab.lax.stacking import *
+from xlab.lax.tokens import *
 from xlab.lax.transcendental import *
 from xlab.lax.windows import *
 

@@ -18,15 +18,15 @@ from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import dims_text, i64_array, physical_aval
 from xlab.lax import cuts
-from xlab.lax.arithmetic import clamp
+from xlab.lax.arithmetic import add, clamp, rem
 from xlab.lax.bits import bitwise_and
-from xlab.lax.comparison import ge, le, select
+from xlab.lax.comparison import ge, le, lt, select
 from xlab.lax.convert import convert_element_type
 from xlab.lax.reductions import reduce_and
 from xlab.lax.shape import broadcast_in_dim, canonical_shape, concatenate, reshape
 from xlab.lax.slicing import set_per_example
 
-__all__ = ["GatherDimensionNumbers", "GatherScatterMode", "gather"]
+__all__ = ["GatherDimensionNumbers", "GatherScatterMode", "gather", "index_take"]
 
 
 class GatherScatterMode(enum.Enum):
@@ -104,6 +104,35 @@ def gather(operand, start_indices, dimension_numbers: GatherDimensionNumbers, sl
         operand, start_indices, dimension_numbers=GatherDimensionNumbers(*map(tuple, dimension_numbers)),
         slice_sizes=canonical_shape(slice_sizes), indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices), mode=mode, fill_value=fill_value)
+
+
+def index_take(src, idxs, axes: Sequence[int]):
+    """The slices of `src` at positions along some of its axes: `idxs` holds one vector of positions per axis, counted around the end.
+
+    Example:
+        >>> import numpy as np
+        >>> from xlab import lax
+        >>> print(lax.index_take(np.float32([[1, 2], [3, 4]]), (np.int32([0, -1]), np.int32([1, 0])), (0, 1)))
+        [2. 3.]
+    """
+    axes, shape = tuple(axes), aval_of(src).shape
+    if len(idxs) != len(axes):
+        raise TypeError(f"index_take needs one vector of positions per axis, got {len(idxs)} for the axes {axes}")
+    if not axes:
+        raise ValueError("index_take needs at least one axis")
+    for x in idxs:
+        check_indices("index_take", aval_of(x))
+        if aval_of(x).ndim != 1:
+            raise TypeError(f"index_take takes vectors of positions, got one of type {aval_of(x)}")
+    if any(not 0 <= a < len(shape) for a in axes):
+        raise IndexError(f"index_take axes {axes} must lie between 0 and {len(shape) - 1}")
+    dtype = aval_of(idxs[0]).dtype
+    positions = concatenate([broadcast_in_dim(x, (*aval_of(x).shape, 1), (0,)) for x in idxs], 1)
+    sizes = np.asarray([[max(shape[a], 1) for a in axes]], dtype)
+    left = rem(positions, sizes)
+    left = select(lt(left, np.zeros((), dtype)[()]), add(left, sizes), left)
+    numbers = GatherDimensionNumbers(tuple(range(1, len(shape) - len(axes) + 1)), axes, axes)
+    return gather(src, left, numbers, [1 if d in axes else n for d, n in enumerate(shape)])
 
 
 def default_fill(dtype):

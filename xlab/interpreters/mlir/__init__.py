@@ -28,6 +28,7 @@ from xlab.interpreters.mlir.building import (
 )
 from xlab.interpreters.mlir.helpers import (
     binary,
+    branch_for_platform,
     comparison,
     custom_call,
     inline_call,
@@ -68,7 +69,7 @@ from xlab.interpreters.mlir.values import constant_text, dense_text, tensor_type
 __all__ = [
     "TOKEN_TYPE", "AxisContext", "Context", "LoweredModule", "LoweringParameters", "LoweringResult", "LoweringRule", "LoweringRuleContext", "MeshAxisName",
     "ModuleContext", "SPMDAxisContext", "ShardingContext", "TokenSet", "aval_to_ir_type", "aval_to_ir_types", "binary",
-    "comparison", "constant_text", "core_call_lowering", "custom_call", "dense_int_array", "dense_int_elements", "dense_text",
+    "branch_for_platform", "comparison", "constant_text", "core_call_lowering", "custom_call", "dense_int_array", "dense_int_elements", "dense_text",
     "dtype_to_ir_type", "flatten_ir_types", "flatten_ir_values", "i32_attr", "i64_attr", "inline_call", "ir_attribute",
     "ir_constant", "ir_constants", "jaxpr_subcomp", "lower_fun", "lower_jaxpr_to_fun", "lower_jaxpr_to_module", "lower_module",
     "lowerings", "make_ir_context", "merge_mlir_modules", "module_to_bytecode", "module_to_string", "register_constant_handler",

@@ -71,6 +71,17 @@ class _ByPlatform:
         return chosen(ctx, *args, **params)
 
 
+def branch_for_platform(platform: str, platforms) -> int:
+    """Which of several alternatives is for a platform: `platforms` names those of each, None where it is for all others."""
+    names = _PLATFORMS.get(platform, (platform,)) if platform != "gpu" else ("cuda",)
+    for i, of in enumerate(platforms):
+        if of is None or any(n in of for n in names):
+            return i
+    raise NotImplementedError(
+        f"platform_dependent has no branch for the platform {platform}: there is one for {', '.join(n for of in platforms for n in of)} only. "
+        f"Give one as {platform}=..., or for all platforms that are not named as default=...")
+
+
 def unary(op: str):
     """Rule for `stablehlo.op` on one operand of the result's type."""
     head = f"{op} "

@@ -325,6 +325,17 @@ class Context:
 
     def call(self, key, name: str, closed: ClosedJaxpr, args: Sequence[str]) -> list[str]:
         """Calls an inner program as a function of the module, written once per `key`."""
+        symbol = self.function(key, name, closed)
+        ordered = _effects.in_order(closed.effects)
+        tokens = [TOKEN_TYPE] * len(ordered)
+        types_in = ", ".join([*tokens, *(tensor_type(a) for a in closed.in_avals)])
+        types_out = ", ".join([*tokens, *(tensor_type(a) for a in closed.out_avals)])
+        outs = self.ops(f"func.call @{symbol}({', '.join([*self.tokens(ordered), *args])}) : ({types_in}) -> ({types_out})",
+                        len(ordered) + len(closed.out_avals))
+        return self.take_tokens(ordered, outs)
+
+    def function(self, key, name: str, closed: ClosedJaxpr) -> str:
+        """The symbol of an inner program as a function of the module, written once per `key`."""
         module = self.module
         key = (key, self.mesh, self.manual)
         symbol = module.shared.get(key)
@@ -334,13 +345,7 @@ class Context:
             module.functions.append(_function_text(
                 module, symbol, closed, f"{self.scope}/jit({name})" if self.scope else f"jit({name})",
                 mesh=self.mesh, manual=self.manual))
-        ordered = _effects.in_order(closed.effects)
-        tokens = [TOKEN_TYPE] * len(ordered)
-        types_in = ", ".join([*tokens, *(tensor_type(a) for a in closed.in_avals)])
-        types_out = ", ".join([*tokens, *(tensor_type(a) for a in closed.out_avals)])
-        outs = self.ops(f"func.call @{symbol}({', '.join([*self.tokens(ordered), *args])}) : ({types_in}) -> ({types_out})",
-                        len(ordered) + len(closed.out_avals))
-        return self.take_tokens(ordered, outs)
+        return symbol
 
     def with_axes(self, mesh, manual):
         """A context for code that runs per device over the `manual` axes of `mesh`."""

@@ -16,7 +16,10 @@ def physical_aval(aval: AbstractValue) -> AbstractValue:
         dtype = aval.dtype
         return ShapedArray(aval.shape + tuple(dtype.base_shape), dtype.base_dtype, mat=aval.mat,
                            memory_space=aval.memory_space)
-    return aval
+    return _NO_DATA if aval is TOKEN else aval
+
+
+_NO_DATA = ShapedArray((0,), np.dtype(bool))      # how the runtime hands out tokens
 
 
 def tensor_type(aval: AbstractValue) -> str:

@@ -8,9 +8,10 @@ from xlab.lax.control import refs as _refs
 from xlab.lax.control.cond import cond, cond_p, switch
 from xlab.lax.control.linear_solve import custom_linear_solve, linear_solve_p
 from xlab.lax.control.loops import associative_scan, fori_loop, map
+from xlab.lax.control.platform import platform_dependent, platform_index_p
 from xlab.lax.control.root import custom_root
 from xlab.lax.control.scan import scan, scan_p
 from xlab.lax.control.while_loop import while_loop, while_p
 
 __all__ = ["associative_scan", "cond", "cond_p", "custom_linear_solve", "custom_root", "fori_loop", "linear_solve_p", "map",
-           "scan", "scan_p", "switch", "while_loop", "while_p"]
+           "platform_dependent", "platform_index_p", "scan", "scan_p", "switch", "while_loop", "while_p"]

@@ -59,7 +59,7 @@ def switch(index, branches: Sequence[Callable], *operands, operand=None):
     if config.disable_jit and not is_tracer(index):
         return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
     index = convert_element_type(index, np.int32)
-    return _choose("switch", clamp(np.int32(0), index, np.int32(len(branches) - 1)), branches, operands)
+    return choose("switch", clamp(np.int32(0), index, np.int32(len(branches) - 1)), branches, operands)
 
 
 def cond(pred, true_fun: Callable, false_fun: Callable, *operands, operand=None, linear=None):
@@ -90,10 +90,11 @@ def cond(pred, true_fun: Callable, false_fun: Callable, *operands, operand=None,
     if aval.dtype != np.bool_:
         from xlab.lax.comparison import ne
         pred = ne(pred, np.zeros((), aval.dtype)[()])
-    return _choose("cond", convert_element_type(pred, np.int32), (false_fun, true_fun), operands)
+    return choose("cond", convert_element_type(pred, np.int32), (false_fun, true_fun), operands)
 
 
-def _choose(api, index, branches, operands):
+def choose(api, index, branches, operands, **params):
+    """Traces the branches, makes them agree, and binds `cond`; `params` are further ones of its."""
     flat, in_tree = args_tree(*operands)
     avals = [aval_of(x) for x in flat]
     traced = [trace_body(b, in_tree, avals) for b in branches]
@@ -126,7 +127,7 @@ def _choose(api, index, branches, operands):
         closed_branches.append(with_outputs(closed, out_avals))
     if any(map(is_ref, consts)):
         consts, closed_branches = _share_refs(consts, closed_branches)
-    outs = cond_p.bind(index, *consts, *flat, branches=tuple(closed_branches))
+    outs = cond_p.bind(index, *consts, *flat, branches=tuple(closed_branches), **params)
     return _tree.unflatten(first_tree, outs)
 
 
@@ -347,7 +348,9 @@ def _cond_dce(used_outputs, eqn):
 pe.dce_rules[cond_p] = _cond_dce
 
 
-def _cond_lowering(ctx, index, *ops, branches, **_):
+def _cond_lowering(ctx, index, *ops, branches, branches_platforms=None, **_):
+    if branches_platforms is not None:
+        return ctx.jaxpr(branches[mlir.branch_for_platform(ctx.platform, branches_platforms)], ops)
     ordered = _effects.in_order(ctx.eqn.effects)
     types = [*[mlir.TOKEN_TYPE] * len(ordered), *(mlir.tensor_type(a) for a in ctx.avals_out)]
     tokens = ctx.tokens(ordered)
