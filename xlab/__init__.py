@@ -60,7 +60,7 @@ _NAMES = {
     "xlab.transforms.vjp": "fwd_and_bwd linear_transpose linearize vjp",
     "xlab.transforms.vmap": "vmap",
 }
-_ROOMS = ("ad", "ad_checkpoint", "core", "custom_batching", "custom_derivatives", "debug", "dlpack", "dtypes", "errors", "events", "experimental", "export", "extend",
+_ROOMS = ("ad", "ad_checkpoint", "core", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack", "dtypes", "errors", "events", "experimental", "export", "extend",
           "ffi", "flatten_util", "interpreters", "lax", "memory", "monitoring", "nn", "notebook", "numpy", "observe", "ops", "parallel", "profiler", "random", "ref", "scipy", "sharding",
           "stages", "tree", "tree_util")
 

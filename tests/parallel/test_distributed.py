@@ -1,0 +1,83 @@
+"""Two processes of two devices each, as child processes of the test."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import xlab
+
+ROOT = Path(__file__).resolve().parents[2]
+
+WORKER = """
+    import sys
+    import numpy as np
+    import xlab
+    from xlab import lax
+    from xlab.sharding import AxisType, NamedSharding, PartitionSpec as P
+
+    address, index = sys.argv[1], int(sys.argv[2])
+    xlab.distributed.initialize(address, 2, index, initialization_timeout=60, heartbeat_timeout_seconds=20,
+                                shutdown_timeout_seconds=60)
+    assert xlab.distributed.is_initialized()
+    assert (xlab.device_count(), xlab.local_device_count(), xlab.process_count(), xlab.process_index()) == (4, 2, 2, index)
+    try:
+        xlab.distributed.initialize(address, 2, index)
+    except RuntimeError as e:
+        assert "once" in str(e)
+    mesh = xlab.make_mesh((4,), ("x",), axis_types=(AxisType.Auto,))
+    rows = NamedSharding(mesh, P("x"))
+    whole = np.arange(8, dtype=np.float32)
+    x = xlab.make_array_from_callback((8,), rows, lambda at: whole[at])
+    assert not x.is_fully_addressable and len(x.addressable_shards) == 2
+    total = xlab.jit(xlab.shard_map(lambda v: lax.psum(v.sum(), "x"), mesh=mesh, in_specs=P("x"), out_specs=P()))
+    for _ in range(3):
+        assert float(total(x)) == 28.0
+    y = xlab.jit(lambda v: v @ v)(x)
+    assert float(y) == float(whole @ whole)
+    xlab.distributed.shutdown()
+    assert not xlab.distributed.is_initialized()
+    print("done")
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_are_one_program():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "2"}
+    workers = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(WORKER), f"127.0.0.1:{port}", str(i)], cwd=ROOT,
+                                env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for i in range(2)]
+    try:
+        said = [w.communicate(timeout=150)[0] for w in workers]
+    finally:
+        for w in workers:
+            w.kill()
+    for w, words in zip(workers, said, strict=True):
+        assert w.returncode == 0 and "done" in words, words
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("nowhere", 2, 0), "host:port"), (("127.0.0.1:1", 2, 2), "from 0 to num_processes"), (("127.0.0.1:1", 0, 0), "from 0"),
+    ((None, 2, 0), "coordinator_address should be defined"), (("127.0.0.1:1", None, 0), "num_processes should be defined")])
+def test_arguments_are_checked(arguments, words, monkeypatch):
+    for name in list(os.environ):
+        if name.endswith(("COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID", "NTASKS", "PROCID", "WORLD_SIZE", "WORLD_RANK")):
+            monkeypatch.delenv(name)
+    with pytest.raises(ValueError, match=words):
+        xlab.distributed.initialize(*arguments)
+
+
+def test_after_the_devices_are_in_use():
+    xlab.devices()
+    with pytest.raises(RuntimeError, match="before anything that touches a device"):
+        xlab.distributed.initialize("127.0.0.1:1", 1, 0)
+    assert not xlab.distributed.is_initialized()
+    xlab.distributed.shutdown()
