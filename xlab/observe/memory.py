@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from xlab.backend import client as _client
 from xlab.backend import compiling as _compiling
 from xlab.core.array import is_native_array
+from xlab.observe import assignment as _assignment
 from xlab.observe import hlo as _hlo
 from xlab.observe import names as _names
 from xlab.observe.layout import of_sharding
@@ -14,15 +17,18 @@ from xlab.observe.records import Buffer, Layout, Memory
 from xlab.observe.subject import Subject, subject
 
 # Operations whose result is their operand's memory, or part of it.
-_ALIASES = ("bitcast", "tuple", "get-tuple-element", "optimization-barrier", "while", "copy-done", "all-reduce-done",
-            "all-gather-done", "collective-permute-done")
+_ALIASES = frozenset({"bitcast", "tuple", "get-tuple-element", "optimization-barrier", "while", "copy-done", "all-reduce-done",
+                      "all-gather-done", "collective-permute-done"})
+# Of a loop's inner values, those that lie where the loop's own do.
+_CARRIED = ("parameter", "tuple", "get-tuple-element")
+_INDEX = re.compile(r"index=(\d+)")
 
 
 def memory(what: Any, *args: Any, program: int = 0, **kwargs: Any) -> Memory:
     """Bytes per device of a compiled program, its buffers over the schedule, and what became of donations.
 
-    Totals are the compiler's own. Buffers are the entry's values by size; loops count as one step, and several values of
-    disjoint lifetimes may share memory.
+    Totals and the place of every buffer are the compiler's own. Loops count as one step of the schedule; buffers of disjoint
+    lifetimes may share memory: the same `offset` of the same `allocation`.
 
     Example:
         >>> import numpy as np
@@ -39,55 +45,145 @@ def memory(what: Any, *args: Any, program: int = 0, **kwargs: Any) -> Memory:
 
 
 def _buffers(about: Subject) -> tuple[tuple[Buffer, ...], int]:
+    """Buffers by birth, and the step at which most bytes are alive."""
+    native = about.executable.native
+    serialized = _compiling.buffer_assignment(native)
+    placed = _assignment.read(serialized, _compiling.hlo_modules(native)[0].as_serialized_hlo_module_proto()) if serialized else ()
+    buffers = _assigned(about, placed) if placed else _counted(about)
+    return tuple(sorted(buffers, key=lambda b: (b.start, b.name))), _peak(buffers)
+
+
+def _assigned(about: Subject, placed: tuple[_assignment.Placed, ...]) -> list[Buffer]:
+    """Buffers as the compiler laid them out. A loop is one step, at which all of its inner values are alive."""
     module = about.hlo
     entry = module.entry.instructions
-    owners: dict[str, tuple[str, ...]] = {}        # value: the buffers it lies in
-    last: dict[str, int] = {}
-    made: dict[str, int] = {}
-    by_name = {i.name: i for i in entry}
-    for step, i in enumerate(entry):
-        for operand in i.operands:
-            for owner in owners.get(operand, ()):
-                last[owner] = step
-        if i.opcode in _ALIASES:
-            owners[i.name] = tuple(dict.fromkeys(o for name in i.operands for o in owners.get(name, ())))
-        else:
-            owners[i.name] = (i.name,)
-            made[i.name] = last[i.name] = step
-    end = len(entry) - 1
-    root = next((i for i in entry if i.root), entry[-1])
-    results = set(owners.get(root.name, ()))
-    out = []
+    lives = _Lives(entry, _ALIASES - {"while"})
+    end = lives.end
+    by_name = {i.name: i for i in module.instructions()}
+    callers = _callers(module)
     arguments = _argument_names(about)
-    for name, start in made.items():
-        i = by_name[name]
-        size = i.bytes
-        if not size:
+    out = []
+    for p in placed:
+        i = by_name.get(p.instruction)
+        where = callers.get(p.instruction, p.instruction)
+        inner = where != p.instruction
+        if i is None or p.allocation.internal or not p.size or where not in lives.steps or (inner and i.opcode in _CARRIED):
             continue
-        kind, stop, shown = "temporary", last[name], name
+        if not p.index and i.shape.startswith("("):      # a table of addresses
+            continue
+        start = lives.steps[where]
+        stop = start if inner else lives.until(where, *p.index[:1])
+        shown, kind = p.instruction + "".join(f"[{n}]" for n in p.index), "temporary"
+        if i.opcode == "parameter" and not inner:
+            kind, start, stop = "argument", 0, end
+            number = p.allocation.parameter if p.allocation.parameter >= 0 else int(i.argument or 0)
+            shown = arguments[number] if number < len(arguments) else shown
+        elif p.allocation.constant:
+            kind, start, stop = "constant", 0, end
+        elif stop == end and not inner and (p.allocation.result or p.allocation.parameter >= 0):
+            kind = "output"
+        out.append(_buffer(about, i, shown, p.size, kind, start, stop, p.allocation.index, p.offset))
+    return out
+
+
+def _counted(about: Subject) -> list[Buffer]:
+    """Buffers by the types of the entry's values, where the compiler does not say how it laid them out."""
+    entry = about.hlo.entry.instructions
+    lives = _Lives(entry, _ALIASES)
+    end = lives.end
+    arguments = _argument_names(about)
+    out = []
+    for i in entry:
+        if i.opcode in _ALIASES or not i.bytes:
+            continue
+        shown, kind, start, stop = i.name, "temporary", lives.steps[i.name], lives.until(i.name)
         if i.opcode == "parameter":
             kind, start, stop = "argument", 0, end
             number = int(i.argument) if i.argument.isdigit() else -1
-            shown = arguments[number] if 0 <= number < len(arguments) else name
+            shown = arguments[number] if 0 <= number < len(arguments) else i.name
         elif i.opcode == "constant":
             kind, start, stop = "constant", 0, end
-        elif name in results:
-            kind, stop = "output", end
-        ids = module.equations_of(i)
-        eqn = about.equations.get(ids[-1]) if ids else None
-        out.append(Buffer(shown, size, kind, start, stop, name, ids[-1] if eqn is not None else -1,
-                          _names.source_of(eqn) if eqn is not None else None))
+        elif stop == end:
+            kind = "output"
+        out.append(_buffer(about, i, shown, i.bytes, kind, start, stop))
+    return out
+
+
+def _buffer(about: Subject, i: _hlo.Instruction, name: str, size: int, kind: str, start: int, stop: int, allocation: int = -1,
+            offset: int = 0) -> Buffer:
+    ids = about.hlo.equations_of(i)
+    eqn = about.equations.get(ids[-1]) if ids else None
+    return Buffer(name, size, kind, start, stop, i.name, ids[-1] if eqn is not None else -1,
+                  _names.source_of(eqn) if eqn is not None else None, allocation, offset)
+
+
+class _Lives:
+    """The step of every instruction of the entry, and the last step that reads its result or a part of it."""
+
+    def __init__(self, entry: Sequence[_hlo.Instruction], aliases: frozenset[str]):
+        self.steps = {i.name: step for step, i in enumerate(entry)}
+        self._whole = dict(self.steps)
+        self._parts: dict[tuple[str, int], int] = {}
+        self.end = len(entry) - 1
+        self._whole[next((i for i in entry if i.root), entry[-1]).name] = self.end
+        for i in reversed(entry):
+            for position, operand in enumerate(i.operands):
+                if operand not in self._whole:
+                    continue
+                last = self.steps[i.name]
+                if i.opcode == "get-tuple-element":
+                    index = int(_INDEX.search(i.attributes)[1])
+                    self._parts[operand, index] = max(self.until(i.name), self._parts.get((operand, index), 0))
+                    continue
+                if i.opcode == "tuple":
+                    last = self.until(i.name, position)
+                elif i.opcode in aliases:
+                    last = max([self.until(i.name), *(step for (name, _), step in self._parts.items() if name == i.name)])
+                self._whole[operand] = max(self._whole[operand], last)
+
+    def until(self, name: str, part: int = -1) -> int:
+        """The last step that reads a result, or one part of it."""
+        return max(self._whole[name], self._parts.get((name, part), 0))
+
+
+def _callers(module: _hlo.Module) -> dict[str, str]:
+    """Instructions outside the entry by name: the instruction of the entry during which they run."""
+    found: dict[str, str] = {}
+    todo = [(i, i.name) for i in module.entry.instructions]
+    seen: set[str] = set()
+    while todo:
+        i, top = todo.pop()
+        for name in i.calls:
+            if name in module.computations and name not in seen:
+                seen.add(name)
+                for inner in module.computations[name].instructions:
+                    found[inner.name] = top
+                    todo.append((inner, top))
+    return found
+
+
+def _peak(buffers: list[Buffer]) -> int:
+    """The step at which most bytes are alive; what lies at the same place counts once."""
+    slots: dict[tuple[int, int], list[Buffer]] = {}
+    for n, b in enumerate(buffers):
+        slots.setdefault((b.allocation, b.offset) if b.allocation >= 0 else (-1, n), []).append(b)
     change: dict[int, int] = {}
-    for b in out:
-        change[b.start] = change.get(b.start, 0) + b.size
-        change[b.end + 1] = change.get(b.end + 1, 0) - b.size
+    for held in slots.values():
+        size = max(b.size for b in held)
+        reach = -1
+        for b in sorted(held, key=lambda b: b.start):
+            if b.end > reach:
+                start = max(b.start, reach + 1)
+                change[start] = change.get(start, 0) + size
+                change[b.end + 1] = change.get(b.end + 1, 0) - size
+                reach = b.end
     now = best = 0
     peak = -1
     for step in sorted(change):
         now += change[step]
         if now > best:
             best, peak = now, step
-    return tuple(sorted(out, key=lambda b: (b.start, b.name))), peak
+    return peak
 
 
 def _argument_names(about: Subject) -> list[str]:

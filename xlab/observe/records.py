@@ -67,10 +67,7 @@ class Record:
                 f"given {str(data)[:80]!r}. Pass what Record.to_json() returned."
             )
         if data.get("schema", SCHEMA) > SCHEMA:
-            raise ValueError(
-                f"this file has record schema {data['schema']}, this xlab reads up to {SCHEMA}; "
-                "upgrade xlab to open it."
-            )
+            raise ValueError(f"this file has record schema {data['schema']}, this xlab reads up to {SCHEMA}; upgrade xlab to open it.")
         return _decode(data)
 
     def replace(self, **changes: Any) -> Any:
@@ -312,8 +309,8 @@ class Layout(Record):
     """How an array lies on devices.
 
     `blocks` has one entry per device in mesh order. `copies` says how many devices hold each piece. `role` is `argument`,
-    `output`, `intermediate` or empty. `why` are the steps that gave the value its sharding, earliest first. `equation`
-    is the one that made the value, `program` its index.
+    `output`, `intermediate` or empty. `why` has a chain of steps per mesh axis (one where all came the same way), the
+    earliest step first, as `argument `x` was given P('data') → kept by mul (line 3)`. `equation` is the one that made the value, `program` its index.
     """
 
     name: str
@@ -451,7 +448,7 @@ class Ledger(Record):
 
 @_record
 class Buffer(Record):
-    """One logical buffer: alive from step `start` to step `end` of the schedule. `kind`: argument, output, temporary, constant."""
+    """One logical buffer, alive from step `start` to `end`; `kind`: argument, output, temporary, constant. `allocation` -1: unknown."""
 
     name: str
     size: int
@@ -461,6 +458,8 @@ class Buffer(Record):
     instruction: str = ""
     equation: int = -1
     source: Source | None = None
+    allocation: int = -1
+    offset: int = 0
 
 
 @_record

@@ -204,7 +204,7 @@ def _layout(layout: r.Layout, o: _Options) -> str:
     if len(layout.blocks) > 1:
         lines += _block_drawing(layout)
     if layout.why:
-        lines.append("  why: " + " → ".join(layout.why))
+        lines += [("       " if i else "  why: ") + chain for i, chain in enumerate(layout.why)]
     lines += [f"  warning: {w}" for w in layout.warnings]
     return "\n".join(lines)
 
@@ -398,6 +398,10 @@ def _memory(m: r.Memory, o: _Options) -> str:
         f"{m.function}: peak {size_text(m.peak)} per device",
         table([(n, size_text(v)) for n, v in rows], "lr"),
     ]
+    alive = sorted((b for b in m.buffers if b.start <= m.peak_step <= b.end), key=lambda b: (-b.size, b.name))
+    if alive:
+        shown = ", ".join(f"{b.name} {size_text(b.size)}" for b in alive[:6]) + (f" and {len(alive) - 6} more" if len(alive) > 6 else "")
+        lines.append(f"  alive at the peak: {shown}")
     if m.donated:
         lines.append("  donated and used: " + ", ".join(m.donated))
     lines += [f"  donated, not used: {name}: {why}" for name, why in m.refused]

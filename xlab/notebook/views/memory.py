@@ -77,7 +77,7 @@ def buffers_node(m: Memory) -> Node | None:
         alive = m.peak_step < 0 or b.start <= m.peak_step <= b.end
         tip = f"{b.name}   {size_text(b.size)}   {b.kind}   alive {b.start}–{b.end}" + (
             "   at the peak" if alive and m.peak_step >= 0 else ""
-        )
+        ) + (f"   byte {b.offset} of allocation {b.allocation}" if b.allocation >= 0 else "")
         rows.append(
             h(
                 "tr",
