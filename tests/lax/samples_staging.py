@@ -68,3 +68,14 @@ SAMPLES = [
     Sample("index_take_axis", taken((3,), [1]), [X], error="IndexError"),
     Sample("index_take_none", taken(()), [X], error="ValueError"),
 ]
+
+ACCURATE = ("cbrt", "cos", "exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt", "sin", "sqrt", "tan", "tanh")
+SAMPLES += [
+    *(Sample(f"accuracy_{name}_{how}", lambda n, x, name=name, accuracy=accuracy: getattr(n.lax, name)(x * x + 0.5, accuracy=accuracy(n)), [X],
+             kinds, tol=2e-3)
+      for name in ACCURATE for how, accuracy, kinds in (
+          ("tolerance", lambda n: n.lax.Tolerance(atol=1e-4, ulps=2), ("eager", "grad")), ("highest", lambda n: n.lax.AccuracyMode.HIGHEST, TEXT),
+          ("default", lambda n: n.lax.AccuracyMode.DEFAULT, ("text",)))),
+    Sample("accuracy_wrong", lambda n, x: n.lax.exp(x, accuracy=3), [X], error="NotImplementedError"),
+    Sample("accuracy_nothing", lambda n, x: n.lax.Tolerance(), [X], error="ValueError"),
+]

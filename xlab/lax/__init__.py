@@ -5,6 +5,7 @@ Reading order: `elementwise.py` (what such families share), `transcendental.py` 
 """
 
 from xlab.compile import dispatch as _dispatch
+from xlab.lax.accuracy import *
 from xlab.lax.approximate import *
 from xlab.lax.arithmetic import *
 from xlab.lax.bits import *

@@ -9,6 +9,7 @@ from xlab.core.avals import aval_of
 from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
+from xlab.lax.accuracy import attribute, checked, unary
 from xlab.lax.arithmetic import _spread_tangent, add, div, integer_pow, mul, neg, pow_p, square, sub
 from xlab.lax.comparison import eq, select
 from xlab.lax.convert import convert_element_type
@@ -35,84 +36,102 @@ def _define(name: str, op: str, derivative, accepts=_e.inexact, *, ans: bool = F
     return prim
 
 
-def exp(x):
+def _accurate(name: str, op: str, derivative, accepts=_e.inexact, *, ans: bool = False):
+    """As `_define`, for a function that takes an accuracy."""
+    def without(*args, accuracy=None):
+        return derivative(*args)
+    prim = _define(name, op, derivative if name in ("sin", "cos") else without, accepts, ans=ans)
+    mlir.register_lowering(prim, unary(op))
+    return prim
+
+
+def exp(x, *, accuracy=None):
     """Elementwise exponential."""
-    return exp_p.bind(x)
+    return exp_p.bind(x) if accuracy is None else exp_p.bind(x, accuracy=checked("exp", accuracy))
 
 
-exp_p = _define("exp", "stablehlo.exponential", lambda t, ans, x: mul(t, ans), ans=True)
+exp_p = _accurate("exp", "stablehlo.exponential", lambda t, ans, x: mul(t, ans), ans=True)
 
 
-def exp2(x):
+def exp2(x, *, accuracy=None):
     """Elementwise power of two."""
-    return exp2_p.bind(x)
+    return exp2_p.bind(x) if accuracy is None else exp2_p.bind(x, accuracy=checked("exp2", accuracy))
 
 
 exp2_p = elementwise("exp2", _e.inexact)
-ad.defjvp2(exp2_p, lambda t, ans, x: mul(_number(np.log(2), x), mul(t, ans)))
-mlir.register_lowering(exp2_p, lambda ctx, x: ctx.op(
-    f"stablehlo.power {ctx.fill(2, ctx.avals_out[0])}, {x} : {ctx.type_out()}"))
+ad.defjvp2(exp2_p, lambda t, ans, x, accuracy=None: mul(_number(np.log(2), x), mul(t, ans)))
 
 
-def expm1(x):
+def _exp2_lowering(ctx, x, accuracy=None):
+    aval = ctx.avals_out[0]
+    if accuracy is None:
+        return ctx.op(f"stablehlo.power {ctx.fill(2, aval)}, {x} : {ctx.type_out()}")
+    scaled = ctx.op(f"stablehlo.multiply {x}, {ctx.fill(np.log(2), aval)} : {ctx.type_out()}")
+    return ctx.op(f"stablehlo.exponential {scaled}{attribute(accuracy)} : {ctx.type_out()}")
+
+
+mlir.register_lowering(exp2_p, _exp2_lowering)
+
+
+def expm1(x, *, accuracy=None):
     """Elementwise `exp(x) - 1`, accurate near zero."""
-    return expm1_p.bind(x)
+    return expm1_p.bind(x) if accuracy is None else expm1_p.bind(x, accuracy=checked("expm1", accuracy))
 
 
-expm1_p = _define("expm1", "stablehlo.exponential_minus_one", lambda t, ans, x: mul(t, add(ans, _one(ans))), ans=True)
+expm1_p = _accurate("expm1", "stablehlo.exponential_minus_one", lambda t, ans, x: mul(t, add(ans, _one(ans))), ans=True)
 
 
-def log(x):
+def log(x, *, accuracy=None):
     """Elementwise natural logarithm."""
-    return log_p.bind(x)
+    return log_p.bind(x) if accuracy is None else log_p.bind(x, accuracy=checked("log", accuracy))
 
 
-log_p = _define("log", "stablehlo.log", lambda t, x: div(t, x))
+log_p = _accurate("log", "stablehlo.log", lambda t, x: div(t, x))
 
 
-def log1p(x):
+def log1p(x, *, accuracy=None):
     """Elementwise `log(1 + x)`, accurate near zero."""
-    return log1p_p.bind(x)
+    return log1p_p.bind(x) if accuracy is None else log1p_p.bind(x, accuracy=checked("log1p", accuracy))
 
 
-log1p_p = _define("log1p", "stablehlo.log_plus_one", lambda t, x: div(t, add(x, _one(x))))
+log1p_p = _accurate("log1p", "stablehlo.log_plus_one", lambda t, x: div(t, add(x, _one(x))))
 
 
-def tanh(x):
+def tanh(x, *, accuracy=None):
     """Elementwise hyperbolic tangent."""
-    return tanh_p.bind(x)
+    return tanh_p.bind(x) if accuracy is None else tanh_p.bind(x, accuracy=checked("tanh", accuracy))
 
 
 # (1 - y^2) t as (t + t y)(1 - y): no cancellation where y is close to 1.
-tanh_p = _define("tanh", "stablehlo.tanh", lambda t, ans, x: mul(add(t, mul(t, ans)), sub(_one(x), ans)), ans=True)
+tanh_p = _accurate("tanh", "stablehlo.tanh", lambda t, ans, x: mul(add(t, mul(t, ans)), sub(_one(x), ans)), ans=True)
 
 
-def logistic(x):
+def logistic(x, *, accuracy=None):
     """Elementwise `1 / (1 + exp(-x))`."""
-    return logistic_p.bind(x)
+    return logistic_p.bind(x) if accuracy is None else logistic_p.bind(x, accuracy=checked("logistic", accuracy))
 
 
-logistic_p = _define("logistic", "stablehlo.logistic", lambda t, ans, x: mul(t, mul(ans, sub(_one(ans), ans))), ans=True)
+logistic_p = _accurate("logistic", "stablehlo.logistic", lambda t, ans, x: mul(t, mul(ans, sub(_one(ans), ans))), ans=True)
 
 
-def sin(x):
+def sin(x, *, accuracy=None):
     """Elementwise sine."""
-    return sin_p.bind(x)
+    return sin_p.bind(x) if accuracy is None else sin_p.bind(x, accuracy=checked("sin", accuracy))
 
 
-def cos(x):
+def cos(x, *, accuracy=None):
     """Elementwise cosine."""
-    return cos_p.bind(x)
+    return cos_p.bind(x) if accuracy is None else cos_p.bind(x, accuracy=checked("cos", accuracy))
 
 
-def tan(x):
+def tan(x, *, accuracy=None):
     """Elementwise tangent."""
-    return tan_p.bind(x)
+    return tan_p.bind(x) if accuracy is None else tan_p.bind(x, accuracy=checked("tan", accuracy))
 
 
-sin_p = _define("sin", "stablehlo.sine", lambda t, x: mul(t, cos(x)))
-cos_p = _define("cos", "stablehlo.cosine", lambda t, x: neg(mul(t, sin(x))))
-tan_p = _define("tan", "stablehlo.tan", lambda t, ans, x: mul(t, add(_one(x), square(ans))), ans=True)
+sin_p = _accurate("sin", "stablehlo.sine", lambda t, x, accuracy=None: mul(t, cos(x, accuracy=accuracy)))
+cos_p = _accurate("cos", "stablehlo.cosine", lambda t, x, accuracy=None: neg(mul(t, sin(x, accuracy=accuracy))))
+tan_p = _accurate("tan", "stablehlo.tan", lambda t, ans, x: mul(t, add(_one(x), square(ans))), ans=True)
 
 
 def sinh(x):
@@ -184,25 +203,25 @@ ad.defjvp(atan2_p, lambda t, x, y: mul(t, div(y, add(square(x), square(y)))),
 mlir.register_lowering(atan2_p, mlir.binary("stablehlo.atan2"))
 
 
-def sqrt(x):
+def sqrt(x, *, accuracy=None):
     """Elementwise square root."""
-    return sqrt_p.bind(x)
+    return sqrt_p.bind(x) if accuracy is None else sqrt_p.bind(x, accuracy=checked("sqrt", accuracy))
 
 
-def rsqrt(x):
+def rsqrt(x, *, accuracy=None):
     """Elementwise reciprocal of the square root."""
-    return rsqrt_p.bind(x)
+    return rsqrt_p.bind(x) if accuracy is None else rsqrt_p.bind(x, accuracy=checked("rsqrt", accuracy))
 
 
-def cbrt(x):
+def cbrt(x, *, accuracy=None):
     """Elementwise cube root."""
-    return cbrt_p.bind(x)
+    return cbrt_p.bind(x) if accuracy is None else cbrt_p.bind(x, accuracy=checked("cbrt", accuracy))
 
 
 # Written through `ans`: one division instead of a second root.
-sqrt_p = _define("sqrt", "stablehlo.sqrt", lambda t, ans, x: mul(t, div(_number(0.5, x), ans)), ans=True)
-rsqrt_p = _define("rsqrt", "stablehlo.rsqrt", lambda t, ans, x: mul(t, mul(_number(-0.5, x), div(ans, x))), ans=True)
-cbrt_p = _define("cbrt", "stablehlo.cbrt", lambda t, ans, x: mul(t, mul(_number(1 / 3, x), div(ans, x))), _e.floating,
+sqrt_p = _accurate("sqrt", "stablehlo.sqrt", lambda t, ans, x: mul(t, div(_number(0.5, x), ans)), ans=True)
+rsqrt_p = _accurate("rsqrt", "stablehlo.rsqrt", lambda t, ans, x: mul(t, mul(_number(-0.5, x), div(ans, x))), ans=True)
+cbrt_p = _accurate("cbrt", "stablehlo.cbrt", lambda t, ans, x: mul(t, mul(_number(1 / 3, x), div(ans, x))), _e.floating,
                  ans=True)
 
 
