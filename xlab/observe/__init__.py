@@ -27,7 +27,8 @@ _HOME = {
     "phases": "phases", "time": "phases", "timings": "phases", "ledger": "phases",
     "profile": "profile", "profiled": "profile", "Times": "profile",
     "passes": "passes", "report": "report",
-    "steps": "stepping", "step": "stepping", "Stepper": "stepping", "trace": "stepping", "first_difference": "stepping", "summarise": "values",
+    "steps": "stepping", "step": "stepping", "Stepper": "stepping", "trace": "stepping", "summarise": "values",
+    "Breakpoint": "breakpoints", "first_difference": "comparing", "jitted_difference": "comparing",
     "what_if": "whatif", "search_shardings": "whatif",
     "text": "text",
 }

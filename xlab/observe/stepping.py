@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from xlab import tree as _tree
-from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import Jaxpr, Literal, Var
 from xlab.core.printing import Names, literal_text
 from xlab.observe import names as _names
+from xlab.observe.breakpoints import Breakpoint, holds
 from xlab.observe.machine import Executed, Machine, can_run
 from xlab.observe.program import equation_line, params_text
 from xlab.observe.program import program as _program
@@ -59,7 +59,9 @@ class Stepper:
         self._snapshots: list[tuple] = [(self._machine.snapshot(), None)]
         self._every = 16
         self._replaced: set[str] = set()
-        self.breakpoints: list[Callable[[Stepper], bool]] = []
+        self._wholes: set[int] = set()
+        self._edits: dict[int, tuple] = {}
+        self.breakpoints: list[Breakpoint | Callable[[Stepper], bool]] = []
 
     # -- where we are ----------------------------------------------------------------------------------
 
@@ -125,18 +127,18 @@ class Stepper:
 
     def next(self) -> Step | None:
         """One equation on; None at the end."""
-        return self._record_of(self._advance(self.into))
+        return self._record_of(self._choose(self.into))
 
     def over(self) -> Step | None:
         """One equation on, nested programs as a whole."""
-        return self._record_of(self._advance(False))
+        return self._record_of(self._choose(False))
 
     def out(self) -> Step | None:
         """To the end of the innermost nested program: the step that gives its equation's results."""
         depth = len(self._machine.stack)
         done = self._advance(self.into)
         while done is not None and len(self._machine.stack) >= depth > 1:
-            done = self._advance(False)
+            done = self._advance(self.into)
         return self._record_of(done)
 
     def back(self, count: int = 1) -> Step | None:
@@ -155,12 +157,21 @@ class Stepper:
         return self._record_of(self._last)
 
     def run(self) -> Step | None:
-        """Runs to the next breakpoint or the end."""
-        while not self.finished:
-            self._advance(self.into)
-            if any(stop(self) for stop in self.breakpoints):
+        """Runs to the next breakpoint (it stands behind the step that met it) or the end."""
+        while (done := self._advance(self.into)) is not None:
+            if self._stops(done):
                 break
         return self._record_of(self._last)
+
+    def break_at(self, **what: Any) -> Breakpoint:
+        """Adds a breakpoint: `equation=`, `primitive=`, `line=`, `variable=`, `nan=`, `inf=`, `above=`, `shape=`, `where=`."""
+        made = Breakpoint(**what)
+        self.breakpoints.append(made)
+        return made
+
+    def names_of(self, jaxpr: Jaxpr, v: Var) -> tuple[str, str]:
+        """A variable's letter, and what the user called it (empty where nothing)."""
+        return self._letters(v), self._note(jaxpr, v)
 
     def run_to(self, *, equation: int | None = None, primitive: str | None = None, line: int | None = None,
                variable: str | None = None, where: Callable[[Step], bool] | None = None) -> Step | None:
@@ -201,7 +212,7 @@ class Stepper:
         """Runs to the first equation whose result has a NaN or an infinity that its operands had not; None if there is none."""
         while not self.finished:
             done = self._advance(self.into)
-            if done is not None and any(not _finite(x) for x in done.outputs) and all(_finite(x) for x in done.inputs):
+            if done is not None and any(map(_infinite, done.outputs)) and not any(map(_infinite, done.inputs)):
                 return self._record_of(done)
         return None
 
@@ -218,7 +229,17 @@ class Stepper:
         for f in self._machine.stack[self._machine.stack.index(frame):]:
             f.dirty = True
         self._replaced.add(self._letters(v))
+        self._forget()
         self._snapshots = [s for s in self._snapshots if s[0][2] < self.index] + [(self._machine.snapshot(), self._last)]
+        self._edits[self.index] = self._snapshots[-1][0]
+
+    def forget_replacements(self) -> None:
+        """Takes every replaced value back and stands at the start again."""
+        self._snapshots, self._edits = self._snapshots[:1], {}
+        self._replaced.clear()
+        self._wholes.clear()
+        self._last = None
+        self._machine.restore(self._snapshots[0][0])
 
     def trace(self, limit: int = 200) -> Trace:
         """A recorded run from the start: summaries of up to `limit` steps, for scrubbing without a kernel."""
@@ -232,14 +253,34 @@ class Stepper:
 
     # -- within ----------------------------------------------------------------------------------------
 
+    def _choose(self, into: Any) -> Executed | None:
+        """A step taken into or over what comes next; going back and forth repeats the choice, another choice renumbers."""
+        now = self.index
+        if (into is False and self.into is not False) != (now in self._wholes):
+            self._forget()
+            self._wholes = {n for n in self._wholes if n < now} | ({now} if into is False else set())
+        return self._advance(into)
+
+    def _forget(self) -> None:
+        """Drops what was kept of the steps after this one, since they will be others."""
+        now = self.index
+        self._snapshots = [s for s in self._snapshots if s[0][2] <= now]
+        self._edits = {n: saved for n, saved in self._edits.items() if n <= now}
+
+    def _stops(self, done: Executed) -> bool:
+        return sum(b.hit(self, done) if isinstance(b, Breakpoint) else b(self) for b in self.breakpoints) > 0      # all count
+
     def _advance(self, into: Any) -> Executed | None:
         machine = self._machine
+        into = False if machine.count in self._wholes else into
         machine.settle(into)
         if machine.finished:
             return None
         if machine.count and machine.count % self._every == 0 and machine.count > self._snapshots[-1][0][2]:
             self._save()
         self._last = machine.step(into)
+        if machine.count in self._edits:      # what the user replaced here stays replaced
+            machine.restore(self._edits[machine.count])
         return self._last
 
     def _save(self) -> None:
@@ -355,36 +396,5 @@ def trace(fun: Any, *args: Any, limit: int = 200, into: bool = True, **kwargs: A
     return Stepper(fun, *args, into=into, **kwargs).trace(limit)
 
 
-def first_difference(a: Stepper, b: Stepper, *, rtol: float = 1e-3, atol: float = 0.0) -> tuple[Step, Step] | None:
-    """Runs two steppers of programs with the same equations side by side; the first steps whose results differ by more."""
-    while not (a.finished or b.finished):
-        x, y = a._advance(a.into), b._advance(b.into)
-        if x is None or y is None:
-            break
-        if x.eqn.primitive is not y.eqn.primitive:
-            raise ValueError(f"the programs part at step {a.index - 1}: {x.eqn.primitive.name} and {y.eqn.primitive.name}")
-        for p, q in zip(x.outputs, y.outputs):
-            p, q = (np.asarray(_plain(v)).astype(np.float64) for v in (p, q))
-            if p.shape != q.shape or not np.allclose(p, q, rtol=rtol, atol=atol, equal_nan=True):
-                mine, other = a._record_of(x), b._record_of(y)
-                return (mine, other) if mine is not None and other is not None else None
-    return None
-
-
-def _plain(x: Any) -> np.ndarray:
-    if isinstance(x, KeyArray):
-        x = x.base
-    return x._host_value() if is_native_array(x) else np.asarray(x)
-
-
-def _finite(x: Any) -> bool:
-    """Whether every entry of a value is finite; shards are looked at where they lie."""
-    if isinstance(x, KeyArray):
-        return True
-    parts = [s.data._host_value() for s in x.addressable_shards] if is_native_array(x) and len(x.sharding.device_set) > 1 \
-        else [_plain(x)]
-    for part in parts:
-        part = part.astype(np.float32) if part.dtype.kind == "V" and part.dtype.names is None else part
-        if part.dtype.kind in "fc" and not np.isfinite(part).all():
-            return False
-    return True
+def _infinite(x: Any) -> bool:
+    return holds(x, lambda part: ~np.isfinite(part))
