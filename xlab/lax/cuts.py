@@ -162,6 +162,21 @@ def concatenate(ins, outs, **_):
     return [cut]
 
 
+def stack(ins, outs, *, axis):
+    cut = entries(ins[0])
+    if any(entries(a) != cut for a in ins):
+        raise ShardingTypeError(f"All operands of stack should have the same sharding, got {described(ins)}. Bring them to one sharding with "
+                                f"xlab.reshard.")
+    return [(*cut[:axis], (), *cut[axis:])]
+
+
+def unstack(ins, outs, *, axis):
+    cut = entries(ins[0])
+    if cut[axis]:
+        raise ShardingTypeError(f"unstack operand cannot be sharded on the unstacking axis {axis}. Got operand type={ins[0]}. {RESHARD}")
+    return [(*cut[:axis], *cut[axis + 1:])] * len(outs)
+
+
 def resized(what):
     """For slices and paddings: a dimension whose size changes stays cut, if the new size can be cut evenly."""
     def rule(ins, outs, **_):

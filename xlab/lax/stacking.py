@@ -8,16 +8,16 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
-from xlab.lax.elementwise import operand_aval
+from xlab.lax import cuts
 from xlab.lax.shape import (
     broadcast_in_dim,
     canonical_axis,
     concatenate,
     expand_dims,
     squeeze,
-    zeros_like_aval,
 )
 from xlab.lax.slicing import slice_in_dim
 
@@ -102,10 +102,7 @@ def _unstack_jvp(primals, tangents, *, axis):
 
 
 def _unstack_transpose(cts, x, *, axis):
-    aval = operand_aval(x)
-    whole = [zeros_like_aval(ShapedArray((*aval.shape[:axis], *aval.shape[axis + 1:]), aval.dtype))
-             if type(ct) is ad.Zero else ct for ct in cts]
-    return [stack_p.bind(*whole, axis=axis)]
+    return [stack_p.bind(*map(ad.instantiate_zeros, cts), axis=axis)]
 
 
 def _unstack_batch(xs, dims, *, axis):
@@ -116,6 +113,7 @@ def _unstack_batch(xs, dims, *, axis):
 
 stack_p = Primitive("stack")
 stack_p.def_abstract_eval(_stack_aval)
+cut_rules[stack_p] = cuts.stack
 ad.primitive_jvps[stack_p] = _stack_jvp
 ad.primitive_transposes[stack_p] = _stack_transpose
 batching.primitive_batchers[stack_p] = _stack_batch
@@ -123,6 +121,7 @@ mlir.register_lowering(stack_p, mlir.lower_fun(_stack, multiple_results=False))
 
 unstack_p = Primitive("unstack", multiple_results=True)
 unstack_p.def_abstract_eval(_unstack_aval)
+cut_rules[unstack_p] = cuts.unstack
 ad.primitive_jvps[unstack_p] = _unstack_jvp
 ad.primitive_transposes[unstack_p] = _unstack_transpose
 batching.primitive_batchers[unstack_p] = _unstack_batch

@@ -98,13 +98,13 @@ def stack(arrays, axis: int = 0, out=None, dtype=None):
     if len(shapes) > 1:
         raise ValueError(f"All input arrays must have the same shape, got {', '.join(str(shape_of(a)) for a in arrays)}")
     axis = canonical_axis(axis, len(shapes.pop()) + 1)
-    keys = _keys("stack", arrays, lambda bases: lax.concatenate([lax.expand_dims(b, (axis,)) for b in bases], axis))
+    keys = _keys("stack", arrays, lambda bases: lax.stack(bases, axis))
     return _stack(arrays, axis=axis, dtype=dtype) if keys is None else keys
 
 
 @elementary(static=("axis", "dtype"))
 def _stack(arrays, axis, dtype):
-    return lax.concatenate([lax.expand_dims(a, (axis,)) for a in _common(arrays, dtype)], axis)
+    return lax.stack(_common(arrays, dtype), axis)
 
 
 def unstack(x, /, *, axis: int = 0):
@@ -124,8 +124,7 @@ def unstack(x, /, *, axis: int = 0):
 
 @elementary(static="axis")
 def _unstack(x, axis):
-    n = shape_of(x)[axis]
-    return [lax.squeeze(part, (axis,)) for part in lax.split(as_array(x), (1,) * n, axis)] if n else []
+    return lax.unstack(as_array(x), axis)
 
 
 def _joined(name, promote, axis, arrays, dtype):
