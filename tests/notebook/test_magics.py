@@ -202,6 +202,12 @@ def test_a_magic_used_twice_compiles_once(lab, run):
     assert "compile once" in shown(outputs) and "its programs were cleared" in shown(outputs)
 
 
+def test_the_phases_are_written_for_perfetto(lab, run, tmp_path):
+    path = tmp_path / "trace.json"
+    _, printed = run(f"%xtime --trace {path} --repeat=2 f(x, w)")
+    assert str(path) in printed and json.loads(path.read_text())["traceEvents"]
+
+
 def test_step_records_a_run(lab, run):
     outputs, _ = run("%xstep f(x, w)")
     assert "dot_general" in shown(outputs) and "tanh" in shown(outputs)

@@ -25,6 +25,7 @@ _HOME = {
     "transfers": "transfers", "assert_collectives": "transfers", "totals": "transfers",
     "memory": "memory", "live_arrays": "memory",
     "phases": "phases", "time": "phases", "timings": "phases", "ledger": "phases",
+    "chrome_trace": "trace_events",
     "profile": "profile", "profiled": "profile", "Times": "profile",
     "passes": "passes", "report": "report",
     "steps": "stepping", "step": "stepping", "Stepper": "stepping", "trace": "stepping", "summarise": "values",

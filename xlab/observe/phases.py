@@ -12,14 +12,16 @@ from xlab.backend import arrays as _arrays
 from xlab.compile import ledger as _ledger
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.source import shown_name
+from xlab.observe.figures import Phases
 from xlab.observe.recorder import Session, active, is_eager, paused
 from xlab.observe.records import Compilation, Difference, Ledger, Phase, Source, Timing
 
 
-def phases(session: Session) -> tuple[Phase, ...]:
+def phases(session: Session) -> Phases:
     """What the recording spent its time on, in order of start; nesting is in `parent` and `depth`.
 
     A run counts as steady when the same program ran before in the recording. Single eager operations are included.
+    The result is a tuple with `plot(ax=None)` and `chrome_trace(path=None)`.
     """
     order = sorted(session.events, key=lambda e: (e.start_ns, -e.end_ns, e.depth))
     out: list[Phase] = []
@@ -42,7 +44,7 @@ def phases(session: Session) -> tuple[Phase, ...]:
             type(event.error).__name__ if event.error is not None else ""))
         if event.end_ns > event.start_ns:
             stack.append((len(out) - 1, event.end_ns))
-    return tuple(out)
+    return Phases(out)
 
 
 def timings(session: Session, measured: tuple[Timing, ...] = ()) -> tuple[Timing, ...]:

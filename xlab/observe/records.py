@@ -62,10 +62,8 @@ class Record:
             ValueError: not a record, or written by a newer schema.
         """
         if not isinstance(data, dict) or data.get("record") not in _classes:
-            raise ValueError(
-                f"expected a dict with 'record' set to one of {', '.join(sorted(_classes))}; "
-                f"given {str(data)[:80]!r}. Pass what Record.to_json() returned."
-            )
+            raise ValueError(f"expected a dict with 'record' set to one of {', '.join(sorted(_classes))}; "
+                             f"given {str(data)[:80]!r}. Pass what Record.to_json() returned.")
         if data.get("schema", SCHEMA) > SCHEMA:
             raise ValueError(f"this file has record schema {data['schema']}, this xlab reads up to {SCHEMA}; upgrade xlab to open it.")
         return _decode(data)
@@ -73,6 +71,11 @@ class Record:
     def replace(self, **changes: Any) -> Any:
         """Return a copy with some fields changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the phases of a report or the memory of a program with matplotlib; return the Axes."""
+        from xlab.observe.figures import plot
+        return plot(self, ax)
 
     def __repr__(self) -> str:
         if _text_form:
@@ -105,10 +108,8 @@ def _encode(value: Any) -> Any:
         return float(value) if math.isfinite(value) else {"float": repr(float(value))}
     if isinstance(value, (str, int)):
         return str(value) if isinstance(value, str) else int(value)
-    raise TypeError(
-        f"a record holds str, int, float, bool, None, tuples and records; given {type(value).__name__}. "
-        "Convert it (tuple(list), int(numpy integer), str(object)) where the record is made."
-    )
+    raise TypeError(f"a record holds str, int, float, bool, None, tuples and records; given {type(value).__name__}. "
+                    "Convert it (tuple(list), int(numpy integer), str(object)) where the record is made.")
 
 
 def _decode(data: Any) -> Any:

@@ -14,25 +14,28 @@ from xlab.notebook.magics.base import call_of, jitted, told
 from xlab.notebook.running import recording, show_report
 
 _PARTS = frozenset({"timings", "jaxpr", "hlo"})
-_OPTION = re.compile(r"\s*(?:--repeat[ =]+(?P<repeat>\S+)|(?P<cold>--cold\b))")
+_OPTION = re.compile(r"\s*(?:--repeat[ =]+(?P<repeat>\S+)|(?P<cold>--cold\b)|--trace[ =]+(?P<trace>\S+))")
 
 
 class _Given(NamedTuple):
     repeat: int = 20
     cold: bool = False
+    trace: str = ""
 
 
 def _options(line: str) -> tuple[_Given, str]:
     """Options before the call, and the call; its own text may hold anything.
 
     >>> _options("--cold --repeat 3 f(x - 1)")
-    (_Given(repeat=3, cold=True), 'f(x - 1)')
+    (_Given(repeat=3, cold=True, trace=''), 'f(x - 1)')
     """
     given = _Given()
     while found := _OPTION.match(line):
         line = line[found.end():]
         if found["cold"]:
             given = given._replace(cold=True)
+        elif found["trace"]:
+            given = given._replace(trace=found["trace"].strip("'\""))
         elif found["repeat"].isdigit() and int(found["repeat"]):
             given = given._replace(repeat=int(found["repeat"]))
         else:
@@ -47,6 +50,7 @@ class Xtime(Magics):
     @magic_arguments()
     @argument("--repeat", type=int, default=20, help="number of warm runs (20)")
     @argument("--cold", action="store_true", help="forget what was compiled, and show tracing, lowering and compiling again")
+    @argument("--trace", metavar="trace.json", help="write the phases to a file that Perfetto (ui.perfetto.dev) opens")
     @argument("call", nargs="*", help="a call, such as f(x, y)")
     @line_magic
     @told
@@ -64,3 +68,6 @@ class Xtime(Magics):
             xlab.block_until_ready(compiled(*args, **kwargs))
             observe.time(compiled, *args, repeat=given.repeat, **kwargs)
         show_report(run, _PARTS, opens="timings")
+        if given.trace:
+            observe.chrome_trace(run.session, given.trace)
+            print(f"trace in {given.trace}")
