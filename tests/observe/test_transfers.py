@@ -180,3 +180,13 @@ def test_the_reason_of_many_combined_values_stays_short():
     (t,) = observe.transfers(xlab.jit(xlab.value_and_grad(loss)), weights, x, x)
     assert t.reason.startswith("13 values at once: reduce_sum") and t.reason.endswith("and 11 more like it")
     assert t.reason.count("dot_general") == 1 and t.operand == "f32[] 12×f32[16,16]" and len(t.reason) < 400
+
+
+def test_full_rematerialisation_is_flagged_where_the_compiler_warns_of_it():
+    def reasons(spec):
+        target = NamedSharding(programs.mesh(), P(*spec))
+        f = xlab.jit(lambda x: lax.sin(lax.with_sharding_constraint(lax.neg(x), target)), out_shardings=target)
+        return [t.reason for t in observe.transfers(f, programs.put(np.ones((16, 16)), "data", None))]
+
+    assert any("full rematerialisation" in r for r in reasons((None, "model")))
+    assert not any("full rematerialisation" in r for s in ((None, "data"), ("model", None)) for r in reasons(s))

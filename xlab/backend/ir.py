@@ -227,12 +227,19 @@ PARTITION_PIPELINE = {
 def partition_stages(text: str | bytes, *, locations: bool = False) -> dict[str, str]:
     """The program before and after each stage of partitioning, down to what one device runs.
 
-    The last stages are missing where the program uses what the passes cannot rewrite; `"failed"` then holds
+    Calls are inlined before the first pass, as the compiler does. The last stages are missing where the program uses what the passes cannot rewrite; `"failed"` then holds
     the pass's message.
     """
+    from xlab.backend.inlining import inline_calls, undivided
+
     module = parse(text)
     stages = {"input": print_module(module, locations=locations)}
+    with context():
+        inline_calls(module)
     for name, passes in PARTITION_PIPELINE.items():
+        if name == "local" and (why := undivided(module)):     # the pass ends the process over it
+            stages["failed"] = f"{name}: {why}"
+            break
         try:
             _run(module, passes)
         except Exception as error:

@@ -81,10 +81,10 @@ def of_sharding(sharding: Sharding, aval: Any, name: str = "", committed: bool =
         typed = typed.replace(unreduced=unreduced)
     copies = max(seen.values(), default=1)
     return Layout(name, typed, mesh, shard, tuple(blocks), copies, math.prod(shard) * itemsize, aval.size * itemsize,
-                  committed, str(sharding.memory_kind or ""), warnings=_warnings(typed, mesh, copies, aval), **more)
+                  committed, str(sharding.memory_kind or ""), warnings=replicated(typed, mesh, copies, aval), **more)
 
 
-def _warnings(typed: Any, mesh: MeshInfo, copies: int, aval: Any) -> tuple[str, ...]:
+def replicated(typed: Any, mesh: MeshInfo, copies: int, aval: Any) -> tuple[str, ...]:
     """Silent replication: a big array of which every device of an axis holds a copy although a dimension would divide."""
     size = aval.size * dtypes.itemsize(aval.dtype)
     if copies < 2 or size < 1 << 20 or typed.spec is None:

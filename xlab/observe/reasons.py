@@ -8,6 +8,7 @@ location of the equation it belongs to.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,8 @@ class Cause:
     operand: str = ""
     reader: int = -1                # the equation that needed it
     group: str = ""                 # what it has in common with others: the operation, its line, what happens
+    axes: tuple[str, ...] = ()      # what an all_reduce runs over
+    rebuilt: int = 0                # elements of an array that changes from one split to another with no axis in common
     used: bool = False
 
 
@@ -216,7 +219,10 @@ def _reshard(about: Any, equation: Any, source: Any, target: Type, reader: str, 
         reason = f"{name} is {before}, {what}{_place(about, reader_equation)} needs {target.text}"
         fix = f"give {name} the sharding {spec_text(target.spec)} where it is made"
     group = f"{what if reader not in ('return', 'func.return') else 'result'}{_place(about, reader_equation)} {before} {target.text}"
-    return Cause(equation, "reshard", reason, fix, before, reader_equation, group)
+    kept = source is not None and any(set(a) & set(b) for a, b in zip(source[0].spec or (), target.spec or ()))
+    moved = source is not None and any(source[0].spec or ()) and any(target.spec or ()) and not kept
+    rebuilt = math.prod(n for n in target.shape if isinstance(n, int)) if moved else 0
+    return Cause(equation, "reshard", reason, fix, before, reader_equation, group, rebuilt=rebuilt)
 
 
 def _reduction(about: Any, equation: Any, axes: Any, shape: Any, values: Any, lines: Any, operand: Any) -> Cause:
@@ -235,7 +241,7 @@ def _reduction(about: Any, equation: Any, axes: Any, shape: Any, values: Any, li
         reason = f"{what}{_place(about, equation)} leaves a part of its result on each device along {', '.join(axes)}"
         fix = f"keep the reduced dimension whole along {', '.join(axes)}"
     return Cause(equation, "all_reduce", reason, fix, split[0][0].text if split else "",
-                 group=f"{what}{_place(about, equation)} {', '.join(axes)}")
+                 group=f"{what}{_place(about, equation)} {', '.join(axes)}", axes=tuple(map(_base, axes)))
 
 
 def _base(axis: str) -> str:

@@ -309,9 +309,8 @@ class Block(Record):
 class Layout(Record):
     """How an array lies on devices.
 
-    `blocks` has one entry per device in mesh order. `copies` says how many devices hold each piece. `role` is `argument`,
-    `output`, `intermediate` or empty. `why` has a chain of steps per mesh axis (one where all came the same way), the
-    earliest step first, as `argument `x` was given P('data') → kept by mul (line 3)`. `equation` is the one that made the value, `program` its index.
+    `blocks` has one entry per device in mesh order; `copies` devices hold each piece. `role` is `argument`, `output`,
+    `intermediate` or empty. `why` has a chain of steps per mesh axis, earliest first. `equation` made the value.
     """
 
     name: str

@@ -11,6 +11,7 @@ from typing import Any
 from xlab.core.avals import ShapedArray
 from xlab.core.source import is_internal
 from xlab.interpreters import traffic
+from xlab.observe.intermediates import decisions, intermediates, why_of
 from xlab.observe.layout import of_sharding
 from xlab.observe.memory import memory as _memory
 from xlab.observe.phases import ledger, phases, timings
@@ -119,40 +120,15 @@ def program_layouts(about: Subject, index: int = 0) -> tuple[Layout, ...]:
             out.append(of_sharding(sharding, executable.physical_in[i], names[i] if i < len(names) else "",
                                            role="argument", program=index))
     record = _program(about, levels=("propagated",))
-    out += _intermediates(about, record, index)
+    decided = decisions(about)
+    out += intermediates(about, record, decided, index)
     for i, (sharding, aval) in enumerate(zip(executable.out_shardings, executable.physical_out)):
         if isinstance(aval, ShapedArray):
             name = record.outputs[i]
             note = next((v.note for e in record.equations for v in e.outputs if v.name == name and v.note), "")
-            out.append(of_sharding(sharding, aval, note or name, role="output", program=index))
+            made = of_sharding(sharding, aval, note or name, role="output", program=index)
+            out.append(made.replace(why=why_of(record, name, decided, made.type.spec)))
     return tuple(out)
-
-
-def _intermediates(about: Subject, record: Program, index: int) -> list[Layout]:
-    """Intermediates of the outermost program as the propagated program has them; sub-axis shardings are left to its text."""
-    from xlab.sharding import NamedSharding, PartitionSpec
-    mesh = about.mesh
-    if mesh is None or not hasattr(mesh, "devices_in_order"):
-        return []
-    finals = set(record.outputs)
-    out = []
-    eqns = {about.numbers[id(e)]: e for e in about.closed.jaxpr.eqns}
-    for equation in record.equations:
-        eqn = eqns[equation.id]
-        for variable, v in zip(equation.outputs, eqn.outvars):
-            spec = variable.type.spec
-            if variable.name in finals or spec is None or not isinstance(v.aval, ShapedArray) or not v.aval.shape:
-                continue
-            if any(axis not in mesh.axis_names for axes in spec for axis in axes):
-                continue
-            sharding = NamedSharding(mesh, PartitionSpec(*(axes or None for axes in spec)))
-            why = (f"propagated through {equation.primitive}" + (f" at line {equation.source.line}" if equation.source else ""),)
-            try:
-                out.append(of_sharding(sharding, v.aval, variable.note or variable.name, role="intermediate", why=why,
-                                               equation=equation.id, program=index))
-            except ValueError:      # the partitioner pads what does not divide; a named sharding cannot say so
-                continue
-    return out
 
 
 def _notices(layouts: Any, moved: Any, used: Any) -> list[Notice]:

@@ -255,6 +255,8 @@ def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | Non
     groups = tuple(tuple(map(device, g)) for g in c.groups)
     axes = axes_of_groups(info, groups) if info is not None and groups else ()
     reason = cause.reason if cause else "the partitioner gave no location for it"
+    if cause and cause.rebuilt and c.kind == "all_gather" and c.bytes_out >= cause.rebuilt * _itemsize(c):
+        reason += "; every device rebuilds the whole array to keep a part of it (full rematerialisation)"
     if c.conditional:
         reason += "; runs in one branch of a cond: at most this often"
     record = Transfer(c.kind, c.reduction, axes, groups, tuple((device(s), device(d)) for s, d in c.pairs), c.bytes_in,
@@ -263,6 +265,12 @@ def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | Non
                       instruction=c.instruction.name, equation=equation if eqn is not None else -1, program=program,
                       source=_names.source_of(eqn) if eqn is not None else None, mesh=info)
     return predicted(record, link, algorithm, groups)
+
+
+def _itemsize(c: _hlo.Collective) -> int:
+    """Bytes of one element of what a collective moves."""
+    dims = c.operand_shapes[0].split("[")[1].split("]")[0] if c.operand_shapes and "[" in c.operand_shapes[0] else ""
+    return max(1, c.bytes_in // max(1, _count(d for d in dims.split(",") if d)))
 
 
 def axes_of_groups(mesh: MeshInfo, groups: tuple[tuple[int, ...], ...]) -> tuple[str, ...]:

@@ -470,9 +470,7 @@ def report() -> r.Report:
                 ((), ("model",)),
                 "argument",
                 why=(
-                    "argument was given P(None, 'model')",
-                    "kept by dot_general (line 3)",
-                    "gathered over model here",
+                    "argument was given P(None, 'model') → kept by dot_general (line 3) → gathered over model here",
                 ),
             ),
             layout(

@@ -332,7 +332,8 @@ def layout_node(layout: Layout, opened: bool = True, drawn: bool = True) -> Node
             )
         )
     if layout.why:
-        body.append(h("p", {"class": "xl-why"}, h("b", None, "why "), " → ".join(layout.why)))
+        chains = [h("div", None, chain) for chain in layout.why]
+        body.append(h("div", {"class": "xl-why"}, h("b", None, "why "), h("div", None, *chains)))
     body += [warning(w) for w in layout.warnings]
     facts = [layout.role, "committed" if layout.committed else "uncommitted", layout.memory_kind]
     body.append(h("p", {"class": "xl-dim"}, " · ".join(f for f in facts if f)))

@@ -1,0 +1,149 @@
+"""How shardings travel through a program: which operation carried each mesh axis from which value to which, step by step.
+
+Shardy records this itself when asked to (`propagation_edges`); here its records become plain tuples. Calls are inlined first,
+as the compiler does, so that shardings reach the bodies of called functions.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from xlab.backend import ir as _ir
+from xlab.backend.inlining import inline_calls, operations, shape_of
+
+_PASSES = ("builtin.module(sdy-import-pipeline,"
+           "sdy-user-priority-propagate{debug-sharding-origins=true debug-propagation-edge-sharding=true})")
+_VALUE = re.compile(r"step-(\d+) = \[((?:[^\[\]]|\[[^\[\]]*\])*)\]")
+_EDGE = re.compile(r'("[^"]*"(?::\(\d+\)\d+)?) = (operand|result)-(\d+) -> \[([^\]]*)\]')
+_EQUATION = re.compile(r'"(?:[^"\\]|\\.)*;e(\d+)(?:["/.])')
+
+
+class Step(NamedTuple):
+    """One step: `operation` carried `axis` from value `source` to value `target`, both `(operand or result, number)`."""
+
+    number: int
+    axis: str
+    operation: str
+    equation: int
+    source: int
+    target: int
+    forward: bool
+
+
+class Result(NamedTuple):
+    """A result of an operation: its value, equation, shape, and sharding as text (empty for none)."""
+
+    value: int
+    equation: int
+    shape: tuple[int, ...]
+    sharding: str
+
+
+@dataclass
+class Propagation:
+    """What propagation did: `steps` by `(target value, axis)`, `results` in program order, and where axes were given."""
+
+    steps: dict[tuple[int, str], Step] = field(default_factory=dict)
+    results: list[Result] = field(default_factory=list)
+    arguments: list[int] = field(default_factory=list)
+    asked: dict[int, int] = field(default_factory=dict)          # value that the function returns: number of the result
+    constraints: dict[int, int] = field(default_factory=dict)    # value a constraint gives: its equation
+
+
+def propagation(text: str | bytes) -> Propagation:
+    """The steps by which the shardings of a program reached its values."""
+    from jaxlib.mlir import passmanager
+
+    module = _ir.parse(text)
+    with _ir.context():
+        inline_calls(module)
+        passes = passmanager.PassManager.parse(_PASSES)
+        passes.enable_verifier(False)     # the steps name the ends of a loop's edge, which the verifier takes for operands
+        passes.run(module.operation)
+        return _Reader().read(module)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.out = Propagation()
+        self.numbers: dict[Any, int] = {}
+
+    def number(self, value: Any) -> int:
+        return self.numbers.setdefault(value, len(self.numbers))
+
+    def read(self, module: Any) -> Propagation:
+        from jaxlib.mlir import ir
+
+        main = next(op.operation for op in module.body.operations
+                    if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main")
+        block = main.regions[0].blocks[0]
+        self.out.arguments = [self.number(a) for a in block.arguments]
+        listed = list(operations(main))
+        for op in listed:
+            if op.name == "sdy.data_flow_edge":
+                self._same(op)
+        for op in listed:
+            self._operation(op)
+        last = listed[-1] if listed else None
+        if last is not None and "res_attrs" in main.attributes:
+            for k, (value, given) in enumerate(zip(last.operands, main.attributes["res_attrs"])):
+                if "sdy.sharding_origins" in str(given) and '"self"' in str(given):
+                    self.out.asked.setdefault(self.number(value), k)
+        return self.out
+
+    def _same(self, edge: Any) -> None:
+        """The value of a loop, what each turn is given and what leaves it have one sharding: one number."""
+        value = edge.operands[0]
+        number = self.number(edge.results[0])
+        self.numbers[value] = number
+        owner = value.owner
+        if getattr(owner, "name", "") == "stablehlo.while":
+            for region in owner.operation.regions:
+                self.numbers[region.blocks[0].arguments[value.result_number]] = number
+
+    def _operation(self, op: Any) -> None:
+        found = _EQUATION.search(str(op.location))
+        equation = int(found.group(1)) if found else -1
+        attributes = op.attributes
+        edge = op.name == "sdy.data_flow_edge"
+        if op.name == "sdy.sharding_constraint":
+            self.out.constraints[self.number(op.results[0])] = equation
+        if op.results:
+            name = "sdy.sharding" if "sdy.sharding" in attributes else "sharding" if "sharding" in attributes else ""
+            texts = re.findall(r"<@\w+, \[(?:\{[^}]*\}(?:, )?)*\][^>]*>", str(attributes[name])) if name else []
+            for k, value in enumerate(op.results):
+                shape = shape_of(value.type)
+                if shape is not None:
+                    self.out.results.append(Result(self.number(value), equation, shape, texts[k] if k < len(texts) else ""))
+        if "sdy.propagation_edges" not in attributes:
+            return
+        sources = self._ends(op) if edge else op.operands
+        for number, listed in _VALUE.findall(str(attributes["sdy.propagation_edges"])):
+            for axis, kind, index, targets in _EDGE.findall(listed):
+                start = self._end(kind, int(index), sources, op.results)
+                for target_kind, target_index in re.findall(r"(operand|result)-(\d+)", targets):
+                    end = self._end(target_kind, int(target_index), sources, op.results)
+                    if start is not None and end is not None and start != end:
+                        axis_name = axis.strip('"').replace('":', ":")
+                        owner = op.operands[0].owner if edge else op
+                        self.out.steps.setdefault((end, axis_name), Step(
+                            int(number), axis_name, getattr(owner, "name", op.name), equation, start, end, target_kind == "result"))
+
+    def _end(self, kind: str, index: int, sources: Any, results: Any) -> int | None:
+        values = sources if kind == "operand" else results
+        return self.number(values[index]) if index < len(values) else None
+
+    def _ends(self, edge: Any) -> list[Any]:
+        """What flows into an edge: the start of a loop and the end of each turn, or the result of each branch."""
+        value = edge.operands[0]
+        owner = value.owner
+        name = getattr(owner, "name", "")
+        if not hasattr(value, "result_number"):
+            return [value]
+        k = value.result_number
+        ends = [r.blocks[0].operations[len(r.blocks[0].operations) - 1].operands for r in owner.operation.regions]
+        if name == "stablehlo.while":
+            return [owner.operation.operands[k], ends[1][k]]
+        return [e[k] for e in ends if k < len(e)] or [value]
