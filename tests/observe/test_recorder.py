@@ -6,6 +6,7 @@ import pytest
 import xlab
 from tests.observe import programs
 from xlab import events, lax, observe
+from xlab.compile import explain
 
 X = np.ones(5, np.float32)
 
@@ -159,6 +160,29 @@ def test_each_cause_is_named_with_a_fix(first, second, cause):
     f(second)
     entry = compiles(name)[-1]
     assert [d.cause for d in entry.differences] == [cause] and entry.fix
+
+
+def test_another_mesh_is_a_reason():
+    f = xlab.jit(lambda x: lax.mul(x, x), name="under_a_mesh")
+    f(X)
+    with xlab.sharding.set_mesh(xlab.sharding.make_mesh((2,), ("data",))):
+        f(X)
+    entry = compiles("under_a_mesh")[-1]
+    assert entry.differences[0].cause == "mesh" and "set_mesh" in entry.fix
+
+
+def test_another_backend_is_a_reason():
+    class On:
+        def __init__(self, platform):
+            self.device_set = [type("Device", (), {"platform": platform})]
+
+    f = xlab.jit(lambda x: lax.mul(x, x), name="on_a_backend")
+    program = f.trace(X)._program
+    f(X)
+    (executable,) = f._xlab_jit.executables.values()
+    owner = type("Owner", (), {"name": "on_a_backend", "executables": {(0, (On("cpu"),), None): executable}})
+    _, ((cause, what, _, _),) = explain.compile_miss(owner, program.closed, (0, (On("gpu"),), None))
+    assert (cause, what) == ("backend", "x")
 
 
 def test_a_static_value_is_named():

@@ -206,11 +206,26 @@ def ledger_node(ledger: Ledger) -> Node:
         h("p", {"class": "xl-dim"}, f"the last {MOST_COMPILES}")
         if len(ledger.entries) > MOST_COMPILES
         else None,
-        *(_compilation(e) for e in ledger.entries[-MOST_COMPILES:]),
+        *(_compilation(e, s) for e, s in [*zip(ledger.entries, so_far(ledger.entries))][-MOST_COMPILES:]),
     )
 
 
-def _compilation(c: Compilation) -> Node:
+def so_far(entries: tuple[Compilation, ...]) -> list[float]:
+    """What the compiles of the same function took until each of them, it included.
+
+    >>> so_far((Compilation("f", 1, 2.0), Compilation("g", 1, 5.0), Compilation("f", 2, 3.0)))
+    [2.0, 5.0, 5.0]
+    """
+    spent: dict[object, float] = {}
+    out = []
+    for c in entries:
+        same = c.function, c.source
+        spent[same] = spent.get(same, 0.0) + c.duration_us
+        out.append(spent[same])
+    return out
+
+
+def _compilation(c: Compilation, total: float) -> Node:
     cell = f" of {c.source.file}" if c.source and c.source.file.startswith("In[") else ""
     where = f"  line {c.source.line}{cell}" if c.source and c.source.file != c.function else ""
     rows = [
@@ -231,7 +246,8 @@ def _compilation(c: Compilation) -> Node:
             "p",
             None,
             h("b", None, f"{c.function} "),
-            f"compile {c.nth} · {time_text(c.duration_us)}{where}",
+            f"compile {c.nth} · {time_text(c.duration_us)}"
+            + (f", {time_text(total)} so far" if total > c.duration_us else "") + where,
             f" — {c.reason}" if c.reason else "",
         ),
         table((("changed", ""), ("in", ""), ("was", ""), ("now", "")), rows) if rows else None,
