@@ -15,7 +15,7 @@ from xlab.observe.units import plural, significant
 
 SHOWN = 100
 
-MOVES = ("goto", "next", "back", "into", "out", "first", "last", "nan", "cursor")
+MOVES = ("goto", "next", "over", "back", "into", "out", "first", "last", "nan", "cursor")
 
 MOVE = Request(
     "move",
@@ -25,8 +25,35 @@ MOVE = Request(
         "equation": Field(int, low=-1, high=1 << 40),
     },
     Step,
-    "go to another step: from step `index`, by one, into or out of a nested program, to the first NaN/Inf after it, "
+    "go to another step: from step `index`, by one, into, over or out of a nested program, to the first NaN/Inf after it, "
     "or to the next time `equation` runs",
+)
+
+_INDEX = Field(int, low=0, high=1 << 40)
+
+RUN = Request(
+    "run",
+    {"index": _INDEX, "breakpoints": Field(str)},
+    Step,
+    "run on from step `index` to the first step that meets one of the breakpoints (`nan; line 12; abs > 100`), or to the end",
+)
+
+REPLACE = Request(
+    "replace",
+    {"index": _INDEX, "name": Field(str), "value": Field(str)},
+    Step,
+    "give variable `name` another value behind step `index`, a number or nested lists of numbers, and go on from there",
+)
+
+RESTORE = Request(
+    "restore", {"index": _INDEX}, Step, "take every replaced value back and stand behind step `index`"
+)
+
+WHOLE = Request(
+    "whole",
+    {"index": _INDEX, "name": Field(str)},
+    Value,
+    "every entry (up to 4,096) of variable `name` behind step `index`",
 )
 
 
@@ -44,6 +71,7 @@ def steps_data(trace: Trace) -> dict[str, Any]:
     return {
         "program": columns(trace.program),
         "total": max(trace.total, len(trace.steps)),
+        "devices": list(trace.program.mesh.device_ids) if trace.program.mesh else [],
         "inputs": clean_json([v.to_json() for v in trace.inputs]),
         "steps": [step_data(s) for s in trace.steps],
     }
@@ -115,7 +143,7 @@ class StepperView(View):
 
     name = "stepper"
     record_type = Trace
-    requests = (MOVE,)
+    requests = (MOVE, RUN, REPLACE, RESTORE, WHOLE)
 
     def title(self, record: Trace) -> str:
         """The program's name."""
@@ -136,5 +164,5 @@ class StepperView(View):
         return {
             "title": clean_json(self.title(record)),
             "programs": [],
-            "steps": steps_data(record),
+            "steps": {**steps_data(record), "live": True},
         }

@@ -37,24 +37,67 @@ function heatGrid(grid, low, high) {
   return h("svg", { class: "xl-grid", width: width * size, height: grid.length * size, role: "img", "aria-label": "heatmap" }, cells);
 }
 
-/** One live value: name, type, range, histogram, entries, a heatmap per device in mesh order. */
-export function valueNode(v, fresh, faded, columns) {
+/** One panel per device, where the device stands in the mesh: the last axis across, the others down; in device order where there is no mesh. */
+function shardPanels(v, low, high, mesh, devices) {
+  const shards = v.shards.slice(0, 64);
+  const place = new Map((devices || []).map((id, at) => [id, at]));
+  const across = mesh ? mesh.sizes[mesh.sizes.length - 1] : 0;
+  const figure = (s, style) => h("figure", { class: `xl-shard${s.nans || s.infs ? " xl-shard-bad" : ""}`, style, title: `device ${s.device}: ${significant(real(s.min) ?? 0)} … ${significant(real(s.max) ?? 0)}` },
+    h("figcaption", {}, String(s.device), s.nans || s.infs ? " ⚠" : ""), s.heat?.length ? heatGrid(s.heat, low, high) : h("span", { class: "xl-dim" }, typeof real(s.mean) === "number" ? significant(real(s.mean)) : ""));
+  if (!across || !shards.every((s) => place.has(s.device))) return h("div", { class: "xl-shards" }, shards.map((s) => figure(s, null)));
+  const outer = mesh.names.slice(0, -1);
+  const sizes = mesh.sizes.slice(0, -1);
+  const label = (row) => outer.map((name, i) => `${name} ${Math.floor(row / sizes.slice(i + 1).reduce((a, b) => a * b, 1)) % sizes[i]}`).join(" ");
+  const rows = [...new Set(shards.map((s) => Math.floor(place.get(s.device) / across)))].sort((a, b) => a - b);
+  const at = (row, column) => `grid-row:${row};grid-column:${column}`;
+  return h("div", { class: "xl-shards xl-mesh-panels", role: "group", "aria-label": "devices in mesh coordinates" },
+    Array.from({ length: across }, (_, c) => h("span", { class: "xl-axis", style: at(1, c + 2) }, `${mesh.names[mesh.names.length - 1]} ${c}`)),
+    rows.map((row, k) => h("span", { class: "xl-axis", style: at(k + 2, 1) }, label(row))),
+    shards.map((s) => figure(s, at(rows.indexOf(Math.floor(place.get(s.device) / across)) + 2, (place.get(s.device) % across) + 2))));
+}
+
+/** One live value: name, type, range, histogram, entries, a heatmap per device where it stands in the mesh. */
+export function valueNode(v, { fresh, faded, tag, was, mesh, devices, tools }) {
   const low = real(v.min);
   const high = real(v.max);
   const bad = (v.nans || 0) + (v.infs || 0);
+  const span = (x) => (typeof real(x.min) === "number" ? `${significant(real(x.min))} … ${significant(real(x.max))}` : "");
   const words = [];
-  if (low !== undefined && low !== null) words.push(`${significant(low)} … ${significant(high)}`);
+  if (span(v)) words.push(span(v));
   if (v.mean !== undefined && v.mean !== null) words.push(`mean ${significant(real(v.mean))}`);
   const bars = v.histogram?.length ? h("svg", { class: "xl-hist", width: v.histogram.length * 4, height: 16, role: "img", "aria-label": "histogram" },
     v.histogram.map((n, i) => { const tall = (16 * n) / Math.max(1, ...v.histogram); return h("rect", { x: i * 4, y: 16 - tall, width: 3, height: tall }); })) : null;
-  const shards = (v.shards || []).slice(0, 64).map((s) => h("figure", { class: "xl-shard", title: `device ${s.device}: ${significant(real(s.min) ?? 0)} … ${significant(real(s.max) ?? 0)}` },
-    h("figcaption", {}, String(s.device)), s.heat?.length ? heatGrid(s.heat, low, high) : h("span", { class: "xl-dim" }, s.mean === undefined ? "" : significant(real(s.mean)))));
   const entries = (v.preview || []).map((x) => { const n = real(x); return typeof n === "number" ? significant(n, true) : String(n); }).join(", ");
-  return h("div", { class: `xl-value${fresh ? " xl-fresh" : ""}${faded ? " xl-faded" : ""}` },
-    h("div", { class: "xl-value-head" }, h("code", {}, h("b", {}, v.name), `  ${v.type}`), v.note ? h("small", {}, v.note) : null, bars,
-      h("span", {}, words.join("  ")), bad ? h("b", { class: "xl-sign" }, `⚠ ${v.nans ? `${v.nans} NaN ` : ""}${v.infs ? `${v.infs} Inf` : ""}`) : null),
-    shards.length ? h("div", { class: "xl-shards", style: columns ? `grid-template-columns:repeat(${columns},max-content)` : "" }, shards) : v.heat?.length ? heatGrid(v.heat, low, high) : null,
+  return h("div", { class: `xl-value${fresh ? " xl-fresh" : ""}${faded ? " xl-faded" : ""}${was ? " xl-changed" : ""}` },
+    h("div", { class: "xl-value-head" }, tag ? h("small", { class: "xl-tag" }, tag) : null, h("code", {}, h("b", {}, v.name), `  ${v.type}`), v.note ? h("small", {}, v.note) : null, bars,
+      h("span", {}, words.join("  ")), bad ? h("b", { class: "xl-sign" }, `⚠ ${v.nans ? `${v.nans} NaN ` : ""}${v.infs ? `${v.infs} Inf` : ""}`) : null,
+      was ? h("small", { class: "xl-was" }, `≠ was ${span(was) || "another value"}`) : null, tools),
+    v.shards?.length ? shardPanels(v, low, high, mesh, devices) : v.heat?.length ? heatGrid(v.heat, low, high) : null,
     entries && fresh ? h("div", { class: "xl-dim" }, `[${entries}${v.type.endsWith("[]") ? "" : ", …"}]`) : null);
+}
+
+const collectives = /^(psum|pmax|pmin|pmean|ppermute|all_gather|all_to_all|reduce_scatter|psum_scatter|pbroadcast|ragged_all_to_all|unreduced)/;
+
+/** What a breakpoint's text asks of a recorded step; null where the text is no breakpoint. The kernel reads the same texts. */
+export function breakTest(text, program) {
+  const { eqs, python } = program.data;
+  const k = (step) => program.at.get(step.equation);
+  const outs = (test) => (step) => step.outputs.some(test);
+  const forms = [
+    [/^(?:is)?nan$/, () => outs((v) => v.nans)],
+    [/^(?:is)?inf$/, () => outs((v) => v.infs)],
+    [/^(?:equation|eqn) +(\d{1,9})$/, (m) => (step) => step.equation === +m[1]],
+    [/^line +(\d{1,9})$/, (m) => (step) => python.number[eqs.src[k(step)]] === +m[1]],
+    [/^(?:var|variable) +([^\s;]+)$/, (m) => outs((v) => v.name === m[1] || v.note === m[1])],
+    [/^abs *> *(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)$/, (m) => outs((v) => v.infs || Math.max(Math.abs(real(v.min) ?? 0), Math.abs(real(v.max) ?? 0)) > +m[1])],
+    [/^shape +[([]?([\d, ]*)[)\]]?$/, (m) => outs((v) => (/\[([^\]]*)\]/.exec(v.type)?.[1] || "").replace(/@[^,]*/g, "") === (m[1].match(/\d+/g) || []).join(","))],
+    [/^(?:primitive +)?([a-z_]\w*)$/, (m) => (step) => eqs.op[k(step)] === m[1]],
+  ];
+  for (const [form, made] of forms) {
+    const found = form.exec(text);
+    if (found) return made(found);
+  }
+  return null;
 }
 
 /** @param {HTMLElement} host @param {any} data steps as columns @param {any} model the widget, or null */
@@ -76,8 +119,15 @@ export function mountStepper(host, data, model, bin, outer) {
   const slider = h("input", { type: "range", class: "xl-scrub", min: 0, max: Math.max(0, total - 1), value: 0, "aria-label": "step", input: () => go(+slider.value) });
   const depth = (i) => steps.get(i)?.path.length ?? 0;
   const bad = (i) => steps.get(i)?.outputs.some((v) => v.nans || v.infs);
+  const live = Boolean(ask && data.live);
+  const before = new Map();
+  const edits = new Map();
+  const breaks = [];
+  /** The first recorded step that fits; with a kernel a gap ends the search, since the kernel knows what lies there. */
   const seek = (from, by, test) => {
-    for (let i = from + by; i >= 0 && i < total; i += by) if (steps.has(i) && test(i)) return i;
+    for (let i = from + by; i >= 0 && i < total; i += by) {
+      if (steps.has(i) ? test(i) : live) return steps.has(i) ? i : -1;
+    }
     return -1;
   };
   const local = {
@@ -85,6 +135,7 @@ export function mountStepper(host, data, model, bin, outer) {
     back: () => at - 1,
     first: () => 0,
     last: () => total - 1,
+    over: () => seek(at, 1, (i) => depth(i) <= depth(at)),
     into: () => (depth(at + 1) > depth(at) ? at + 1 : seek(at, 1, (i) => depth(i) > depth(at))),
     out: () => seek(at, 1, (i) => depth(i) < depth(at)),
     nan: () => seek(at, 1, bad),
@@ -113,6 +164,90 @@ export function mountStepper(host, data, model, bin, outer) {
     return undefined;
   }
 
+  /** What the kernel says; a failure is told and gives nothing. */
+  async function question(name, values) {
+    say("");
+    try {
+      return await ask(name, values);
+    } catch (error) {
+      say(error.message);
+      return null;
+    }
+  }
+  const keep = (step) => steps.set(step.index, { path: [], dead: [], outputs: [], equation: -1, index: 0, ...step });
+
+  async function run() {
+    const found = seek(at, 1, (i) => breaks.some((b) => b.test(steps.get(i))));
+    if (found < 0 && live && at < total - 1) {
+      const step = await question("run", { index: at, breakpoints: breaks.map((b) => b.text).join(";") });
+      if (!step) return;
+      keep({ index: 0, ...step });
+      await go(step.index ?? 0);
+    } else if (found >= 0) await go(found);
+    else return say(breaks.length ? "no breakpoint is met after this step" : "there are no breakpoints yet");
+    for (const b of breaks) if (b.test(steps.get(at))) b.hits += 1;
+    const met = breaks.filter((b) => b.test(steps.get(at))).map((b) => b.text);
+    say("");
+    stopped.textContent = met.length ? `stopped at ${met.join(" and ")}` : "ran to the end: no breakpoint was met";
+    drawBreaks();
+  }
+
+  function addBreak(text) {
+    const short = text.trim();
+    const test = breakTest(short, program);
+    if (!test) return say(`“${short.slice(0, 60)}” is no breakpoint: write nan, inf, abs > 100, shape 8,4, line 12, equation 5, var h or a primitive such as dot_general`);
+    say("");
+    if (!breaks.some((b) => b.text === short)) breaks.push({ text: short, test, hits: 0 });
+    field.value = "";
+    return drawBreaks();
+  }
+
+  function drawBreaks() {
+    chips.replaceChildren(...breaks.map((b, i) => h("span", { class: "xl-chip" }, h("i", { class: "xl-dot" }), b.text, b.hits ? h("small", {}, ` ×${b.hits}`) : null,
+      h("button", { type: "button", title: "remove this breakpoint", "aria-label": `remove breakpoint ${b.text}`, click: () => { breaks.splice(i, 1); drawBreaks(); } }, "×"))));
+    runButton.disabled = !breaks.length;
+    bands.replaceChildren(drawBands());
+  }
+
+  async function replace(name, text) {
+    const step = await question("replace", { index: at, name, value: text });
+    if (!step?.outputs?.length) return;
+    for (const [i, s] of [...steps]) if (i > at) { if (!before.has(i)) before.set(i, s); steps.delete(i); }
+    for (const i of edits.keys()) if (i > at) edits.delete(i);
+    edits.set(at, [...(edits.get(at) || []).filter((v) => v.name !== step.outputs[0].name), step.outputs[0]]);
+    undo.hidden = false;
+    bands.replaceChildren(drawBands());
+    drawValues();
+  }
+
+  async function restore() {
+    const step = await question("restore", { index: at });
+    if (!step) return;
+    for (const i of [...steps.keys()]) if (before.has(i)) steps.delete(i);
+    for (const [i, s] of before) steps.set(i, s);
+    before.clear();
+    edits.clear();
+    undo.hidden = true;
+    bands.replaceChildren(drawBands());
+    await go(at);
+  }
+
+  /** Buttons of a value that a kernel can give whole or replace. */
+  function valueTools(v) {
+    if (!live) return null;
+    const shown = h("pre", { class: "xl-entries", hidden: true });
+    const input = h("input", { type: "search", class: "xl-number", placeholder: "0.5 or [1, 2, …]", "aria-label": `another value for ${v.name}`, keydown: (event) => { if (event.key === "Enter") replace(v.name, input.value); } });
+    const form = h("span", { class: "xl-replace", hidden: true }, input, h("button", { type: "button", click: () => replace(v.name, input.value) }, "go on with it"));
+    return h("span", { class: "xl-tools" },
+      h("button", { type: "button", title: `what if ${v.name} had another value here?`, click: () => { form.hidden = !form.hidden; if (!form.hidden) input.focus(); } }, "what if"),
+      h("button", { type: "button", title: "every entry", click: async () => {
+        shown.hidden = !shown.hidden;
+        if (shown.hidden || shown.textContent) return;
+        const whole = await question("whole", { index: at, name: v.name });
+        shown.textContent = whole ? (whole.preview || []).map((x) => { const n = real(x); return typeof n === "number" ? significant(n, true) : String(n); }).join(", ") : "";
+      } }, "values"), form, shown);
+  }
+
   async function go(i) {
     if (!steps.has(i) && ask) {
       try {
@@ -126,6 +261,7 @@ export function mountStepper(host, data, model, bin, outer) {
     if (!step) return say(`step ${i + 1} was not recorded`);
     at = i;
     slider.value = String(i);
+    stopped.textContent = "";
     place.textContent = `step ${i + 1} / ${total}`;
     where.textContent = step.path.join(" ▸ ");
     bus.select([program.key(step.equation)], slider);
@@ -134,24 +270,34 @@ export function mountStepper(host, data, model, bin, outer) {
   }
 
   function drawValues() {
-    const mesh = data.program.mesh;
-    const across = mesh ? mesh.sizes[mesh.sizes.length - 1] : 0;
+    const { mesh } = data.program;
+    const k = program.at.get(steps.get(at).equation);
+    const op = k === undefined ? "" : data.program.eqs.op[k];
+    const operands = k === undefined ? [] : data.program.eqs.ins[k].split(" ");
+    const joint = collectives.test(op);
     const seen = new Map();
     const dead = new Set();
     const here = depth(at);
-    for (const v of data.inputs) seen.set(v.name, [v, false]);
+    const differs = (i, v) => { const old = before.get(i)?.outputs.find((o) => o.name === v.name); return old && JSON.stringify({ ...old, note: "" }) !== JSON.stringify({ ...v, note: "" }) ? old : null; };
+    for (const v of data.inputs) seen.set(v.name, { v });
     for (let i = Math.max(0, at - 400); i <= at; i += 1) {
       const s = steps.get(i);
       if (!s || s.path.length > here) continue;
       for (const name of s.dead) dead.add(name);
       for (const v of s.outputs) {
         seen.delete(v.name);
-        seen.set(v.name, [v, i === at]);
+        seen.set(v.name, { v, fresh: i === at, was: differs(i, v) });
         if (!s.dead.includes(v.name)) dead.delete(v.name);
       }
+      for (const v of edits.get(i) || []) seen.set(v.name, { v, fresh: i === at, was: seen.get(v.name)?.v || v });
     }
-    const list = [...seen.values()].reverse().slice(0, 40);
-    values.replaceChildren(...list.map(([v, fresh]) => valueNode(v, fresh, dead.has(v.name), across)));
+    const rank = (x) => (x.fresh ? 0 : operands.includes(x.v.name) ? 1 : 2);
+    const list = [...seen.values()].reverse().sort((a, b) => rank(a) - rank(b)).slice(0, 40);
+    const tag = (x) => (joint ? ["after", "before", ""][rank(x)] : rank(x) === 1 ? "operand" : "");
+    values.replaceChildren(joint ? h("p", { class: "xl-joint" }, `${op}: one step on every device`) : "", ...list.map((x) => {
+      const faded = dead.has(x.v.name);
+      return valueNode(x.v, { ...x, faded: faded && rank(x) === 2, tag: tag(x), mesh, devices: data.devices, tools: faded ? null : valueTools(x.v) });
+    }));
   }
 
   function drawBands() {
@@ -170,14 +316,25 @@ export function mountStepper(host, data, model, bin, outer) {
       }
     }
     for (const s of steps.values()) if (bad(s.index)) bands.push(h("path", { class: "xl-nan-mark", d: "M-4 0L4 0L0 6Z", transform: `translate(${(1000 * (s.index + 0.5)) / total} 0)` }));
+    const diamond = (i, name) => h("path", { class: name, d: "M0 14L4 18L0 22L-4 18Z", transform: `translate(${(1000 * (i + 0.5)) / total} 0)` });
+    for (const s of steps.values()) if (breaks.some((b) => b.test(s))) bands.push(diamond(s.index, "xl-break-mark"));
+    for (const i of edits.keys()) bands.push(h("rect", { x: (1000 * (i + 1)) / total, width: 1000 - (1000 * (i + 1)) / total, y: 19, height: 3, class: "xl-edited" }));
     return h("svg", { class: "xl-bands", viewBox: "0 0 1000 22", preserveAspectRatio: "none", "aria-hidden": "true" }, bands);
   }
 
-  const button = (word, title, how) => h("button", { type: "button", title, "aria-label": title, click: () => move(how) }, icon(how === "next" ? "play" : how), word);
+  const button = (word, title, how) => h("button", { type: "button", title, "aria-label": title, click: () => move(how) }, icon(how === "next" ? "play" : how === "over" ? "last" : how), word);
   const bar = h("div", { class: "xl-transport", role: "toolbar", "aria-label": "stepper" },
     button("", "first step", "first"), button("", "one step back (left)", "back"), button("", "one step (right)", "next"), button("", "last step", "last"),
-    button("into", "into the nested program (down)", "into"), button("out", "out of the nested program (up)", "out"), button("to cursor", "run to the chosen equation", "cursor"), button("first NaN", "run to the first NaN or Inf", "nan"), place, where);
-  host.replaceChildren(bar, h("div", { class: "xl-scrubber" }, drawBands(), slider), note,
+    button("over", "over the nested program", "over"), button("into", "into the nested program (down)", "into"), button("out", "out of the nested program (up)", "out"), button("to cursor", "run to the chosen equation", "cursor"), button("first NaN", "run to the first NaN or Inf", "nan"), place, where);
+  const field = h("input", { type: "search", class: "xl-break-field", placeholder: "nan · abs > 100 · line 12 · var h · dot_general", "aria-label": "new breakpoint", keydown: (event) => { if (event.key === "Enter") addBreak(field.value); } });
+  const chips = h("span", { class: "xl-chips" });
+  const stopped = h("span", { class: "xl-stopped", role: "status" });
+  const runButton = h("button", { type: "button", title: "run to the next breakpoint", "aria-label": "run to the next breakpoint", disabled: true, click: run }, icon("play"), "run");
+  const undo = h("button", { type: "button", class: "xl-undo", hidden: true, title: "take every replaced value back", click: restore }, "undo what-if");
+  const bands = h("div", {}, drawBands());
+  const stops = h("div", { class: "xl-transport xl-stops", role: "group", "aria-label": "breakpoints" }, runButton, field,
+    h("button", { type: "button", title: "stop at the chosen equation", click: () => (cursor >= 0 ? addBreak(`equation ${cursor}`) : say("choose a line of the jaxpr first")) }, "at the chosen line"), chips, undo, stopped);
+  host.replaceChildren(bar, h("div", { class: "xl-scrubber" }, bands, slider), stops, note,
     h("div", { class: "xl-columns xl-stepping" }, columns.map((c) => c.el), h("div", { class: "xl-column" }, h("div", { class: "xl-column-title" }, "variables"), values)));
   bus.on((keys, from) => {
     const ids = keys.map(program.id).filter((id) => program.at.has(id));
