@@ -103,6 +103,8 @@ class UnexpectedTracerError(XlabTypeError):
     the place where a tracer escapes.
     """
 
+    tracer: object
+
 
 class LeakedTracerError(XlabError):
     """`check_tracer_leaks` found tracers still referenced after their trace ended.

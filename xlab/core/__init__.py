@@ -9,6 +9,7 @@ What users of `xlab.core` expect under that name is passed on from the files, wh
 """
 
 from importlib import import_module as _import_module
+from typing import Any as _Any
 
 _HOME = {name: module for module, names in {
     "avals": "AbstractToken AbstractValue ShapedArray aval_of",
@@ -21,7 +22,7 @@ _HOME = {name: module for module, names in {
 __all__ = sorted(_HOME)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> _Any:
     if name not in _HOME:
         raise AttributeError(f"module 'xlab.core' has no attribute {name!r}")
     value = globals()[name] = getattr(_import_module(f"xlab.core.{_HOME[name]}"), name)

@@ -7,6 +7,8 @@ apply to an array exactly when its `aval` is one of our types. Operators and Num
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,7 @@ from xlab.sharding import Format, from_native
 from xlab.sharding.placement import default_layout
 
 
-def is_native_array(x) -> bool:
+def is_native_array(x: Any) -> bool:
     """Whether a native array is ours."""
     return type(x) is ArrayImpl and type(x.aval) is ShapedArray
 
@@ -52,7 +54,7 @@ class Shard(NamedTuple):
     """The part of an array that one device holds."""
 
     device: Any
-    index: tuple[slice, ...]
+    index: tuple[slice, ...]  # type: ignore[assignment]  # hides tuple.index on purpose
     replica_id: int
     data: Any
 
@@ -62,10 +64,17 @@ class KeyArray:
 
     __slots__ = ("__weakref__", "aval", "base")
     __array_ufunc__ = None
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # how Python spells unhashable
+
+    aval: ShapedArray
+    base: Any
+    shape: tuple[int, ...]
+    dtype: Any
+    ndim: int
+    size: int
 
     def __init__(self, base, dtype):
-        base_aval = _avals.aval_of(base)
+        base_aval: ShapedArray = _avals.aval_of(base)  # type: ignore[assignment]  # keys lie in arrays
         n = len(dtype.base_shape)
         if base_aval.dtype != dtype.base_dtype or base_aval.shape[base_aval.ndim - n:] != dtype.base_shape:
             raise TypeError(f"keys of type {dtype} are made of {dtype.base_dtype}[...,"
@@ -96,7 +105,7 @@ class KeyArray:
     committed = property(lambda self: self.base.committed)
 
 
-def _shape(self) -> tuple[int, ...]:
+def _shape(self: Any) -> tuple[int, ...]:
     return self.aval.shape
 
 
@@ -106,7 +115,7 @@ def _len(self):
     return self.aval.shape[0]
 
 
-def _host_value(self) -> np.ndarray:
+def _host_value(self: Any) -> np.ndarray:
     """The whole array as NumPy (read-only, without a copy where one device holds it); shards are assembled."""
     if self.is_deleted():
         raise RuntimeError(f"the array of type {self.aval.str_short()} was deleted or donated")
@@ -143,7 +152,7 @@ def _array(self, dtype=None, copy=None):
     return value.copy() if copy else value
 
 
-def _shards(self) -> list[Shard]:
+def _shards(self: Any) -> list[Shard]:
     """One `Shard` per addressable device, in the order of the sharding's devices; reads, never moves data."""
     sharding = from_native(self._sharding)
     indices = sharding.devices_indices_map(self.aval.shape)
@@ -197,7 +206,8 @@ def _index(self):
 
 _arrays.set_shard_makers(aval=lambda aval, shape: aval.update(shape=shape, sharding=None, mat=_avals.INVARYING))
 
-_from_host = None  # compile/placement.py: (NumPy array, type) -> array on the default device
+# compile/placement.py: (NumPy array, type) -> array on the default device; set before it is called
+_from_host: Callable[[np.ndarray, ShapedArray], Any] = None  # type: ignore[assignment]
 
 
 def set_from_host(make):
@@ -280,7 +290,7 @@ for _name in ("sharding", "devices", "device"):
     if _name == "devices":
         setattr(KeyArray, _name, lambda self: self.base.devices())
     else:
-        setattr(KeyArray, _name, property(lambda self, _n=_name: getattr(self.base, _n)))
+        setattr(KeyArray, _name, property(attrgetter(f"base.{_name}")))
 
 # What `numpy/array_methods.py` brings. Until somebody imports that, the first use of one of these does.
 _LATER_METHODS = (
@@ -292,10 +302,10 @@ _LATER_METHODS = (
     "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat",
     "reshape", "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "transpose", "var", "view")
 _LATER_PROPERTIES = ("T", "mT", "real", "imag", "at")
-_load_members = None
+_load_members: Callable[[], object] | None = None
 
 
-def load_members_by(load) -> None:
+def load_members_by(load: Callable[[], object]) -> None:
     """Sets what is called when an operator or method is used before it was installed."""
     global _load_members
     _load_members = load

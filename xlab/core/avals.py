@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from xlab.sharding import typed as _typed
 from xlab.sharding.current import get_abstract_mesh
 from xlab.sharding.named import NamedSharding
 from xlab.sharding.spec import PartitionSpec
+
+if TYPE_CHECKING:
+    from xlab.core.trace import Tracer
 
 
 class ManualAxisType:
@@ -42,7 +46,8 @@ class ManualAxisType:
                 f"{set(self.varying)}, unreduced={set(self.unreduced)}, reduced={set(self.reduced)}")
         self._hash = hash((self.varying, self.unreduced, self.reduced))
 
-    def update(self, *, varying=None, unreduced=None, reduced=None) -> ManualAxisType:
+    def update(self, *, varying: Iterable[Any] | None = None, unreduced: Iterable[Any] | None = None,
+               reduced: Iterable[Any] | None = None) -> ManualAxisType:
         return ManualAxisType(
             self.varying if varying is None else varying,
             self.unreduced if unreduced is None else unreduced,
@@ -83,7 +88,7 @@ class AbstractValue:
     def to_tangent_aval(self):
         raise TypeError(f"values of type {self} have no derivative")
 
-    def str_short(self, short_dtypes=True) -> str:
+    def str_short(self, short_dtypes: bool = True) -> str:
         return str(self)
 
 
@@ -119,6 +124,9 @@ class ShapedArray(AbstractValue):
     cut: NamedSharding | None
     mat: ManualAxisType
     memory_space: str | None
+    ndim: int
+    size: int
+    mlir: Any
 
     def __new__(cls, shape, dtype, weak_type=False, *, sharding=None, mat=INVARYING,
                 memory_space=None):
@@ -153,7 +161,7 @@ class ShapedArray(AbstractValue):
                 _interned[key] = self
         return self
 
-    def update(self, **changes) -> ShapedArray:
+    def update(self, **changes: Any) -> ShapedArray:
         """This type with some fields replaced; with another shape it is cut only as `sharding` says."""
         fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type,
                   "sharding": None if "shape" in changes else self.cut, "mat": self.mat,
@@ -179,7 +187,7 @@ class ShapedArray(AbstractValue):
             cut = _typed.of_entries(cut.mesh, kept[:d] + kept[d + 1:])
         return self.update(shape=self.shape[:d] + self.shape[d + 1:], sharding=cut)
 
-    def with_dimension(self, d: int, size: int, axes: tuple = (), mesh=None) -> ShapedArray:
+    def with_dimension(self, d: int, size: int, axes: tuple = (), mesh: Any = None) -> ShapedArray:
         """The type with a new dimension in place `d`, cut along the given axes of a mesh."""
         cut = self.cut
         if cut is not None or axes:
@@ -204,7 +212,7 @@ class ShapedArray(AbstractValue):
             return self
         return ShapedArray(self.shape, dtypes.float0, sharding=self.cut, mat=self.mat)
 
-    def str_short(self, short_dtypes=True) -> str:
+    def str_short(self, short_dtypes: bool = True) -> str:
         name = dtypes.short_name(self.dtype) if short_dtypes else dtypes.name(self.dtype)
         space = f"<{self.memory_space}>" if self.memory_space else ""
         if self.cut is None:
@@ -252,7 +260,7 @@ TOKEN = AbstractToken()
 aval_makers: dict[type, Any] = {}
 
 
-def aval_of(x) -> AbstractValue:
+def aval_of(x: Any) -> AbstractValue:
     """Type of any value that may enter a program; `InvalidInputException` when it may not."""
     make = aval_makers.get(type(x))
     if make is not None:
@@ -270,7 +278,7 @@ def aval_of(x) -> AbstractValue:
         f"argument static (jit(..., static_argnames=...)) if the program should be specialised to it.")
 
 
-def same_up_to_weak_type(a, b) -> bool:
+def same_up_to_weak_type(a: AbstractValue, b: AbstractValue) -> bool:
     """Whether two types agree in everything but weakness."""
     if a is b:
         return True
@@ -327,7 +335,7 @@ aval_makers[np.generic] = _numpy_scalar_aval
 aval_makers[ShapedArray] = lambda x: x
 
 
-def escaped_tracer(tracer, where: str) -> UnexpectedTracerError:
+def escaped_tracer(tracer: Tracer, where: str) -> UnexpectedTracerError:
     """The error for a tracer used after the trace that made it has ended."""
     error = UnexpectedTracerError(
         f"A value of type {tracer.aval} made while tracing {tracer._trace.label} was used {where}, after "

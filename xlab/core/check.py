@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from xlab.core import effects as _effects
-from xlab.core.avals import aval_of, same_up_to_weak_type
+from xlab.core.avals import AbstractValue, aval_of, same_up_to_weak_type
 from xlab.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -31,7 +33,7 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
     _check(open_jaxpr(jaxpr), jaxpr)
 
 
-def _check(jaxpr: Jaxpr, whole) -> None:
+def _check(jaxpr: Jaxpr, whole: Jaxpr | ClosedJaxpr) -> None:
     bound: set[Var] = set()
 
     def bind(v, where):
@@ -76,5 +78,5 @@ def _check(jaxpr: Jaxpr, whole) -> None:
         read(a, "the result")
 
 
-def _types(avals) -> str:
+def _types(avals: Iterable[AbstractValue]) -> str:
     return "(" + ", ".join(map(str, avals)) + ")"

@@ -6,12 +6,18 @@ the table has no rule, operands must not be cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from xlab.core.avals import ShapedArray
+from xlab.core.avals import AbstractValue, ShapedArray
+from xlab.core.effects import Effect
 from xlab.core.rules import RuleTable
 from xlab.errors import ShardingTypeError
+from xlab.sharding.named import NamedSharding
 from xlab.sharding.typed import Entries, dimension, entries, of_entries
+
+if TYPE_CHECKING:
+    from xlab.core.primitive import Primitive
 
 cut_rules = RuleTable(
     "core.cut_rules", "type the sharding of",
@@ -20,7 +26,8 @@ cut_rules = RuleTable(
 come without sharding. A rule raises `ShardingTypeError` where the answer is ambiguous or would need communication."""
 
 
-def cut_results(prim, avals: Sequence, params: dict, evaluate: Callable):
+def cut_results(prim: Primitive, avals: Sequence, params: dict,
+                evaluate: Callable[..., tuple[Any, frozenset[Effect]]]) -> tuple[Any, frozenset[Effect]]:
     """What `evaluate(prim, avals, params)` gives, with the results' shardings."""
     mesh = None
     for a in avals:
@@ -46,7 +53,7 @@ def cut_results(prim, avals: Sequence, params: dict, evaluate: Callable):
     cuts = rule(avals, outs, **params)
     if asked is not None and asked.spec.unreduced:
         outs = tuple([_unreduced(prim, avals, o, asked.spec.unreduced) for o in outs])
-    mesh = mesh if mesh is not None else asked.mesh
+    mesh = mesh if mesh is not None else asked.mesh  # type: ignore[union-attr]  # one of them is there
     results = tuple([_with_cut(prim, avals, a, tuple(map(tuple, c)), mesh) for a, c in zip(outs, cuts, strict=True)])
     return (results if prim.multiple_results else results[0]), effects
 
@@ -60,13 +67,13 @@ def _unreduced(prim, avals, out, axes):
     return out.update(mat=out.mat.update(unreduced=out.mat.unreduced | axes))
 
 
-def asked_sharding(params: dict):
+def asked_sharding(params: dict) -> NamedSharding | None:
     """The sharding that was asked of a primitive's result, or None."""
     asked = params.get("out_sharding")
     return asked if asked is not None else params.get("sharding")
 
 
-def _with_cut(prim, avals, out, cut: Entries, mesh):
+def _with_cut(prim: Primitive, avals: Sequence, out: Any, cut: Entries, mesh: Any) -> Any:
     if not any(cut) or not isinstance(out, ShapedArray):
         return out
     named = [axis for axes in cut for axis in axes]
@@ -79,13 +86,13 @@ def _with_cut(prim, avals, out, cut: Entries, mesh):
     return out.update(sharding=of_entries(mesh, cut))
 
 
-def prim_parameters(prim) -> tuple[str, ...]:
+def prim_parameters(prim: Primitive) -> tuple[str, ...]:
     """Names of the parameters of a primitive, as its type rule declares them."""
     code = getattr(prim._abstract, "__code__", None)
     return code.co_varnames[:code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
 
 
-def described(avals) -> str:
+def described(avals: Iterable[AbstractValue]) -> str:
     return ", ".join(a.str_short() if isinstance(a, ShapedArray) else str(a) for a in avals)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Container, Iterable
+from typing import Any
+
 
 class Effect:
     """Base of all effects. Instances are compared by class unless a subclass says otherwise."""
@@ -115,7 +118,7 @@ _PASSING = (NamedAxisEffect, ReadEffect, InternalMutableArrayEffect)
 NO_EFFECTS: frozenset[Effect] = frozenset()
 
 
-def join(effect_sets) -> frozenset[Effect]:
+def join(effect_sets: Iterable[frozenset[Effect]]) -> frozenset[Effect]:
     """Union of several sets of effects; the shared empty set where there are none."""
     out: frozenset[Effect] = NO_EFFECTS
     for effects in effect_sets:
@@ -124,41 +127,41 @@ def join(effect_sets) -> frozenset[Effect]:
     return out
 
 
-def lasting(effects) -> bool:
+def lasting(effects: Collection[Effect]) -> bool:
     """Whether an equation must stay although nobody reads its results; communicating or reading a
     reference is no reason."""
     return bool(effects) and any(not isinstance(e, _PASSING) for e in effects)
 
 
-def in_order(effects) -> tuple[Effect, ...]:
+def in_order(effects: Collection[Effect]) -> tuple[Effect, ...]:
     """The ordered effects among these, sorted by name: a token each chains them through a program."""
     if not effects:
         return ()
     return tuple(sorted((e for e in effects if e.ordered), key=str))
 
 
-def without_axes(effects, names) -> frozenset[Effect]:
+def without_axes(effects: Collection[Effect], names: Container[Any]) -> frozenset[Effect]:
     """The effects that remain once the named axes are bound."""
     if not effects:
         return NO_EFFECTS
     return frozenset(e for e in effects if not (isinstance(e, NamedAxisEffect) and e.name in names))
 
 
-def on_refs(effects) -> bool:
+def on_refs(effects: Collection[Effect]) -> bool:
     """Whether mutable references are involved, made inside or given."""
     return bool(effects) and any(isinstance(e, (RefEffect, InternalMutableArrayEffect)) for e in effects)
 
 
-def written(effects) -> set[int]:
+def written(effects: Iterable[Effect]) -> set[int]:
     """Positions of the references that are written or added to."""
     return {e.input for e in effects if isinstance(e, (WriteEffect, AccumEffect))}
 
 
-def moved(effects, place) -> frozenset[Effect]:
+def moved(effects: frozenset[Effect], place: Callable[[int], int | None]) -> frozenset[Effect]:
     """Effects with references at other positions: `place(i)` is the new one, or None for a reference that is left out."""
     if not any(isinstance(e, RefEffect) for e in effects):
         return effects
-    out = set()
+    out: set[Effect] = set()
     for e in effects:
         if isinstance(e, RefEffect):
             i = place(e.input)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,10 +11,11 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core import source as _source
-from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.effects import NO_EFFECTS
-from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
-from xlab.core.trace import EVAL, set_trace, state
+from xlab.core.avals import AbstractValue, ShapedArray, aval_of
+from xlab.core.effects import NO_EFFECTS, Effect
+from xlab.core.jaxpr import Atom, Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
+from xlab.core.primitive import Primitive
+from xlab.core.trace import EVAL, Trace, set_trace, state
 from xlab.core.trace import concrete_or_error as _concrete_or_error
 from xlab.errors import XlabTypeError
 
@@ -47,7 +48,8 @@ def gensym() -> Callable:
     return Var
 
 
-def new_jaxpr_eqn(invars, outvars, primitive, params, effects=NO_EFFECTS, source_info=None, ctx=None) -> JaxprEqn:
+def new_jaxpr_eqn(invars: Iterable[Atom], outvars: Iterable[Var], primitive: Primitive, params: Mapping[str, Any],
+                  effects: Iterable[Effect] = NO_EFFECTS, source_info: tuple | None = None, ctx: Any = None) -> JaxprEqn:
     """One equation. `source_info` is that of the equation it comes from; without it, the caller's line."""
     if isinstance(source_info, _source.Source):
         source_info = tuple(source_info)
@@ -67,7 +69,7 @@ def jaxprs_in_params(params: ParamDict) -> Iterator[Jaxpr]:
         yield open_jaxpr(inner)
 
 
-def mapped_aval(size: int, axis: int | None, aval):
+def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractValue:
     """The type of one example of a batch along `axis`.
 
     Example:
@@ -81,7 +83,7 @@ def mapped_aval(size: int, axis: int | None, aval):
     return aval.update(shape=(*aval.shape[:axis], *aval.shape[axis:][1:]))
 
 
-def unmapped_aval(size: int, axis: int | None, aval, explicit_mesh_axis=None):
+def unmapped_aval(size: int, axis: int | None, aval: AbstractValue, explicit_mesh_axis: Any = None) -> AbstractValue:
     """The type of a batch along `axis` of examples of a type.
 
     Example:
@@ -98,7 +100,7 @@ def primal_dtype_to_tangent_dtype(primal_dtype):
     return primal_dtype if dtypes.issubdtype(primal_dtype, np.inexact) else dtypes.float0
 
 
-def valid_jaxtype(x) -> bool:
+def valid_jaxtype(x: Any) -> bool:
     """Whether `x` can be an operand: an array, a NumPy array or scalar, a Python number."""
     try:
         aval_of(x)
@@ -127,7 +129,7 @@ def find_top_trace(values=()):
 
 
 @contextmanager
-def set_current_trace(trace, check_leaks: bool = False):
+def set_current_trace(trace: Trace | None, check_leaks: bool = False) -> Iterator[None]:
     """Makes `trace` the current one for a block."""
     with set_trace(EVAL if trace is None else trace):
         yield
@@ -152,7 +154,7 @@ class OpaqueTraceState:
     """What is being traced now; equal for equal states, and nothing else is said."""
 
     __slots__ = ("_key",)
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # how Python spells unhashable
 
     def __init__(self):
         self._key = (state.trace, tuple(state.axes), state.manual, state.manual_mesh)
@@ -161,11 +163,11 @@ class OpaqueTraceState:
         return isinstance(other, OpaqueTraceState) and all(map(_same, self._key, other._key))
 
 
-def _same(a, b) -> bool:
+def _same(a: Any, b: Any) -> bool:
     return a is b or (not hasattr(a, "process") and a == b)
 
 
-def get_opaque_trace_state(convention=None) -> OpaqueTraceState:
+def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
     """A token for the state of tracing: compare it with a later one to see whether anything changed."""
     return OpaqueTraceState()
 

@@ -5,13 +5,16 @@ A jaxpr is a flat list of equations over typed variables. Variables have no name
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, final
 
 from xlab.core import effects as _effects
 from xlab.core import source as _source
-from xlab.core.avals import AbstractValue
+from xlab.core.avals import AbstractValue, ShapedArray
 from xlab.core.trace import state
+
+if TYPE_CHECKING:
+    from xlab.core.primitive import Primitive
 
 _printer: Any = None  # printing.py, which imports this file and registers itself
 
@@ -33,12 +36,13 @@ class Var:
         return f"Var:{self.aval}"
 
 
+@final
 class Literal:
     """A scalar constant written into an equation."""
 
     __slots__ = ("aval", "val")
 
-    def __init__(self, val, aval: AbstractValue):
+    def __init__(self, val: Any, aval: ShapedArray):
         self.val, self.aval = val, aval
 
     def __repr__(self):
@@ -55,7 +59,10 @@ class JaxprEqn:
 
     invars: list[Atom]
     outvars: list[Var]
+    primitive: Primitive
     params: dict[str, Any]
+    effects: frozenset[_effects.Effect]
+    place: tuple
 
     def __init__(self, invars, outvars, primitive, params, effects=_effects.NO_EFFECTS,
                  source=_source.UNKNOWN):
@@ -67,7 +74,7 @@ class JaxprEqn:
         """Location in the user's program; kept as a plain tuple until somebody asks."""
         return _source.Source(*self.place)
 
-    def replace(self, **changes) -> JaxprEqn:
+    def replace(self, **changes: Any) -> JaxprEqn:
         fields = {name: getattr(self, name) for name in
                   ("invars", "outvars", "primitive", "params", "effects", "source")}
         fields["source"] = self.place
@@ -87,7 +94,8 @@ class DebugInfo:
 
     __slots__ = ("arg_names", "name", "position", "result_names")
 
-    def __init__(self, name: str = "<unknown>", arg_names=(), result_names=(), position: str = ""):
+    def __init__(self, name: str = "<unknown>", arg_names: Iterable[Any] = (), result_names: Iterable[Any] = (),
+                 position: str = ""):
         self.name = name
         self.arg_names = tuple(arg_names)
         self.result_names = tuple(result_names)
@@ -110,7 +118,7 @@ class Jaxpr:
         self.effects = effects_of(self) if effects is None else effects
         self.debug_info: DebugInfo = debug_info or DebugInfo()
 
-    def replace(self, **changes) -> Jaxpr:
+    def replace(self, **changes: Any) -> Jaxpr:
         fields = {"constvars": self.constvars, "invars": self.invars, "outvars": self.outvars,
                   "eqns": self.eqns, "debug_info": self.debug_info}
         if "eqns" not in changes and not (_effects.on_refs(self.effects) and ("invars" in changes or "constvars" in changes)):
@@ -126,7 +134,7 @@ class Jaxpr:
     def out_avals(self):
         return [v.aval for v in self.outvars]
 
-    def pretty_print(self, **options) -> str:
+    def pretty_print(self, **options: Any) -> str:
         return _printer.jaxpr_text(self, **options)
 
     def __str__(self):
@@ -135,7 +143,7 @@ class Jaxpr:
     __repr__ = __str__
 
 
-def effects_of(jaxpr: Jaxpr) -> frozenset:
+def effects_of(jaxpr: Jaxpr) -> frozenset[_effects.Effect]:
     """The effects of the equations of a program. Those on references it makes itself end here."""
     effects = _effects.join(e.effects for e in jaxpr.eqns)
     if not _effects.on_refs(effects):
@@ -149,9 +157,11 @@ def input_positions(jaxpr: Jaxpr) -> dict[Var, int]:
     return {v: i for i, v in enumerate((*jaxpr.constvars, *jaxpr.invars), -len(jaxpr.constvars))}
 
 
-def outer_effects(eqn: JaxprEqn, inputs: dict[Var, int]) -> frozenset:
+def outer_effects(eqn: JaxprEqn, inputs: dict[Var, int]) -> frozenset[_effects.Effect]:
     """An equation's effects in terms of the inputs of its program."""
-    return _effects.moved(eqn.effects, lambda i: inputs.get(eqn.invars[i]) if i >= 0 else None)
+    return _effects.moved(
+        eqn.effects,
+        lambda i: inputs.get(eqn.invars[i]) if i >= 0 else None)  # type: ignore[arg-type]  # references are no literals
 
 
 class ClosedJaxpr:
@@ -159,7 +169,7 @@ class ClosedJaxpr:
 
     __slots__ = ("__weakref__", "_memo", "consts", "jaxpr")
 
-    def __init__(self, jaxpr: Jaxpr, consts=()):
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()):
         if len(jaxpr.constvars) != len(consts):
             raise ValueError(f"the jaxpr has {len(jaxpr.constvars)} constants, got {len(consts)} values")
         self.jaxpr = jaxpr
@@ -176,7 +186,7 @@ class ClosedJaxpr:
     effects = property(lambda self: self.jaxpr.effects)
     debug_info = property(lambda self: self.jaxpr.debug_info)
 
-    def replace(self, *, jaxpr=None, consts=None) -> ClosedJaxpr:
+    def replace(self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Any] | None = None) -> ClosedJaxpr:
         return ClosedJaxpr(self.jaxpr if jaxpr is None else jaxpr,
                            self.consts if consts is None else consts)
 
@@ -187,7 +197,7 @@ class ClosedJaxpr:
             found = self._memo[key] = make()
         return found
 
-    def pretty_print(self, **options) -> str:
+    def pretty_print(self, **options: Any) -> str:
         return _printer.jaxpr_text(self.jaxpr, **options)
 
     def __str__(self):
@@ -196,7 +206,7 @@ class ClosedJaxpr:
     __repr__ = __str__
 
 
-def jaxpr_as_fun(closed: ClosedJaxpr):
+def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list]:
     """The function of flat arguments, returning a list, that a closed jaxpr describes."""
     def fun(*args):
         return eval_jaxpr(closed.jaxpr, closed.consts, *args)
@@ -204,7 +214,7 @@ def jaxpr_as_fun(closed: ClosedJaxpr):
     return fun
 
 
-def eval_jaxpr(jaxpr: Jaxpr, consts, *args, keep_source: bool = True) -> list:
+def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any, keep_source: bool = True) -> list:
     """Runs a jaxpr on values under the current interpretation.
 
     Example:
@@ -285,7 +295,7 @@ def number_equations(jaxpr: Jaxpr) -> dict[int, int]:
     numbers: dict[int, int] = {}
     done: set[int] = set()
 
-    def visit(j: Jaxpr):
+    def visit(j: Jaxpr) -> None:
         if id(j) in done:
             return
         done.add(id(j))

@@ -7,7 +7,8 @@ from the primitive's abstract rule, remembered per argument types and parameters
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from xlab.core import avals as _avals
 from xlab.core import effects as _effects
@@ -53,13 +54,13 @@ class Primitive:
         self.joins = joins                # operands are brought to one manual axis type before binding
         self.context_dependent = context_dependent   # types depend on more than avals and params
         self.linear_in_unreduced = False  # maps unreduced operands to an unreduced result
-        self.custom_process = None        # name of the trace method that handles it, if not `process`
+        self.custom_process: str | None = None   # name of the trace method that handles it, if not `process`
         self.takes_refs = False           # operands may be mutable references
         self.makes_ref = False            # the result is a new mutable reference
-        self.impl = None                  # set by the eager rule: `compile/dispatch.py`, or by hand
-        self._abstract = None
+        self.impl: Callable[..., Any] | None = None   # set by the eager rule: `compile/dispatch.py`, or by hand
+        self._abstract: Callable[..., Any] | None = None
         self._with_effects = False
-        self._cache: dict = {}
+        self._cache: dict[tuple, tuple[Any, frozenset[_effects.Effect]]] = {}
         frame = sys._getframe(1)
         while frame.f_back is not None and frame.f_code.co_name != "<module>":
             frame = frame.f_back
@@ -82,8 +83,9 @@ class Primitive:
 
     def def_bind_with_trace(self, bind_with_trace: Callable) -> Callable:
         """Sets `(trace, args, params) -> results`, called instead of the trace's own `process` when the primitive is applied."""
-        self.bind_with_trace = bind_with_trace
-        self.bind = lambda *args, **params: bind_with_trace(state.trace, args, params)
+        # Each hides the method of the same name on this one primitive.
+        self.bind_with_trace = bind_with_trace  # type: ignore[method-assign]
+        self.bind = lambda *args, **params: bind_with_trace(state.trace, args, params)  # type: ignore[method-assign]
         return bind_with_trace
 
     def get_bind_params(self, params: dict) -> dict:
@@ -122,7 +124,7 @@ class Primitive:
     def has_abstract_eval(self) -> bool:
         return self._abstract is not None
 
-    def abstract(self, avals: tuple, params: dict):
+    def abstract(self, avals: tuple, params: dict) -> tuple[Any, frozenset[_effects.Effect]]:
         """Types of the results (a type, or a tuple for several results) and the effects."""
         if self.context_dependent:
             return self._evaluate(avals, params)
@@ -160,7 +162,7 @@ class Primitive:
             mat = join_types(self, avals)
             avals = tuple(a.update(mat=INVARYING) if isinstance(a, ShapedArray) and a.mat else a
                           for a in avals)
-        out = self._abstract(*avals, **params)
+        out = self._abstract(*avals, **params)  # type: ignore[misc]  # _evaluate made sure that it is there
         out, effects = out if self._with_effects else (out, _effects.NO_EFFECTS)
         if self.multiple_results:
             out = tuple(out)
@@ -174,7 +176,7 @@ class Primitive:
         self._cache.clear()
 
 
-def join_types(prim: Primitive, avals) -> _avals.ManualAxisType:
+def join_types(prim: Primitive, avals: Sequence[_avals.AbstractValue]) -> _avals.ManualAxisType:
     """Manual axis type of the result of an operation that does not communicate.
 
     Operands agree on what varies (`bind` sees to that). Unreduced operands go only through operations that are

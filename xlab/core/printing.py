@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import AbstractValue
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, open_jaxpr, set_printer
+from xlab.core.jaxpr import (
+    Atom,
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    open_jaxpr,
+    set_printer,
+)
 
 WIDTH = 80
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}\b")   # of objects: equal programs have equal text
@@ -46,10 +56,10 @@ hide_params("custom_vjp_call", "num_consts", "out_trees", "n_out")
 
 
 # Primitives with a form of their own: `writer(eqn, names, used) -> text`.
-_writers: dict[str, Any] = {}
+_writers: dict[str, Callable[[JaxprEqn, Names, Container[Var] | None], str]] = {}
 
 
-def print_as(primitive: str, writer) -> None:
+def print_as(primitive: str, writer: Callable[[JaxprEqn, Names, Container[Var] | None], str]) -> None:
     """Prints the equations of a primitive in a form of their own."""
     _writers[primitive] = writer
 
@@ -96,16 +106,16 @@ def literal_text(atom: Literal) -> str:
     return f"{text}:{atom.aval}"
 
 
-def atom_text(atom, names: Names) -> str:
+def atom_text(atom: Atom, names: Names) -> str:
     return literal_text(atom) if type(atom) is Literal else names(atom)
 
 
-def binders(vars_, names, used=None) -> str:
+def binders(vars_: Iterable[Var], names: Names, used: Container[Var] | None = None) -> str:
     """Variables with their types, as they stand left of an equation."""
     return " ".join(f"{names(v) if used is None or v in used else '_'}:{v.aval.str_short()}" for v in vars_)
 
 
-def value_text(value, names: Names, indent: int, before: int = 0) -> str:
+def value_text(value: Any, names: Names, indent: int, before: int = 0) -> str:
     """A parameter's value; jaxprs are written out. `before` characters stand on the line already."""
     if isinstance(value, (Jaxpr, ClosedJaxpr)):
         return _body(open_jaxpr(value), names, indent, before)
@@ -151,7 +161,8 @@ def _dot_numbers(numbers):
     return f"(({list(lc)}, {list(rc)}), ({list(lb)}, {list(rb)}))"
 
 
-def equation_text(eqn: JaxprEqn, names: Names | None = None, indent: int = 0, used=None) -> str:
+def equation_text(eqn: JaxprEqn, names: Names | None = None, indent: int = 0,
+                  used: Container[Var] | None = None) -> str:
     """One equation, over several lines if it is long."""
     names = names or Names()
     writer = _writers.get(eqn.primitive.name)
@@ -172,9 +183,9 @@ def equation_text(eqn: JaxprEqn, names: Names | None = None, indent: int = 0, us
             for v, atom in zip(inner.invars, eqn.invars):
                 if type(atom) is Var:
                     names.given[v] = names(atom)
-            for v, out in zip(inner.outvars, eqn.outvars):
-                if type(v) is Var and v not in inner.invars and (used is None or out in used):
-                    names.given.setdefault(v, names(out))
+            for atom, out in zip(inner.outvars, eqn.outvars):
+                if type(atom) is Var and atom not in inner.invars and (used is None or out in used):
+                    names.given.setdefault(atom, names(out))
             params.append(f"{key}={value_text(value, names, indent + 2, len(key) + 1)}")
             names.given = {**saved, **{v: n for v, n in names.given.items() if v in saved}}
         else:
@@ -189,7 +200,7 @@ def equation_text(eqn: JaxprEqn, names: Names | None = None, indent: int = 0, us
     return f"{head}[\n" + "\n".join(pad + p for p in params) + "\n" + " " * indent + f"] {operands}"
 
 
-def _used_vars(jaxpr: Jaxpr) -> set:
+def _used_vars(jaxpr: Jaxpr) -> set[Var]:
     used = {v for e in jaxpr.eqns for v in e.invars if type(v) is Var}
     used.update(v for v in jaxpr.outvars if type(v) is Var)
     return used
@@ -209,12 +220,12 @@ def _body(jaxpr: Jaxpr, names: Names, indent: int, before: int = 0) -> str:
     return head + "\n" + "".join(pad + e + "\n" for e in eqns) + " " * (indent + 2) + f"in {outs} }}"
 
 
-def _outs(jaxpr, names) -> str:
+def _outs(jaxpr: Jaxpr, names: Names) -> str:
     outs = [atom_text(v, names) for v in jaxpr.outvars]
     return f"({outs[0]},)" if len(outs) == 1 else f"({', '.join(outs)})"
 
 
-def _long_bodies(jaxpr: Jaxpr, found: dict[int, tuple[str, Any]]):
+def _long_bodies(jaxpr: Jaxpr, found: dict[int, tuple[str, Any]]) -> None:
     for eqn in jaxpr.eqns:
         for value in eqn.params.values():
             for inner in value if isinstance(value, tuple) else (value,):

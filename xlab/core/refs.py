@@ -64,11 +64,11 @@ class AbstractRef(AbstractValue):
     cut = property(lambda self: self.inner_aval.cut)
     nbytes = property(lambda self: self.inner_aval.nbytes)
 
-    def update(self, **changes) -> AbstractRef:
+    def update(self, **changes: Any) -> AbstractRef:
         """This type with fields of the array inside replaced."""
         return AbstractRef(self.inner_aval.update(**changes), self.memory_space, self.kind)
 
-    def with_dimension(self, d: int, size: int, *_) -> AbstractRef:
+    def with_dimension(self, d: int, size: int, *_: Any) -> AbstractRef:
         """The type with a new dimension in place `d`."""
         return self.update(shape=(*self.shape[:d], size, *self.shape[d:]))
 
@@ -81,7 +81,7 @@ class AbstractRef(AbstractValue):
     def to_tangent_aval(self) -> AbstractRef:
         return AbstractRef(self.inner_aval.to_tangent_aval(), self.memory_space, self.kind)
 
-    def str_short(self, short_dtypes=True) -> str:
+    def str_short(self, short_dtypes: bool = True) -> str:
         space = f"<{self.memory_space}>" if self.memory_space is not None else ""
         return f"Ref{space}{{{self.inner_aval.str_short(short_dtypes)}}}"
 
@@ -94,7 +94,7 @@ class AbstractRef(AbstractValue):
         return AbstractRef, (self.inner_aval, self.memory_space, self.kind)
 
 
-def is_ref(x) -> bool:
+def is_ref(x: Any) -> bool:
     """Whether a value is a reference, concrete or traced."""
     return type(x) is Ref or (isinstance(x, Tracer) and type(x.aval) is AbstractRef)
 
@@ -131,7 +131,11 @@ class Ref(metaclass=_RefMeta):
     __slots__ = ("__weakref__", "_gone", "_shared", "_value", "aval", "place")
     __array_ufunc__ = None
 
-    def __init__(self, aval: AbstractRef, value):
+    aval: AbstractRef
+    place: tuple
+    _gone: str | None
+
+    def __init__(self, aval: AbstractRef, value: Any):
         self.aval = aval
         self.place = current_source()
         self._value, self._shared, self._gone = value, True, None
@@ -160,11 +164,11 @@ class Ref(metaclass=_RefMeta):
         """Whether nobody else has the buffer, so that a write may reuse it."""
         return not self._shared
 
-    def store(self, value, *, shared: bool = False) -> None:
+    def store(self, value: Any, *, shared: bool = False) -> None:
         """Replaces the array inside."""
         self._value, self._shared = value, shared
 
-    def end(self, how: str):
+    def end(self, how: str) -> Any:
         """Gives the reference up; returns its last value."""
         value = self.peek()
         self._value, self._gone = None, how
@@ -182,7 +186,7 @@ class Ref(metaclass=_RefMeta):
         """The value at an index, or the whole array."""
         return _operations["get"](self, idx)
 
-    def set(self, value, idx=None) -> None:
+    def set(self, value: Any, idx: Any = None) -> None:
         """Stores a value at an index, or in place of the whole array."""
         _operations["set"](self, idx, value)
 
@@ -190,7 +194,7 @@ class Ref(metaclass=_RefMeta):
         """Stores a value at an index and returns what was there."""
         return _operations["swap"](self, idx, value)
 
-    def addupdate(self, x, idx=None) -> None:
+    def addupdate(self, x: Any, idx: Any = None) -> None:
         """Adds to the value at an index."""
         _operations["addupdate"](self, idx, x)
 

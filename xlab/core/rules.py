@@ -7,9 +7,13 @@ the user's line and the file where the rule belongs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any
 
 from xlab.core import source
 from xlab.errors import MissingRule
+
+if TYPE_CHECKING:
+    from xlab.core.primitive import Primitive
 
 _tables: dict[str, RuleTable] = {}
 
@@ -33,24 +37,25 @@ class RuleTable(MutableMapping):
     def __init__(self, name: str, purpose: str, signature: str, *, required: bool = True, registration: str = ""):
         self.name, self.purpose, self.signature, self.required = name, purpose, signature, required
         self.registration = registration or f"{name}[{{}}_p] = rule"
-        self._rules: dict = {}
-        self._excuses: dict = {}
+        self._rules: dict[Primitive, Callable[..., Any]] = {}
+        self._excuses: dict[Primitive, str] = {}
         _tables[name] = self
-        self.get = self._rules.get  # the hot look-up, without the mapping protocol in between
+        # The hot look-up, without the mapping protocol in between; it hides the method on purpose.
+        self.get = self._rules.get  # type: ignore[method-assign, assignment]
 
-    def __getitem__(self, primitive) -> Callable:
+    def __getitem__(self, primitive: Primitive) -> Callable[..., Any]:
         rule = self._rules.get(primitive)
         if rule is None:
             raise self.missing(primitive)
         return rule
 
-    def __setitem__(self, primitive, rule: Callable):
+    def __setitem__(self, primitive: Primitive, rule: Callable[..., Any]) -> None:
         self._rules[primitive] = rule
 
     def __delitem__(self, primitive):
         del self._rules[primitive]
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Iterator[Primitive]:
         return iter(self._rules)
 
     def __len__(self):
@@ -59,14 +64,14 @@ class RuleTable(MutableMapping):
     def __contains__(self, primitive):
         return primitive in self._rules
 
-    def excuse(self, primitive, reason: str):
+    def excuse(self, primitive: Primitive, reason: str) -> None:
         """States why `primitive` has no rule here; the reason is part of the error message."""
         self._excuses[primitive] = reason
 
-    def excuse_for(self, primitive) -> str | None:
+    def excuse_for(self, primitive: Primitive) -> str | None:
         return self._excuses.get(primitive)
 
-    def missing(self, primitive) -> MissingRule:
+    def missing(self, primitive: Primitive) -> MissingRule:
         """The error for using `primitive` with this interpreter."""
         reason = self._excuses.get(primitive)
         if reason:

@@ -10,13 +10,15 @@ import itertools
 import linecache
 import os
 import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _internal_files: dict[str, bool] = {}
 shown_names: dict[str, str] = {}
 """What to call a file in messages: notebook cells are `In[3]`, not a path."""
-namers: list = []
+namers: list[Callable[[str], str | None]] = []
 """Functions from a file to such a name, or None; a notebook adds one."""
 
 
@@ -43,7 +45,7 @@ class Position(NamedTuple):
 class Source(NamedTuple):
     """Location of an equation: the user's code object and instruction, and the stack of named scopes."""
 
-    code: object
+    code: CodeType | None
     lasti: int
     scope: str
 
@@ -69,7 +71,7 @@ def shown_name(file: str) -> str | None:
     return known
 
 
-def position(code, lasti) -> Position:
+def position(code: CodeType, lasti: int) -> Position:
     """Resolves an instruction of a code object to file, lines and columns."""
     line = end_line = code.co_firstlineno
     column = end_column = 0
@@ -91,9 +93,9 @@ def is_internal(filename: str) -> bool:
     return known
 
 
-def user_frame(depth: int = 1):
+def user_frame(depth: int = 1) -> FrameType | None:
     """The innermost frame outside the package, or None."""
-    frame = sys._getframe(depth)
+    frame: FrameType | None = sys._getframe(depth)
     known = _internal_files
     while frame is not None:
         filename = frame.f_code.co_filename

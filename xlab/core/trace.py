@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xlab.backend.native import set_tracing as _set_tracing
 from xlab.config import config
 from xlab.core import avals as _avals
 from xlab.core import source
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import AbstractValue, ShapedArray, aval_of
 from xlab.errors import (
     ConcretizationTypeError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
 )
+
+if TYPE_CHECKING:
+    from xlab.core.primitive import Primitive
 
 
 class Axis(NamedTuple):
@@ -46,6 +51,10 @@ class Trace:
 
     __slots__ = ("__weakref__", "alive")
     label = "a function"
+
+    alive: bool
+    process_custom_jvp: Callable[..., Any]   # of traces that meet custom derivatives
+    process_custom_vjp: Callable[..., Any]
 
     def __init__(self):
         self.alive = True
@@ -79,7 +88,7 @@ class _State(threading.local):
     trace: Trace = EvalTrace()
     scope: str = ""                       # stack of named scopes, joined by '/'
     source: Any = None                    # location to use instead of the caller's
-    axes: dict = {}                       # bound axis names; replaced, never changed in place
+    axes: dict[Any, Axis] = {}            # bound axis names; replaced, never changed in place
     manual: Any = None                    # mesh axes under check_vma, or None where types do not vary
     manual_mesh: Any = None               # the mesh whose axes are bound by hand
     batch_cut: Any = None                 # how the dimension being batched lies over Explicit mesh axes: (mesh, axes)
@@ -99,10 +108,13 @@ class _State(threading.local):
 state = _State()
 EVAL = _State.trace
 
-# Hooks: set by the rooms above, each in one place.
-_default_impl = None   # compile/dispatch.py: primitive -> eager rule
-_pvary = None          # lax/collectives/casts.py: (x, axes) -> x varying over axes
-_match = None          # the same file: (x, manual axis type) -> x of that type
+# Hooks: set by the rooms above, each in one place, before they are called.
+# compile/dispatch.py: primitive -> eager rule
+_default_impl: Callable[[Primitive], Callable[..., Any]] = None  # type: ignore[assignment]
+# lax/collectives/casts.py: (x, axes) -> x varying over axes
+_pvary: Callable[[Any, tuple], Any] = None  # type: ignore[assignment]
+# the same file: (x, manual axis type) -> x of that type
+_match: Callable[[Any, _avals.ManualAxisType], Any] = None  # type: ignore[assignment]
 
 
 def set_default_impl(make):
@@ -121,7 +133,7 @@ def default_impl(prim):
 
 def join_manual(prim, args):
     """Makes operands agree on the mesh axes they vary over, by casting those that are the same everywhere."""
-    varying = frozenset()
+    varying: frozenset[Any] = frozenset()
     mats = []
     for a in args:
         aval = a.aval if isinstance(a, Tracer) else None
@@ -156,7 +168,7 @@ def switch_trace(trace: Trace) -> Trace:
 
 
 @contextmanager
-def set_trace(trace: Trace):
+def set_trace(trace: Trace) -> Iterator[Trace]:
     """Makes `trace` the current one for a block."""
     previous = switch_trace(trace)
     try:
@@ -185,7 +197,7 @@ class _CompileTimeTrace(EvalTrace):
         super().__init__()
         self.parent = parent
 
-    def _trace_for(self, args) -> Trace:
+    def _trace_for(self, args: Iterable[Any]) -> Trace:
         return self.parent if any(isinstance(x, Tracer) for x in args) else EVAL
 
     def process(self, prim, args, params):
@@ -202,7 +214,7 @@ class _CompileTimeTrace(EvalTrace):
 
 
 @contextmanager
-def ensure_compile_time_eval():
+def ensure_compile_time_eval() -> Iterator[None]:
     """Runs what the block computes from concrete values at once, even while a function is being traced.
 
     Example:
@@ -224,7 +236,7 @@ def ensure_compile_time_eval():
 
 
 @contextmanager
-def named_scope(name: str):
+def named_scope(name: str) -> Iterator[None]:
     """Labels the equations made inside, for programs, profiles and error messages.
 
     Example:
@@ -243,7 +255,7 @@ def named_scope(name: str):
 
 
 @contextmanager
-def bound_axes(axes):
+def bound_axes(axes: Sequence[Axis]) -> Iterator[None]:
     """Binds axis names (a sequence of `Axis`) for a block; inner bindings shadow outer ones."""
     previous = state.axes
     if axes:
@@ -254,12 +266,12 @@ def bound_axes(axes):
         state.axes = previous
 
 
-def axis_size(name) -> int:
+def axis_size(name: Any) -> int:
     """Size of a bound axis name; NameError when it is not bound."""
     return find_axis(name).size
 
 
-def find_axis(name, api: str = "this operation") -> Axis:
+def find_axis(name: Any, api: str = "this operation") -> Axis:
     axis = state.axes.get(name)
     if axis is None:
         bound = ", ".join(repr(n) for n in state.axes) or "none"
@@ -278,7 +290,7 @@ def current_source() -> tuple:
     given = state.source
     if given is not None:
         return given
-    frame = _getframe(2)
+    frame: FrameType | None = _getframe(2)
     while frame is not None:
         code = frame.f_code
         internal = _internal_files.get(code.co_filename)
@@ -295,7 +307,10 @@ class Tracer:
 
     __slots__ = ("__weakref__", "_trace", "aval")
     __array_priority__ = 1000
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # how Python spells unhashable
+
+    _trace: Trace
+    aval: AbstractValue
 
     def __init__(self, trace, aval):
         self._trace = trace
@@ -368,7 +383,7 @@ class Tracer:
 _avals.aval_makers[Tracer] = lambda x: x.aval
 
 
-def concrete_or_error(x, why: str):
+def concrete_or_error(x: Any, why: str) -> Any:
     """The value of `x` if it is known while tracing; the concretisation error otherwise."""
     if isinstance(x, Tracer):
         value = x.concrete()
@@ -378,11 +393,11 @@ def concrete_or_error(x, why: str):
     return x
 
 
-def is_tracer(x) -> bool:
+def is_tracer(x: Any) -> bool:
     return isinstance(x, Tracer)
 
 
-def typeof(x) -> _avals.AbstractValue:
+def typeof(x: Any) -> AbstractValue:
     """Type of a value: shape, dtype, weak type and so on.
 
     Example:

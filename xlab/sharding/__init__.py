@@ -11,6 +11,7 @@ Example:
 """
 
 import importlib as _importlib
+from typing import Any as _Any
 
 from xlab.backend import arrays as _arrays
 from xlab.sharding.current import (
@@ -42,7 +43,7 @@ _UPPER = {"ManualAxisType": "xlab.core.avals", "auto_axes": "xlab.lax.reshard", 
           "reshard": "xlab.lax.reshard"}  # fmt: skip
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> _Any:
     if name in _UPPER:
         found = globals()[name] = getattr(_importlib.import_module(_UPPER[name]), name)
         return found
