@@ -13,7 +13,7 @@ from xlab.observe.wire import fields, numbers
 class Allocation(NamedTuple):
     """Memory asked for as one. `parameter` is the number of the argument that brings it, -1 for others."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index on purpose
     size: int = 0
     parameter: int = -1
     constant: bool = False
@@ -25,7 +25,7 @@ class Placed(NamedTuple):
     """A value in an allocation; `index` is its place in the result of its instruction, when that is a tuple."""
 
     instruction: str
-    index: tuple[int, ...]
+    index: tuple[int, ...]  # type: ignore[assignment]  # hides tuple.index on purpose
     size: int
     offset: int
     allocation: Allocation
@@ -77,7 +77,8 @@ def instruction_names(module: bytes) -> dict[int, str]:
 
 def _logical(data: bytes) -> tuple[int, tuple[int, tuple[int, ...]]]:
     """Number of a value, and the id and result index of the instruction that makes it."""
-    number, instruction, index = 0, 0, ()
+    number = instruction = 0
+    index: tuple[int, ...] = ()
     for field, value in fields(data):
         if field == 1 and isinstance(value, int):
             number = value
@@ -98,7 +99,7 @@ def _allocation(data: bytes) -> tuple[Allocation, list[tuple[int, int, int]]]:
         if isinstance(value, int):
             found[field] = value
         elif field == 9:
-            inner = dict(fields(value))
+            inner = {part: n for part, n in fields(value) if isinstance(n, int)}
             assigned.append((inner.get(1, 0), inner.get(2, 0), inner.get(3, 0)))
     parameter = found.get(6, 0) if found.get(5) else -1
     return Allocation(found.get(1, 0), found.get(2, 0), parameter, bool(found.get(12)), bool(found.get(7)),

@@ -43,7 +43,7 @@ class Decisions:
             if cause.kind == "all_reduce":
                 self.partial.setdefault(cause.equation, []).extend(cause.axes)
 
-    def of(self, equation: int, shape: tuple[int, ...]) -> tuple[Spec, tuple[str, ...]] | None:
+    def of(self, equation: int, shape: tuple[int | str, ...]) -> tuple[Spec, tuple[str, ...]] | None:
         """The spec of an equation's result, and the chains of steps that led to it; None where the equation left none."""
         value = next((v for v, s in self.values.get(equation, ()) if s == shape), None)
         if value is None:

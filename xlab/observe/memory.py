@@ -132,7 +132,7 @@ class _Lives:
                     continue
                 last = self.steps[i.name]
                 if i.opcode == "get-tuple-element":
-                    index = int(_INDEX.search(i.attributes)[1])
+                    index = int(_INDEX.search(i.attributes)[1])  # type: ignore[index]  # HLO always writes it
                     self._parts[operand, index] = max(self.until(i.name), self._parts.get((operand, index), 0))
                     continue
                 if i.opcode == "tuple":
