@@ -25,12 +25,12 @@ _HOME = {
     "transfers": "transfers", "assert_collectives": "transfers", "totals": "transfers",
     "memory": "memory", "live_arrays": "memory",
     "phases": "phases", "time": "phases", "timings": "phases", "ledger": "phases",
-    "chrome_trace": "trace_events",
+    "chrome_trace": "trace_events", "diff": "difference",
     "profile": "profile", "profiled": "profile", "Times": "profile",
     "passes": "passes", "report": "report",
     "steps": "stepping", "step": "stepping", "Stepper": "stepping", "trace": "stepping", "summarise": "values",
     "Breakpoint": "breakpoints", "first_difference": "comparing", "jitted_difference": "comparing",
-    "what_if": "whatif", "search_shardings": "whatif",
+    "target": "targets", "what_if": "whatif", "search_shardings": "whatif",
     "text": "text",
 }
 

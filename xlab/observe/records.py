@@ -557,7 +557,7 @@ class Trace(Record):
 
 @_record
 class Notice(Record):
-    """Something wrong or worth knowing. `severity` is `warning` or `error`; `tab` is the tab that shows it."""
+    """Something wrong or worth knowing. `severity` is `info`, `warning` or `error`; `tab` is the tab that shows it."""
 
     severity: str
     text: str

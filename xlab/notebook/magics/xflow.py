@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
 from xlab.notebook import displays
 from xlab.notebook.magics.base import call_of, told
 from xlab.observe.records import Report
+
+_TARGET = re.compile(r"\s*--target[ =](\S+)")
 
 
 @magics_class
@@ -20,8 +24,14 @@ class Xflow(Magics):
         """Compiles a call without running it and shows its collectives, yours and the partitioner's.
 
         %xflow step(params, batch)
+        %xflow step(params, batch) --target tpu:v5e:2x4     (compiled for a TPU that need not be there)
         """
+        targets = _TARGET.findall(line)
+        line = _TARGET.sub("", line)
         fun, args, kwargs, text = call_of(self.shell, line, "xflow")
+        if targets:
+            displays.show(observe.target(targets[-1], fun, *args, **kwargs).replace(title=f"{text} on {targets[-1]}"))
+            return
         transfers = observe.transfers(fun, *args, **kwargs)
         if not transfers:
             print(f"{text}: no collectives; every device works alone")

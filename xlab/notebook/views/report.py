@@ -92,12 +92,12 @@ def failure_node(f: Failure) -> Node:
 
 
 def notice_node(n: Notice) -> Node:
-    """A warning or error, as a link to its place."""
+    """A note, warning or error, as a link to its place."""
     where = f" (line {n.source.line})" if n.source else ""
-    sign = "✕ error " if n.severity == "error" else "⚠ warning "
+    sign, style = {"error": ("✕ error ", "xl-error"), "info": ("note ", "xl-dim")}.get(n.severity, ("⚠ warning ", "xl-warn"))
     return h(
         "p",
-        {"class": "xl-error" if n.severity == "error" else "xl-warn"},
+        {"class": style},
         h("b", None, sign),
         h(
             "a",
