@@ -31,6 +31,8 @@ __all__ = [
 
 bfloat16 = ml_dtypes.bfloat16
 float4_e2m1fn = ml_dtypes.float4_e2m1fn
+float6_e2m3fn = ml_dtypes.float6_e2m3fn
+float6_e3m2fn = ml_dtypes.float6_e3m2fn
 float8_e3m4 = ml_dtypes.float8_e3m4
 float8_e4m3 = ml_dtypes.float8_e4m3
 float8_e4m3b11fnuz = ml_dtypes.float8_e4m3b11fnuz
@@ -39,8 +41,10 @@ float8_e4m3fnuz = ml_dtypes.float8_e4m3fnuz
 float8_e5m2 = ml_dtypes.float8_e5m2
 float8_e5m2fnuz = ml_dtypes.float8_e5m2fnuz
 float8_e8m0fnu = ml_dtypes.float8_e8m0fnu
+int1 = ml_dtypes.int1
 int2 = ml_dtypes.int2
 int4 = ml_dtypes.int4
+uint1 = ml_dtypes.uint1
 uint2 = ml_dtypes.uint2
 uint4 = ml_dtypes.uint4
 float0 = np.dtype([("float0", np.void, 0)])
@@ -105,12 +109,12 @@ class KeyDType(ExtendedDType):
 
 
 _FLOATS = (
-    "float4_e2m1fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz",
-    "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "bfloat16",
+    "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
+    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "bfloat16",
 )  # fmt: skip
 _EXTRA_FLOATS = frozenset(getattr(ml_dtypes, n) for n in _FLOATS)
-_EXTRA_SIGNED = frozenset((int2, int4))
-_EXTRA_UNSIGNED = frozenset((uint2, uint4))
+_EXTRA_SIGNED = frozenset((int1, int2, int4))
+_EXTRA_UNSIGNED = frozenset((uint1, uint2, uint4))
 _PYTHON = {
     bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128),
 }  # fmt: skip
@@ -280,7 +284,8 @@ def iinfo(dtype: Any) -> Any:
 
 
 _BITS = {
-    np.dtype(t): b for t, b in ((int2, 2), (uint2, 2), (int4, 4), (uint4, 4), (float4_e2m1fn, 4))
+    np.dtype(t): b for t, b in ((int1, 1), (uint1, 1), (int2, 2), (uint2, 2), (int4, 4), (uint4, 4), (float4_e2m1fn, 4), (float6_e2m3fn, 6),
+                                (float6_e3m2fn, 6))
 }
 
 
@@ -318,10 +323,10 @@ def name(dtype: Any) -> str:
 
 _SHORT: dict[Any, str] = {float0: "float0", bool_: "bool"}
 _MLIR: dict[Any, str] = {float0: "i1", bool_: "i1"}
-for _bits in (2, 4, 8, 16, 32, 64):
+for _bits in (1, 2, 4, 8, 16, 32, 64):
     for _prefix, _letter, _mlir in (("int", "i", "i"), ("uint", "u", "ui")):
         _dtype = to_dtype(f"{_prefix}{_bits}")
-        _SHORT[_dtype], _MLIR[_dtype] = f"{_letter}{_bits}", f"{_mlir}{_bits}"
+        _SHORT[_dtype], _MLIR[_dtype] = f"{_letter}{_bits}", f"{_mlir}{_bits}" if _bits > 1 else "i1"
 for _bits in (16, 32, 64):
     _SHORT[np.dtype(f"float{_bits}")] = _MLIR[np.dtype(f"float{_bits}")] = f"f{_bits}"
 for _bits in (64, 128):

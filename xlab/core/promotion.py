@@ -29,10 +29,10 @@ def _dt(name: str) -> np.dtype:
 _B = np.dtype(bool)
 _SMALL_FLOATS = tuple(
     _dt(n)
-    for n in ("float4_e2m1fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
+    for n in ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
               "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
 )  # fmt: skip
-_SMALL_INTS = tuple(_dt(n) for n in ("int2", "int4", "uint2", "uint4"))
+_SMALL_INTS = tuple(_dt(n) for n in ("int1", "int2", "int4", "uint1", "uint2", "uint4"))
 _I = {bits: np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)}
 _U = {bits: np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)}
 _F = {bits: np.dtype(f"float{bits}") for bits in (16, 32, 64)}

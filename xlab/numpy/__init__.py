@@ -32,6 +32,7 @@ from xlab.numpy.creation import *
 from xlab.numpy.cumulative import *
 from xlab.numpy.einsum import *
 from xlab.numpy.extras import *
+from xlab.numpy.fitting import *
 from xlab.numpy.functional import *
 from xlab.numpy.functions import *
 from xlab.numpy.indexing import *
@@ -53,6 +54,8 @@ from xlab.numpy.scalars import (
     csingle,
     double,
     float4_e2m1fn,
+    float6_e2m3fn,
+    float6_e3m2fn,
     float8_e3m4,
     float8_e4m3,
     float8_e4m3b11fnuz,
@@ -75,6 +78,7 @@ from xlab.numpy.searching import *
 from xlab.numpy.shape import *
 from xlab.numpy.sorting import *
 from xlab.numpy.statistics import *
+from xlab.numpy.ufunc import *
 from xlab.numpy.ufuncs import (
     acos,
     acosh,

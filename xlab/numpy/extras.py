@@ -16,7 +16,7 @@ from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import bring, check, dtype_of, host, ndim_of, promoted, shape_of
 from xlab.numpy.shape import ravel
 
-__all__ = ["array_repr", "array_str", "c_", "choose", "diag_indices_from", "fill_diagonal", "frombuffer", "from_dlpack",
+__all__ = ["array_repr", "array_str", "c_", "choose", "diag_indices_from", "fill_diagonal", "frombuffer", "from_dlpack", "fromfile",
            "fromiter", "fromstring", "get_printoptions", "index_exp", "iterable", "load", "mask_indices", "mgrid", "ogrid",
            "packbits", "place", "printoptions", "put", "r_", "ravel_multi_index", "s_", "save", "savez", "set_printoptions",
            "tril_indices_from", "triu_indices_from", "unpackbits", "unravel_index"]
@@ -448,6 +448,20 @@ def fromiter(iterable, dtype, count: int = -1):
         Array([0, 1, 2], dtype=int32)
     """
     return asarray(np.fromiter(iterable, dtype=dtypes.to_dtype(dtype), count=count))
+
+
+def fromfile(file, dtype=float, count: int = -1, sep: str = "", offset: int = 0):
+    """A vector from the numbers in a file, read at once: in a traced function they are constants.
+
+    Example:
+        >>> import tempfile, numpy as np, xlab.numpy as jnp
+        >>> with tempfile.TemporaryFile() as file:
+        ...     np.float32([1, 2]).tofile(file), file.seek(0)
+        ...     print(jnp.fromfile(file, jnp.float32))
+        (None, 0)
+        [1. 2.]
+    """
+    return asarray(np.fromfile(file, dtype=dtypes.to_dtype(dtype), count=count, sep=sep, offset=offset))
 
 
 def fromstring(string: str, dtype=float, count: int = -1, *, sep: str):

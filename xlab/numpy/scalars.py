@@ -14,9 +14,9 @@ from xlab.core.avals import aval_of
 from xlab.core.dtypes import finfo, iinfo, issubdtype, promote_types, result_type
 
 __all__ = ["bool_", "can_cast", "character", "complex64", "complex128", "dtype", "e", "euler_gamma", "finfo", "flexible",
-           "float16", "float32", "float64", "bfloat16", "iinfo", "inexact", "inf", "int2", "int4", "int8", "int16", "int32",
+           "float16", "float32", "float64", "bfloat16", "iinfo", "inexact", "inf", "int1", "int2", "int4", "int8", "int16", "int32",
            "int64", "integer", "isdtype", "issubdtype", "iscomplexobj", "isrealobj", "isscalar", "nan", "ndarray",
-           "newaxis", "number", "pi", "promote_types", "result_type", "uint2", "uint4", "uint8", "uint16", "uint32",
+           "newaxis", "number", "pi", "promote_types", "result_type", "uint1", "uint2", "uint4", "uint8", "uint16", "uint32",
            "uint64"]
 
 
@@ -57,8 +57,9 @@ int8, int16, int32, int64 = map(_scalar_type, ("int8", "int16", "int32", "int64"
 uint8, uint16, uint32, uint64 = map(_scalar_type, ("uint8", "uint16", "uint32", "uint64"))
 float16, float32, float64, bfloat16 = map(_scalar_type, ("float16", "float32", "float64", "bfloat16"))
 complex64, complex128 = map(_scalar_type, ("complex64", "complex128"))
-int2, int4, uint2, uint4 = map(_scalar_type, ("int2", "int4", "uint2", "uint4"))
-float4_e2m1fn = _scalar_type("float4_e2m1fn")
+int1, int2, int4 = map(_scalar_type, ("int1", "int2", "int4"))
+uint1, uint2, uint4 = map(_scalar_type, ("uint1", "uint2", "uint4"))
+float4_e2m1fn, float6_e2m3fn, float6_e3m2fn = map(_scalar_type, ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"))
 float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float8_e4m3fn, float8_e4m3fnuz = map(
     _scalar_type, ("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"))
 float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu = map(_scalar_type, ("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"))

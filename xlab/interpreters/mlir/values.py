@@ -82,7 +82,7 @@ def dense_text(value: np.ndarray, dtype) -> str:
 
 
 def _sub_byte(dtype) -> bool:
-    return str(np.dtype(dtype)) in ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
+    return str(np.dtype(dtype)) in ("int1", "uint1", "int4", "uint4", "int2", "uint2", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
 
 
 def _nested(value, dtype) -> str:

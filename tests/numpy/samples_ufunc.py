@@ -1,0 +1,68 @@
+"""Samples of `numpy`: functions made into ufuncs, fitted polynomials, small dtypes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.reference.data import floats
+from tests.reference.sample import ALL, Sample
+
+A = np.float32([[1, 3, 2], [5, 4, 0]])
+V = np.float32([1, 3, 2, 5, 4])
+X = np.arange(1, 6, dtype=np.float32)
+
+
+def make(n, identity=None):
+    return n.jnp.frompyfunc(lambda a, b: a * b + a, 2, 1, identity=identity)
+
+
+def on(method, *args, identity=None, **kwargs):
+    return lambda n, *xs: getattr(make(n, identity), method)(*xs, *args, **kwargs)
+
+
+def unary(method, *args, **kwargs):
+    return lambda n, x: getattr(n.jnp.frompyfunc(lambda a: a * 2, 1, 1), method)(x, *args, **kwargs)
+
+
+def fit(deg=2, **kwargs):
+    return lambda n, x, y: n.jnp.polyfit(x, y, deg, **kwargs)
+
+
+SAMPLES = [
+    Sample("ufunc", on("__call__"), [A, V[:3]], ALL),
+    Sample("ufunc_mixed", on("__call__"), [np.arange(3), 1.5], ("eager", "jit")),
+    Sample("ufunc_unary", unary("__call__"), [A], ALL),
+    Sample("ufunc_repr", lambda n: [repr(make(n)).split(" ")[0], make(n).nin, make(n).nout, make(n).nargs, make(n, 0).identity], [], ("eager",)),
+    Sample("ufunc_two", lambda n, x: n.jnp.frompyfunc(lambda a, b: (a + b, a - b), 2, 2)(x, x), [V], ALL),
+    Sample("ufunc_outer", on("outer"), [A, V], ALL),
+    *(Sample(f"ufunc_reduce_{i}", on("reduce", **kw), [A], ALL) for i, kw in enumerate((
+        {}, {"axis": 1}, {"axis": -1, "keepdims": True}, {"axis": None}, {"axis": None, "keepdims": True}, {"initial": 2.0},
+        {"identity": 1.0}, {"where": A > 1, "identity": 1, "axis": 1}, {"where": A > 1, "initial": 3}))),
+    Sample("ufunc_reduce_int", on("reduce", initial=1), [np.arange(4)], ("eager", "jit")),
+    Sample("ufunc_reduce_dtype", on("reduce", dtype=np.int32), [V], ("eager", "jit")),
+    Sample("ufunc_reduce_empty", on("reduce", identity=7.0), [V[:0]], ("eager", "jit")),
+    *(Sample(f"ufunc_accumulate_{axis}", on("accumulate", axis=axis), [A], ALL) for axis in (0, 1, -1)),
+    Sample("ufunc_at", lambda n, x: make(n).at(x, np.array([0, 0, 2, -1]), 2.0, inplace=False), [V], ALL),
+    Sample("ufunc_at_many", lambda n, x: make(n).at(x, (np.array([0, 1, 0]), np.array([0, 0, 0])), np.float32([2, 3, 4]), inplace=False), [A], ALL),
+    Sample("ufunc_at_unary", unary("at", np.array([1, 1, 2]), inplace=False), [V], ALL),
+    Sample("ufunc_reduceat", on("reduceat", np.array([0, 2, 4])), [V], ALL),
+    Sample("ufunc_reduceat_back", on("reduceat", np.array([3, 1, 1, 4])), [V], ALL),
+    Sample("ufunc_reduceat_axis", on("reduceat", np.array([0, 2]), axis=1), [A], ALL),
+    *(Sample(f"ufunc_wrong_{i}", f, [V], error=error) for i, (f, error) in enumerate((
+        (on("reduce", axis=3), "ValueError"), (on("reduce", where=V > 2), "ValueError"), (on("at", 0, 1.0), "NotImplementedError"),
+        (on("accumulate", axis=None), "ValueError"), (unary("reduce"), "ValueError"), (unary("outer", 1.0), "ValueError"),
+        (unary("accumulate"), "ValueError"), (unary("reduceat", np.array([0])), "ValueError"), (on("__call__"), "TypeError"),
+        (on("__call__", 1.0, out=V), "NotImplementedError"), (on("reduceat", np.array([0.0])), "ValueError"), (on("reduceat", 0), "ValueError"),
+        (lambda n, x: make(n).reduce(x[:0]), "ValueError"), (lambda n, x: n.jnp.frompyfunc(abs, "1", 1), "TypeError")))),
+    *(Sample(f"polyfit_{i}", fit(**kw), [X, V], ("eager", "jit", "jvp"), tol=2e-4) for i, kw in enumerate((
+        {}, {"deg": 0}, {"full": True, "deg": 1}, {"cov": True}, {"cov": "unscaled"}, {"rcond": 1e-3}, {"w": np.float32([1, 2, 3, 4, 5])}))),
+    Sample("polyfit_columns", fit(1), [X, floats(5, 3)], ("eager", "jit"), tol=2e-4),
+    Sample("polyfit_columns_cov", fit(1, cov=True), [X, floats(5, 3)], ("eager", "jit"), tol=2e-4),
+    *(Sample(f"polyfit_wrong_{i}", fit(**kw), [x, y], error=error) for i, (x, y, kw, error) in enumerate((
+        (X, V, {"deg": -1}, "ValueError"), (X[:0], V[:0], {}, "TypeError"), (X[None], V, {}, "TypeError"), (X, V[:3], {}, "TypeError"),
+        (X, np.ones((5, 1, 1)), {}, "TypeError"), (X, V, {"w": np.ones((5, 1))}, "TypeError"), (X, V, {"w": np.ones(3)}, "TypeError"),
+        (X, V, {"deg": 7, "cov": True}, "ValueError")))),
+    *(Sample(f"dtype_{d}", lambda n, d=d: [str(n.jnp.dtype(getattr(n.jnp, d))), getattr(n.jnp, d) == n.jnp.dtype(d)], [], ("eager",))
+      for d in ("int1", "uint1", "float6_e2m3fn", "float6_e3m2fn")),
+    Sample("dtype_promotion", lambda n: n.jnp.promote_types("int1", "int8"), [], error="TypePromotionError"),
+]
