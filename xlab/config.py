@@ -119,6 +119,7 @@ FLAGS: dict[str, Flag] = {
         Flag("check_vma", True, bool, "Track over which manual axes a value varies.", True),
         Flag("auto_pcast", True, bool, "Insert pcast where operands vary over different axes.", True),
         Flag("remove_size_one_mesh_axis_from_type", False, bool, "Drop mesh axes of size one in types.", True),
+        Flag("emulate_send_recv", False, bool, "On CPU, turn psend and the precv of its token into one collective_permute.", True),
         Flag("softmax_custom_jvp", False, bool, "Differentiate softmax by a rule of its own, which keeps only the result.", True),
         Flag("allow_f16_reductions", True, bool, "Let reduce_sum add in 16 bits; False makes it an error.", True),
         Flag("jax2tf_associative_scan_reductions", False, bool, "Lower cumulative sums and the like to scans in logarithmic depth.",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray, aval_of, explicit_types
+from xlab.core.avals import TOKEN, ShapedArray, aval_of, explicit_types
 from xlab.core.cuts import cut_elementwise, cut_rules
 from xlab.core.effects import NamedAxisEffect
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
@@ -49,10 +49,12 @@ class BatchTracer(Tracer):
     def __init__(self, trace, value, dim: int):
         self._trace = trace
         aval = aval_of(value)
-        shape = aval.shape
         if type(aval) is ShapedArray and aval.cut is None:
+            shape = aval.shape
             self.aval = ShapedArray(shape[:dim] + shape[dim + 1:], aval.dtype, aval.weak_type, mat=aval.mat,
                                     memory_space=aval.memory_space)
+        elif aval is TOKEN:     # one token for all examples; `dim` is that of what it stands for
+            self.aval = aval
         else:
             self.aval = aval.without_dimension(dim)
         self.value, self.dim = value, dim

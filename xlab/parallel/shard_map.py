@@ -27,6 +27,7 @@ from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import discharge_jaxpr, discharge_rules
 from xlab.lax.arithmetic import div
 from xlab.lax.collectives import casts
+from xlab.lax.collectives.one_sided import warn_unreceived
 from xlab.lax.collectives.psum import bind_psum_invariant, psum_p
 from xlab.lax.shape import broadcast_in_dim, squeeze
 from xlab.parallel.manual import (
@@ -411,7 +412,10 @@ def _shardings_text(ctx, mesh, specs, avals, partial) -> str:
 def _shard_map_lowering(ctx, *args, jaxpr, mesh, in_specs, out_specs, check_vma, newly_manual_axes):
     inner = ctx.with_axes(mesh, (*ctx.manual, *(n for n in mesh.axis_names if n in newly_manual_axes and n not in ctx.manual)))
     if mesh.size == 1:
-        return inner.jaxpr(jaxpr, args)
+        outs = inner.jaxpr(jaxpr, args)
+        if not ctx.manual:
+            warn_unreceived(ctx)
+        return outs
     partial = len(inner.manual) < len(mesh.axis_names)
     tensor = mlir.tensor_type
     ordered = _effects.in_order(jaxpr.effects)
@@ -426,6 +430,8 @@ def _shard_map_lowering(ctx, *args, jaxpr, mesh, in_specs, out_specs, check_vma,
     def run(region, given):
         return region.with_tokens(ordered, given, lambda rest: region.jaxpr(jaxpr, rest))
     body = inner.region(run, names, "sdy.return", types_out=[*tokens, *(tensor(v.aval) for v in jaxpr.outvars)])
+    if not ctx.manual:
+        warn_unreceived(ctx)
     arguments = ", ".join(f"{n}: {t}" for n, t in zip(names, local_in))
     manual = ", ".join(f'"{n}"' for n in mesh.axis_names if n in newly_manual_axes)
     return ctx.take_tokens(ordered, ctx.ops(

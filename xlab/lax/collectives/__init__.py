@@ -1,7 +1,8 @@
 """Collectives: operations over named axes, between devices under `shard_map` and `pmap` or between examples under `vmap`.
 
 Reading order: `common.py` (names, groups, types), `casts.py` (how values behave over mesh axes), `psum.py`, `all_gather.py`,
-`psum_scatter.py`, `all_to_all.py`, `ragged_all_to_all.py`, `ppermute.py`, `axis_index.py`. Each primitive comes with its type rule,
+`psum_scatter.py`, `all_to_all.py`, `ragged_all_to_all.py`, `ppermute.py`, `one_sided.py`,
+`axis_index.py`. Each primitive comes with its type rule,
 derivative, transpose, batching (also over the axis it names) and StableHLO.
 """
 
@@ -21,6 +22,7 @@ from xlab.lax.collectives.casts import (
                                        reduced_vary_cast_p,
                                        vary_unreduced_cast_p,
 )
+from xlab.lax.collectives.one_sided import precv, precv_p, psend, psend_p
 from xlab.lax.collectives.ppermute import pbroadcast, pbroadcast_p, ppermute, ppermute_p, pshuffle
 from xlab.lax.collectives.psum import (
                                        pargmax,
@@ -44,6 +46,6 @@ from xlab.lax.collectives.ragged_all_to_all import ragged_all_to_all, ragged_all
 
 __all__ = ["all_gather", "all_gather_invariant_p", "all_gather_p", "all_gather_reduced_p", "all_to_all", "all_to_all_p",
            "axis_index", "axis_index_p", "axis_size", "pargmax", "pargmin", "pbroadcast", "pbroadcast_p", "pcast", "pmax", "pmax_p",
-           "pmean", "pmin", "pmin_p", "ppermute", "ppermute_p", "preduced_p", "pshuffle", "psum", "psum_invariant_p", "psum_p",
+           "pmean", "pmin", "pmin_p", "ppermute", "ppermute_p", "precv", "precv_p", "preduced_p", "psend", "psend_p", "pshuffle", "psum", "psum_invariant_p", "psum_p",
            "psum_scatter", "pswapaxes", "pvary_p", "ragged_all_to_all", "ragged_all_to_all_p", "reduce_scatter_p",
            "reduced_vary_cast_p", "unreduced_psum_p", "unreduced_reduce_scatter_p", "vary_unreduced_cast_p"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from xlab import tree as _tree
 from xlab.core import trace as _trace
+from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import state
 from xlab.interpreters import ad, batching, mlir
@@ -81,6 +82,8 @@ def vary_unreduced_cast(x, axis_name):
 def vary(x, axes):
     """Makes a value vary over axes over which it does not yet; what joins of operands insert."""
     mat = mat_of(x)
+    if type(aval_of(x)) is not ShapedArray:     # a token has no data that could vary
+        return x
     reduced = tuple(a for a in axes if a in mat.reduced)
     missing = tuple(a for a in axes if a not in mat.reduced and a not in mat.varying)
     if reduced:

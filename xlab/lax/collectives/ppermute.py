@@ -48,17 +48,18 @@ def ppermute(x, axis_name, perm):
         [0. 5. 5.]
     """
     names = axis_names(axis_name, "ppermute")
-    perm = _checked(perm, size_of(names))
+    perm = checked_pairs("ppermute", perm, size_of(names))
     return _tree.map(lambda v: ppermute_p.bind(ready("ppermute", v, names), axis_name=names, perm=perm), x)
 
 
-def _checked(perm, size) -> tuple:
+def checked_pairs(api: str, perm, size: int) -> tuple:
+    """Pairs of ranks that send each to at most one, and of which each receives from at most one."""
     pairs = tuple((int(s), int(d)) for s, d in perm)
     sources, destinations = [s for s, _ in pairs], [d for _, d in pairs]
     if len(set(sources)) != len(sources) or len(set(destinations)) != len(destinations):
-        raise ValueError(f"ppermute sources and destinations must be unique, got {pairs}.")
+        raise ValueError(f"{api} sources and destinations must be unique, got {pairs}.")
     if any(not 0 <= i < size for i in (*sources, *destinations)):
-        raise ValueError(f"ppermute ranks must be at least 0 and less than {size}, the size of the axis; got {pairs}")
+        raise ValueError(f"{api} ranks must be at least 0 and less than {size}, the size of the axis; got {pairs}")
     return pairs
 
 
@@ -109,11 +110,16 @@ def _aval(x, *, axis_name, **_):
 
 
 def _lowering(ctx, x, *, axis_name, perm):
+    t = tensor_type(ctx.avals_in[0])
+    return ctx.op(f'"stablehlo.collective_permute"({x}) <{{{CHANNEL}, source_target_pairs = {pairs_text(ctx, axis_name, perm)}}}> : '
+                  f"({t}) -> {t}")
+
+
+def pairs_text(ctx, axis_name, perm) -> str:
+    """Pairs of devices as a matrix attribute: the ranks of a pair in every group, whose devices count in order of position."""
     pairs = [(row[s], row[d]) for row in map(sorted, groups_of(ctx, axis_name)) for s, d in perm]
     body = ", ".join(f"[{s}, {d}]" for s, d in pairs)
-    text = f"dense<[{body}]> : tensor<{len(pairs)}x2xi64>" if pairs else "dense<> : tensor<0x2xi64>"
-    t = tensor_type(ctx.avals_in[0])
-    return ctx.op(f'"stablehlo.collective_permute"({x}) <{{{CHANNEL}, source_target_pairs = {text}}}> : ({t}) -> {t}')
+    return f"dense<[{body}]> : tensor<{len(pairs)}x2xi64>" if pairs else "dense<> : tensor<0x2xi64>"
 
 
 def _transpose(ct, x, *, axis_name, perm):
