@@ -208,6 +208,23 @@ def test_the_phases_are_written_for_perfetto(lab, run, tmp_path):
     assert str(path) in printed and json.loads(path.read_text())["traceEvents"]
 
 
+def test_two_programs_side_by_side(lab, run):
+    run("def g(x, w): return jnp.sin(x @ w)")
+    outputs, _ = run("%xdiff f(x, w) g(x, w) --repeat 2")
+    text = shown(outputs)
+    assert "~ d:f32[8,2] = tanh c" in text and "d:f32[8,2] = sin c" in text and "warm runs" not in text
+    assert "xl-side-changed" in outputs[0]["text/html"] and "median of 2 warm runs" in outputs[0]["text/html"]
+    outputs, _ = run("%xdiff f(x, w) --mesh data=4,model=2 --in 'x=data' --in 'x=None,data; w=data'")
+    assert "the same" in shown(outputs) and "all_reduce" in shown(outputs) and "with x=data" in shown(outputs)
+
+
+@pytest.mark.parametrize(("line", "words"), [("f(x, w)", "two calls"), ("f(x, w) 3", "two calls"), ("f(x, w) f(x, w) --in x=data", "device_put"),
+                                             ("f(x, w) --mesh data=2 --in q=data --in x=data", "no argument")])
+def test_what_cannot_be_compared_is_said(lab, line, words):
+    result = lab.run_cell(f"%xdiff {line}")
+    assert words in str(result.error_in_exec)
+
+
 def test_step_records_a_run(lab, run):
     outputs, _ = run("%xstep f(x, w)")
     assert "dot_general" in shown(outputs) and "tanh" in shown(outputs)

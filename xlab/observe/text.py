@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xlab.observe import records as r
+from xlab.observe.comparison import MARKS, Comparison, Figure, Pair, comparison_text
 from xlab.observe.units import plural, significant, size_text, table, time_text
 
 LIMIT = 200
@@ -589,6 +590,9 @@ _forms.update(
         r.Notice: _notice,
         r.Failure: _failure,
         r.Report: _report,
+        Comparison: comparison_text,
+        Figure: lambda f, o: f"{f.group}: {f.what}  {f.left}  {f.right}  {f.ratio}".rstrip(),
+        Pair: lambda p, o: f"{MARKS[p.state]} {p.left} │ {p.right}".rstrip(),
     }
 )
 r.set_text_form(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-MAGICS = ("xjit", "xstep", "xshard", "xmesh", "xflow", "xtime", "xhlo", "xladder", "xledger", "xmem", "xreport")
+MAGICS = ("xjit", "xstep", "xshard", "xmesh", "xflow", "xtime", "xhlo", "xdiff", "xladder", "xledger", "xmem", "xreport")
 _ALSO_CELL = ("xjit",)
 
 

@@ -11,6 +11,7 @@ In reading order: `draw.py` (trees), `base.py` (what a view is), `page.py` (a tr
 from __future__ import annotations
 
 from xlab.notebook.views.base import View
+from xlab.notebook.views.comparison import ComparisonView
 from xlab.notebook.views.dataflow import DataflowView
 from xlab.notebook.views.memory import MemoryView
 from xlab.notebook.views.mesh import DevicesView, MeshView
@@ -29,6 +30,7 @@ VIEWS: list[View] = [
     DataflowView(),
     LedgerView(),
     MemoryView(),
+    ComparisonView(),
 ]
 
 

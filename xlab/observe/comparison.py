@@ -1,0 +1,66 @@
+"""Two programs beside each other, as a record and as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlab.observe.records import Record, _record
+from xlab.observe.units import plural, table
+
+MARKS = {"same": " ", "changed": "~", "left": "<", "right": ">"}
+
+
+@_record
+class Figure(Record):
+    """One number of both programs as text, in a `group`: program, collectives, memory, time. `ratio` is right over left, if it tells."""
+
+    group: str
+    what: str
+    left: str = ""
+    right: str = ""
+    ratio: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two are not the same."""
+        return self.left != self.right
+
+
+@_record
+class Pair(Record):
+    """Two equations that stand on one line. `state`: same, changed, left (only there) or right."""
+
+    state: str
+    left: str = ""
+    right: str = ""
+
+
+@_record
+class Comparison(Record):
+    """Two programs: their names, their numbers, and their equations line by line."""
+
+    left: str
+    right: str
+    figures: tuple[Figure, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+
+
+def comparison_text(c: Comparison, o: Any) -> str:
+    """The text form: the numbers with a mark at those that differ, then the equations that differ and their neighbours."""
+    rows = [("", "", c.left, c.right, "")]
+    rows += [("~" if f.differs else "", f"{f.group}: {f.what}", f.left, f.right, f.ratio)
+             for f in c.figures if f.group != "time" or o.times]
+    changed = [n for n, p in enumerate(c.pairs) if p.state != "same"]
+    if not changed:
+        return "\n".join([table(rows, "llrrr"), f"the same {plural(len(c.pairs), 'equation')}"])
+    near = sorted({m for n in changed for m in range(n - 1, n + 2) if 0 <= m < len(c.pairs)})
+    width = min(60, max(len(c.pairs[n].left) for n in near))
+    lines = []
+    for before, n in zip([-1, *near], near):
+        if n - before > 1:
+            lines.append(f"  … {plural(n - before - 1, 'equation')} the same")
+        p = c.pairs[n]
+        lines.append(f"{MARKS[p.state]} {p.left:<{width}} │ {p.right}".rstrip())
+    if near[-1] + 1 < len(c.pairs):
+        lines.append(f"  … {plural(len(c.pairs) - near[-1] - 1, 'equation')} the same")
+    return "\n".join([table(rows, "llrrr"), *lines])
