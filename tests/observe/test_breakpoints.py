@@ -87,3 +87,16 @@ def test_two_precisions_and_a_compiled_run():
     assert observe.jitted_difference(programs.control, X) is None
     with pytest.raises(ValueError, match="part"):
         observe.first_difference(observe.Stepper(f, jnp.asarray(X)), observe.Stepper(lambda x: lax.sin(x), X))
+
+
+def test_a_run_knows_the_mesh_of_its_shard_map():
+    f = programs.ring()
+    x, w = np.ones((8, 8), np.float32), np.ones((8, 4), np.float32)
+    mesh = observe.Stepper(f, x, w).program.mesh
+    assert mesh.axis_names == ("data", "model") and mesh.device_ids == tuple(range(8))
+    assert observe.Stepper(chain, X).program.mesh is None
+
+
+def test_speed_of_ten_thousand_equations():
+    from tests.benchmarks.stepping import measure
+    assert [what for what, value, goal in measure() if value > goal] == []

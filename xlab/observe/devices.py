@@ -6,6 +6,7 @@ holds its own. An equation runs as a `shard_map` of its own on such arrays; coll
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from xlab.interpreters import partial_eval as pe
 from xlab.lax.shape import reshape
 from xlab.lax.slicing import dynamic_index_in_dim
 from xlab.observe.frames import Frame
+from xlab.observe.program import mesh_info
+from xlab.observe.records import MeshInfo
 from xlab.parallel.shard_map import shard_map_p
 from xlab.sharding import PartitionSpec
 
@@ -136,3 +139,11 @@ def _reshaping(source: Var, target: Var) -> JaxprEqn:
     plain = before.update(mat=INVARYING)
     made = pe.trace_to_closed_jaxpr(lambda x: [reshape(x, after.shape)], [plain]).jaxpr.eqns[0]
     return made.replace(invars=[source], outvars=[target])
+
+
+def mesh_of(equations: Iterable[JaxprEqn], values: list) -> MeshInfo | None:
+    """The mesh that a run shows its devices on: of a `shard_map` or `pmap` in the program, else of an argument."""
+    meshes = [e.params["mesh"] for e in equations if e.primitive is shard_map_p]
+    meshes += [x.sharding.mesh for x in values if hasattr(getattr(x, "sharding", None), "mesh")]
+    real = [m for m in meshes if hasattr(m, "devices_in_order")]
+    return mesh_info(max(real, key=lambda m: m.size)) if real else None

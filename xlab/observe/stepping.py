@@ -17,6 +17,7 @@ from xlab.core.jaxpr import Jaxpr, Literal, Var
 from xlab.core.printing import Names, literal_text
 from xlab.observe import names as _names
 from xlab.observe.breakpoints import Breakpoint, holds
+from xlab.observe.devices import mesh_of
 from xlab.observe.machine import Executed, Machine, can_run
 from xlab.observe.program import equation_line, params_text
 from xlab.observe.program import program as _program
@@ -70,9 +71,7 @@ class Stepper:
         """Steps taken."""
         return self._machine.count
 
-    @property
-    def finished(self) -> bool:
-        return self._machine.finished
+    finished = property(lambda self: self._machine.finished, doc="Whether the program has ended.")
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -82,9 +81,9 @@ class Stepper:
     @property
     def program(self) -> Program:
         """The program as a record."""
-        found = getattr(self, "_record", None)
-        if found is None:
-            found = self._record = _program(self.about)
+        if (found := getattr(self, "_record", None)) is None:
+            made = _program(self.about)
+            found = self._record = made.replace(mesh=made.mesh or mesh_of(self.about.equations.values(), self._flat))
         return found
 
     @property
@@ -149,8 +148,9 @@ class Stepper:
         """Goes to the position after `index` steps (or the end); returns the last step before it."""
         if index < 0:
             raise IndexError(f"step numbers count from 0, given {index}")
-        if index < self.index or self._last is None:
-            start, self._last = max((s for s in self._snapshots if s[0][2] <= index), key=lambda s: s[0][2])
+        start, last = max((s for s in self._snapshots if s[0][2] <= index), key=lambda s: s[0][2])
+        if index < self.index or self._last is None or start[2] > self.index:      # the nearest place kept
+            self._last = last
             self._machine.restore(start)
         while self.index < index and not self.finished:
             self._advance(self.into)

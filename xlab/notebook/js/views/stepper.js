@@ -106,6 +106,7 @@ export function mountStepper(host, data, model, bin, outer) {
   const bus = makeBus();
   const ask = asker(model, bin);
   const steps = new Map(data.steps.map((s) => [s.index, s]));
+  const before = new Map();
   const total = data.total;
   let at = 0;
   let cursor = -1;
@@ -117,10 +118,9 @@ export function mountStepper(host, data, model, bin, outer) {
   const place = h("output", { class: "xl-place" });
   const note = h("p", { class: "xl-error", hidden: true });
   const slider = h("input", { type: "range", class: "xl-scrub", min: 0, max: Math.max(0, total - 1), value: 0, "aria-label": "step", input: () => go(+slider.value) });
-  const depth = (i) => steps.get(i)?.path.length ?? 0;
+  const depth = (i) => (steps.get(i) ?? before.get(i))?.path.length ?? 0;
   const bad = (i) => steps.get(i)?.outputs.some((v) => v.nans || v.infs);
   const live = Boolean(ask && data.live);
-  const before = new Map();
   const edits = new Map();
   const breaks = [];
   /** The first recorded step that fits; with a kernel a gap ends the search, since the kernel knows what lies there. */
@@ -265,6 +265,7 @@ export function mountStepper(host, data, model, bin, outer) {
     place.textContent = `step ${i + 1} / ${total}`;
     where.textContent = step.path.join(" ▸ ");
     bus.select([program.key(step.equation)], slider);
+    if (edits.size) bands.replaceChildren(drawBands());
     drawValues();
     return undefined;
   }
@@ -326,7 +327,7 @@ export function mountStepper(host, data, model, bin, outer) {
   const bar = h("div", { class: "xl-transport", role: "toolbar", "aria-label": "stepper" },
     button("", "first step", "first"), button("", "one step back (left)", "back"), button("", "one step (right)", "next"), button("", "last step", "last"),
     button("over", "over the nested program", "over"), button("into", "into the nested program (down)", "into"), button("out", "out of the nested program (up)", "out"), button("to cursor", "run to the chosen equation", "cursor"), button("first NaN", "run to the first NaN or Inf", "nan"), place, where);
-  const field = h("input", { type: "search", class: "xl-break-field", placeholder: "nan · abs > 100 · line 12 · var h · dot_general", "aria-label": "new breakpoint", keydown: (event) => { if (event.key === "Enter") addBreak(field.value); } });
+  const field = h("input", { type: "search", class: "xl-break-field", placeholder: "nan · abs > 9 · line 12 · var h · sin", "aria-label": "new breakpoint", keydown: (event) => { if (event.key === "Enter") addBreak(field.value); } });
   const chips = h("span", { class: "xl-chips" });
   const stopped = h("span", { class: "xl-stopped", role: "status" });
   const runButton = h("button", { type: "button", title: "run to the next breakpoint", "aria-label": "run to the next breakpoint", disabled: true, click: run }, icon("play"), "run");
