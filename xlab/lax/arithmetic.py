@@ -384,7 +384,27 @@ def _winner(compare, extremum):
     return wins_over
 
 
-def _extremum_lowering(op, direction):
+_DIRECTIONS = {"stablehlo.maximum": "GT", "stablehlo.minimum": "LT"}
+
+
+def complex_extremum(ctx, op, x, y, aval) -> str:
+    """The larger or smaller of two complex arrays of one type, by real part, then by imaginary part; `op` is the operation on real ones."""
+    direction = _DIRECTIONS[op]
+    part = mlir.tensor_type(ShapedArray(aval.shape, _e.real_part_dtype(aval.dtype)))
+    pred, whole = mlir.tensor_type(ShapedArray(aval.shape, bool)), mlir.tensor_type(aval)
+
+    def parts(v):
+        return [ctx.op(f"stablehlo.{side} {v} : ({whole}) -> {part}") for side in ("real", "imag")]
+
+    def compare(how, v, w):
+        return ctx.op(f"stablehlo.compare {how}, {v}, {w}, FLOAT : ({part}, {part}) -> {pred}")
+    (a, b), (c, d) = parts(x), parts(y)
+    tie = ctx.op(f"stablehlo.and {compare('EQ', a, c)}, {compare(direction, b, d)} : {pred}")
+    wins = ctx.op(f"stablehlo.or {compare(direction, a, c)}, {tie} : {pred}")
+    return ctx.op(f"stablehlo.select {wins}, {x}, {y} : {pred}, {whole}")
+
+
+def _extremum_lowering(op):
     """The native operation; for complex numbers, which it does not know, a choice by parts."""
     native = mlir.binary(op)
 
@@ -392,26 +412,14 @@ def _extremum_lowering(op, direction):
         aval = ctx.avals_out[0]
         if not _e.complexes(aval.dtype):
             return native(ctx, x, y)
-        x, y = ctx.spread(x, ctx.avals_in[0], aval), ctx.spread(y, ctx.avals_in[1], aval)
-        part = mlir.tensor_type(ShapedArray(aval.shape, _e.real_part_dtype(aval.dtype)))
-        pred, whole = mlir.tensor_type(ShapedArray(aval.shape, bool)), ctx.type_out()
-
-        def parts(v):
-            return [ctx.op(f"stablehlo.{side} {v} : ({whole}) -> {part}") for side in ("real", "imag")]
-
-        def compare(how, v, w):
-            return ctx.op(f"stablehlo.compare {how}, {v}, {w}, FLOAT : ({part}, {part}) -> {pred}")
-        (a, b), (c, d) = parts(x), parts(y)
-        tie = ctx.op(f"stablehlo.and {compare('EQ', a, c)}, {compare(direction, b, d)} : {pred}")
-        wins = ctx.op(f"stablehlo.or {compare(direction, a, c)}, {tie} : {pred}")
-        return ctx.op(f"stablehlo.select {wins}, {x}, {y} : {pred}, {whole}")
+        return complex_extremum(ctx, op, ctx.spread(x, ctx.avals_in[0], aval), ctx.spread(y, ctx.avals_in[1], aval), aval)
     return lower
 
 
 max_p = elementwise("max", _e.sortable, operands=2)
 _max_share = _share_by(_winner(gt, max_p))
 ad.defjvp(max_p, lambda t, x, y: mul(t, _max_share(x, y)), lambda t, x, y: mul(t, _max_share(y, x)))
-mlir.register_lowering(max_p, _extremum_lowering("stablehlo.maximum", "GT"))
+mlir.register_lowering(max_p, _extremum_lowering("stablehlo.maximum"))
 
 
 def min(x, y):
@@ -422,7 +430,7 @@ def min(x, y):
 min_p = elementwise("min", _e.sortable, operands=2)
 _min_share = _share_by(_winner(lt, min_p))
 ad.defjvp(min_p, lambda t, x, y: mul(t, _min_share(x, y)), lambda t, x, y: mul(t, _min_share(y, x)))
-mlir.register_lowering(min_p, _extremum_lowering("stablehlo.minimum", "LT"))
+mlir.register_lowering(min_p, _extremum_lowering("stablehlo.minimum"))
 
 
 def clamp(min, x, max):

@@ -15,7 +15,7 @@ from xlab.interpreters.ad import Zero
 from xlab.interpreters.mlir.values import i64_array
 from xlab.lax import cuts
 from xlab.lax import elementwise as _e
-from xlab.lax.arithmetic import abs, add, max, min, mul, neg, sub
+from xlab.lax.arithmetic import abs, add, complex_extremum, max, min, mul, neg, sub
 from xlab.lax.comparison import ne, select
 from xlab.lax.reductions import highest, lowest, reduce_prod_p, reduce_sum
 from xlab.lax.shape import (
@@ -142,12 +142,12 @@ def _family(name: str, accepts, combine: Callable, identity: Callable, op: str |
         padding[axis] = [0, n - 1] if reverse else [n - 1, 0]
         scalar = src.update(shape=(), weak_type=False)
         init, t = ctx.constant(np.asarray(identity(src.dtype)), scalar), mlir.tensor_type(scalar)
-        a, b, c = ctx.fresh(), ctx.fresh(), ctx.fresh()
+        whole = _e.complexes(src.dtype) and combine in (max, min)
+        body = ctx.block([t, t], lambda names: [complex_extremum(ctx, op, *names, scalar) if whole else
+                                                ctx.op(f"{op} {names[0]}, {names[1]} : {t}")], [t])
         pairs = ", ".join(f"[{lo}, {hi}]" for lo, hi in padding)
         return ctx.op(f'"stablehlo.reduce_window"({x}, {init}) <{{window_dimensions = {i64_array(window)}, '
-                      f"padding = dense<[{pairs}]> : tensor<{src.ndim}x2xi64>}}> ({{\n"
-                      f"    ^bb0({a}: {t}, {b}: {t}):\n      {c} = {op} {a}, {b} : {t}\n"
-                      f"      stablehlo.return {c} : {t}\n    }}) : ({ctx.type_in()}, {t}) -> {ctx.type_out()}")
+                      f"padding = dense<[{pairs}]> : tensor<{src.ndim}x2xi64>}}> ({body}) : ({ctx.type_in()}, {t}) -> {ctx.type_out()}")
 
     ad.primitive_jvps[prim] = jvp
     cut_rules[prim] = cuts.along(prim.name)
@@ -158,8 +158,8 @@ def _family(name: str, accepts, combine: Callable, identity: Callable, op: str |
 
 cumsum_p = _family("cumsum", _e.numeric, add, lambda d: np.zeros((), d), "stablehlo.add")
 cumprod_p = _family("cumprod", _e.numeric, mul, lambda d: np.ones((), d), "stablehlo.multiply")
-cummax_p = _family("cummax", _e.ordered, max, lowest, "stablehlo.maximum")
-cummin_p = _family("cummin", _e.ordered, min, highest, "stablehlo.minimum")
+cummax_p = _family("cummax", _e.numeric, max, lowest, "stablehlo.maximum")
+cummin_p = _family("cummin", _e.numeric, min, highest, "stablehlo.minimum")
 cumlogsumexp_p = _family("cumlogsumexp", _e.floating, log_add_exp, lowest, None)
 
 cumsum_p.linear_in_unreduced = True

@@ -9,9 +9,10 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.mlir.values import i64_array
 from xlab.lax import cuts
 from xlab.lax import elementwise as _e
-from xlab.lax.arithmetic import div, mul
+from xlab.lax.arithmetic import complex_extremum, div, mul
 from xlab.lax.comparison import eq
 from xlab.lax.convert import convert_element_type
 from xlab.lax.reduce_sum import reduce_sum_p, reduced_shape, reduction_text
@@ -38,6 +39,8 @@ def lowest(dtype):
     dtype = np.dtype(dtype)
     if dtype == np.bool_:
         return np.False_
+    if _e.complexes(dtype):
+        return np.asarray(complex(-np.inf, -np.inf), dtype)[()]
     if dtypes.issubdtype(dtype, np.floating):
         return np.asarray(-np.inf).astype(dtype)[()] if dtypes.finfo(dtype).min < 0 else dtypes.finfo(dtype).min
     return np.asarray(dtypes.iinfo(dtype).min).astype(dtype)[()]
@@ -48,6 +51,8 @@ def highest(dtype):
     dtype = np.dtype(dtype)
     if dtype == np.bool_:
         return np.True_
+    if _e.complexes(dtype):
+        return np.asarray(complex(np.inf, np.inf), dtype)[()]
     if dtypes.issubdtype(dtype, np.floating):
         return np.asarray(np.inf).astype(dtype)[()]
     return np.asarray(dtypes.iinfo(dtype).max).astype(dtype)[()]
@@ -68,6 +73,12 @@ def _reduction(name: str, op: str, accepts, identity):
         if not axes:
             return x
         init = ctx.constant(np.asarray(identity(src.dtype)), src.update(shape=(), weak_type=False))
+        if op in ("stablehlo.maximum", "stablehlo.minimum") and _e.complexes(src.dtype):
+            scalar = src.update(shape=(), weak_type=False)
+            t = mlir.tensor_type(scalar)
+            body = ctx.block([t, t], lambda names: [complex_extremum(ctx, op, *names, scalar)], [t])
+            return ctx.op(f'"stablehlo.reduce"({x}, {init}) <{{dimensions = {i64_array(axes)}}}> ({body}) : ({ctx.type_in()}, {t}) -> '
+                          f"{ctx.type_out()}")
         return reduction_text(ctx, op, x, init, axes, src, ctx.avals_out[0])
     cut_rules[prim] = cuts.reduction
     batching.defreducer(prim)
@@ -84,7 +95,8 @@ def _extremum_jvp(t, ans, x, *, axes, out_sharding=None):
 
 
 def reduce_max(operand, axes, *, out_sharding=None):
-    """Maximum over the given axes; -inf (or the lowest integer) where there is nothing."""
+    """Maximum over the given axes; -inf (or the lowest integer) where there is nothing. Complex numbers compare by real part, then by
+    imaginary part."""
     return reduce_max_p.bind(operand, axes=_axes(operand, axes), out_sharding=None)
 
 
@@ -93,8 +105,8 @@ def reduce_min(operand, axes, *, out_sharding=None):
     return reduce_min_p.bind(operand, axes=_axes(operand, axes), out_sharding=None)
 
 
-reduce_max_p = _reduction("reduce_max", "stablehlo.maximum", _e.ordered, lowest)
-reduce_min_p = _reduction("reduce_min", "stablehlo.minimum", _e.ordered, highest)
+reduce_max_p = _reduction("reduce_max", "stablehlo.maximum", _e.sortable, lowest)
+reduce_min_p = _reduction("reduce_min", "stablehlo.minimum", _e.sortable, highest)
 ad.defjvp2(reduce_max_p, _extremum_jvp)
 ad.defjvp2(reduce_min_p, _extremum_jvp)
 

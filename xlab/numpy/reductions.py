@@ -158,13 +158,7 @@ def _extremum(name, reduce, combine, identity, a, axis, out, keepdims, initial, 
         if where is not None and where is not True:
             raise ValueError(f"reduction operation {name} does not have an identity, so to use a where mask one has to "
                              f"specify 'initial'")
-    if dtype_of(a).kind == "c":
-        worst = identity(np.dtype(np.float32))
-        a = _masked(a, where, complex(worst, worst))
-        found = _complex_extremum(reduce, worst, a, axes)
-    else:
-        a = _masked(a, where, identity(dtype_of(a)))
-        found = reduce(a, axes)
+    found = reduce(_masked(a, where, identity(dtype_of(a))), axes)
     if initial is not None:
         found = combine(bring(initial, aval_of(found).dtype), found)
     return _strong(kept(a, found, axes) if keepdims else found)
@@ -177,14 +171,6 @@ def _strong(x):
 def any_empty(a, axes) -> bool:
     shape = shape_of(a)
     return not np.prod([shape[i] for i in axes], dtype=np.int64)
-
-
-def _complex_extremum(reduce, worst, a, axes):
-    """Complex numbers are ordered by real part, then by imaginary part."""
-    re = reduce(lax.real(a), axes)
-    ties = lax.eq(lax.real(a), kept(a, re, axes))
-    im = reduce(choose(ties, lax.imag(a), bring(worst, aval_of(re).dtype)), axes)
-    return lax.complex(re, im)
 
 
 @elementary(static=("axis", "out", "keepdims"))
