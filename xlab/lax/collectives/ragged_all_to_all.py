@@ -13,7 +13,7 @@ from xlab.core.trace import EVAL, Axis, state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir import tensor_type
 from xlab.interpreters.mlir.values import physical_aval
-from xlab.lax.arithmetic import add, sub
+from xlab.lax.arithmetic import add, mul, sub
 from xlab.lax.bits import bitwise_and
 from xlab.lax.collectives.all_to_all import all_to_all_p
 from xlab.lax.collectives.common import (
@@ -223,8 +223,9 @@ def _batch(axis, operands, dims, *, axis_name, axis_index_groups):
     data = [batching.bring(x, d, b, 0) for x, d in zip(operands[:2], dims)]
     vectors = [batching.bring(x, d, b, 1) for x, d in zip(operands[2:], dims[2:])]    # pieces of all examples stay with their receiver
     for i, x in ((0, data[0]), (2, data[1])):
-        rows = aval_of(x).shape[1]
-        vectors[i] = add(vectors[i], np.arange(b, dtype=aval_of(vectors[i]).dtype)[None] * rows)
+        kind = aval_of(vectors[i]).dtype
+        example = broadcast_in_dim(iota(kind, b), (1, b), (1,))
+        vectors[i] = add(vectors[i], mul(example, np.asarray(aval_of(x).shape[1]).astype(kind)[()]))
     flat = [reshape(x, (b * aval_of(x).shape[1], *aval_of(x).shape[2:])) for x in data]
     out = ragged_all_to_all_p.bind(*flat, *(reshape(v, (aval_of(v).shape[0] * b,)) for v in vectors), axis_name=axis_name,
                                    axis_index_groups=None)
