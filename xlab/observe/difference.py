@@ -35,13 +35,13 @@ def diff(left: tuple, right: tuple, *, names: tuple[str, str] = ("left", "right"
         >>> [(p.state, p.left, p.right) for p in made.pairs]
         [('changed', 'b:f32[3] = sin a', 'b:f32[3] = cos a')]
     """
-    about = [subject(what, args) for what, *args in (left, right)]
+    about = [subject(call[0], call[1:]) for call in (left, right)]
     programs = [program(a) for a in about]
     figures = [*_equations(programs), *_collectives(about), *_memory(about)]
     if repeat:
         measured = [time(*call, repeat=repeat) for call in (left, right)]
-        warm = [t.warm_us or 0.0 for t in measured]
-        figures.append(Figure("time", f"median of {repeat} warm runs", *map(time_text, warm), _ratio(*warm)))
+        a, b = (t.warm_us or 0.0 for t in measured)
+        figures.append(Figure("time", f"median of {repeat} warm runs", time_text(a), time_text(b), _ratio(a, b)))
     return Comparison(*names, tuple(figures), tuple(_pairs(*programs)))
 
 
@@ -76,14 +76,15 @@ def _collectives(about: list[Subject]) -> Iterator[Figure]:
 
 
 def _moved(what: str, left: tuple[int, int], right: tuple[int, int]) -> Figure:
-    return Figure("collectives", what, *(f"{n}, {size_text(b)} in" if n else "none" for n, b in (left, right)), _ratio(left[1], right[1]))
+    a, b = (f"{n}, {size_text(moved)} in" if n else "none" for n, moved in (left, right))
+    return Figure("collectives", what, a, b, _ratio(left[1], right[1]))
 
 
 def _memory(about: list[Subject]) -> Iterator[Figure]:
     a, b = map(memory, about)
     for what in _MEMORY:
-        sizes = getattr(a, what), getattr(b, what)
-        yield Figure("memory", what, *map(size_text, sizes), _ratio(*sizes))
+        one, other = getattr(a, what), getattr(b, what)
+        yield Figure("memory", what, size_text(one), size_text(other), _ratio(one, other))
 
 
 def _pairs(left: Program, right: Program) -> Iterator[Pair]:
