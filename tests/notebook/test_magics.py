@@ -208,6 +208,20 @@ def test_the_phases_are_written_for_perfetto(lab, run, tmp_path):
     assert str(path) in printed and json.loads(path.read_text())["traceEvents"]
 
 
+def test_options_and_names_are_completed(lab):
+    from IPython.core.completer import provisionalcompleter
+
+    def offered(line):
+        with provisionalcompleter():
+            return [line[:c.start] + c.text for c in lab.Completer.completions(line, len(line))]
+
+    assert "%xtime --cold" in offered("%xtime --co")
+    assert "%xhlo f(x) --stage optimized" in offered("%xhlo f(x) --stage opt")
+    assert "%%xjit --quiet --donate" in offered("%%xjit --quiet --do")
+    lab.run_line_magic("reload_ext", "xlab")
+    assert [type(m).__name__ for m in lab.Completer.custom_matchers].count("Matcher") == 1
+
+
 def test_two_programs_side_by_side(lab, run):
     run("def g(x, w): return jnp.sin(x @ w)")
     outputs, _ = run("%xdiff f(x, w) g(x, w) --repeat 2")

@@ -32,8 +32,9 @@ def __getattr__(name: str) -> Any:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext xlab`: registers magics and displays; a second time replaces the first."""
-    from xlab.notebook import displays, magics
+    from xlab.notebook import completions, displays, magics
 
+    completions.register(shell)
     magics.register(shell)
     displays.register(shell)
     source.namers[:] = [_CellNames(shell)]
@@ -43,8 +44,9 @@ def load_ipython_extension(shell: Any) -> None:
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext xlab`: takes back what loading registered."""
-    from xlab.notebook import displays, magics
+    from xlab.notebook import completions, displays, magics
 
+    completions.unregister(shell)
     magics.unregister(shell)
     displays.unregister(shell)
     source.namers.clear()

@@ -1,0 +1,67 @@
+"""Completions after a magic: its options, and names of the notebook."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from xlab.notebook.magics import MAGICS
+
+OPTIONS = {
+    "xjit": ("--mesh", "--in", "--out", "--static", "--donate", "--show", "--hide", "--no-run", "--repeat", "--passes", "--profile",
+             "--save", "--quiet"),
+    "xtime": ("--repeat", "--cold", "--trace"),
+    "xhlo": ("--stage",),
+    "xdiff": ("--mesh", "--in", "--repeat"),
+    "xshard": ("--shape", "--mesh"),
+}
+_STAGES = ("stablehlo", "propagated", "partitioned", "optimized")
+_PARTS = ("jaxpr", "shardings", "collectives", "timings", "hlo", "memory")
+_LINE = re.compile(r"\s*%%?(\w+)\s(.*)$", re.DOTALL)
+
+
+def complete(line: str, names: dict[str, Any]) -> tuple[str, list[str]]:
+    """The word that ends a line and what it may become; nothing when the line is no magic of ours.
+
+    >>> complete("%xtime --re", {})
+    ('--re', ['--repeat'])
+    >>> complete("%%xjit --donate pa", {"params": 1, "path": 2, "_p": 3})
+    ('pa', ['params', 'path'])
+    """
+    found = _LINE.match(line)
+    if found is None or found[1] not in MAGICS:
+        return "", []
+    before, word = re.fullmatch(r"(.*?)([-\w]*)", found[2], re.DOTALL).groups()      # type: ignore[union-attr]
+    if word.startswith("-"):
+        choices: Any = OPTIONS.get(found[1], ())
+    elif before.rstrip(" =").endswith("--stage"):
+        choices = _STAGES
+    elif re.search(r"--(show|hide)[ =]['\"]?[\w,]*$", before):
+        choices = _PARTS
+    else:
+        choices = sorted(name for name in names if not name.startswith("_")) if word else ()
+    return word, [c for c in choices if c.startswith(word)]
+
+
+class Matcher:
+    """What the shell asks for completions."""
+
+    def __init__(self, shell: Any):
+        self.shell = shell
+        self.__qualname__ = self.__name__ = "xlab_magics"
+
+    def __call__(self, text: str) -> list[str]:
+        word, choices = complete(self.shell.Completer.line_buffer, self.shell.user_ns)
+        return choices if text == word else [text[:len(text) - len(word)] + c for c in choices] if text.endswith(word) else []
+
+
+def register(shell: Any) -> None:
+    """Adds completions to a shell; a second time replaces the first."""
+    unregister(shell)
+    shell.Completer.custom_matchers.append(Matcher(shell))
+
+
+def unregister(shell: Any) -> None:
+    """Takes them away."""
+    kept = shell.Completer.custom_matchers
+    kept[:] = [m for m in kept if not isinstance(m, Matcher)]
