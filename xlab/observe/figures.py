@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlab.observe.records import Memory, Phase, Report
+from xlab.observe.placement_figures import plot_layout, plot_transfers
+from xlab.observe.records import Layout, Memory, Phase, Report, Transfer
 from xlab.observe.units import size_text, time_text
 
 # Those of the notebook's views.
@@ -31,7 +32,7 @@ class Phases(tuple):
 
 
 def plot(record: Any, ax: Any = None) -> Any:
-    """Draws the phases of a report, or the memory of a program, on the Axes given or new ones; returns the Axes.
+    """Draws the phases of a report, the memory of a program, a layout or a collective on the Axes given or new ones; returns the Axes.
 
     Raises:
         TypeError: there is no drawing of this record.
@@ -40,7 +41,11 @@ def plot(record: Any, ax: Any = None) -> Any:
         return plot_memory(record, ax)
     if isinstance(record, Report):
         return plot_phases(record.phases, ax, record.title)
-    raise TypeError(f"a report (its phases) and the memory of a program can be drawn; given {type(record).__name__}")
+    if isinstance(record, Layout):
+        return plot_layout(record, ax)
+    if isinstance(record, Transfer):
+        return plot_transfers((record,), ax)
+    raise TypeError(f"a report (its phases), the memory of a program, a layout and a collective can be drawn; given {type(record).__name__}")
 
 
 def plot_phases(phases: tuple[Phase, ...], ax: Any = None, title: str = "phases") -> Any:

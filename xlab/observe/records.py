@@ -19,6 +19,7 @@ True
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -73,9 +74,8 @@ class Record:
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the phases of a report or the memory of a program with matplotlib; return the Axes."""
-        from xlab.observe.figures import plot
-        return plot(self, ax)
+        """Draw a report's phases, a program's memory, a layout or a collective with matplotlib; return the Axes."""
+        return importlib.import_module("xlab.observe.figures").plot(self, ax)     # by name: figures are made of records
 
     def __repr__(self) -> str:
         if _text_form:

@@ -16,6 +16,7 @@ from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_param
 from xlab.interpreters import traffic
 from xlab.observe import hlo as _hlo
 from xlab.observe import names as _names
+from xlab.observe.placement_figures import Transfers
 from xlab.observe.program import mesh_info
 from xlab.observe.reasons import Cause, causes
 from xlab.observe.reasons import together as gathered
@@ -48,8 +49,8 @@ def transfers(what: Any, *args: Any, link: str | traffic.Link = "cpu", algorithm
         raise TypeError(f"link is a name ({', '.join(traffic.LINKS)}) or traffic.Link(name, α, β); given {link!r}")
     written = list(_written(about.closed.jaxpr, about))
     if not compile:
-        return tuple(_user(w, [], about, link, algorithm, program) for w in written)
-    return tuple(_joined(about, written, link, algorithm, program))
+        return Transfers(_user(w, [], about, link, algorithm, program) for w in written)
+    return Transfers(_joined(about, written, link, algorithm, program))
 
 
 @dataclass
