@@ -242,6 +242,10 @@ def test_what_cannot_be_compared_is_said(lab, line, words):
 def test_step_records_a_run(lab, run):
     outputs, _ = run("%xstep f(x, w)")
     assert "dot_general" in shown(outputs) and "tanh" in shown(outputs)
+    outputs, printed = run("%xstep f(x, w) --against f(x + 1, w)")
+    assert "The runs part at step 1: " in printed and "there" in printed and "tanh" in shown(outputs)
+    _, printed = run("%xstep f(x, w) --against f(x, w)")
+    assert "The runs agree" in printed
 
 
 def test_objects_display_themselves(lab, run):

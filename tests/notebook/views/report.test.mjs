@@ -94,6 +94,25 @@ assert.match(place(), /step 62 \/ /);
 assert.match(panel("steps").querySelector(".xl-values").textContent, /5 NaN/);
 assert.deepEqual(sent, []);
 
+// breakpoints are read and met in the recorded run; other text is refused with words; devices stand in the mesh
+panel("steps").querySelector("[aria-label=\"first step\"]").click();
+await tick();
+const breakpoint = (text) => {
+  const field = panel("steps").querySelector(".xl-break-field");
+  field.value = text;
+  field.fire("keydown", { key: "Enter" });
+};
+breakpoint("<b>no</b> such");
+assert.match(panel("steps").querySelector(".xl-error").textContent, /<b>no<\/b> such” is no breakpoint/);
+breakpoint("nan");
+panel("steps").querySelector("[aria-label=\"run to the next breakpoint\"]").click();
+await tick();
+assert.match(place(), /step 62 \/ /);
+assert.match(panel("steps").querySelector(".xl-stopped").textContent, /stopped at nan/);
+assert.match(panel("steps").querySelector(".xl-chips").textContent, /nan ×1/);
+assert.equal(panel("steps").querySelector(".xl-mesh-panels").querySelectorAll(".xl-axis").length, 2 + 4);
+assert.deepEqual(sent, []);
+
 // no markup, no handler, no address came out of the data
 for (const node of root.walk()) {
   assert.ok(!["SCRIPT", "IFRAME", "IMG", "OBJECT", "LINK"].includes(node.tagName), node.tagName);

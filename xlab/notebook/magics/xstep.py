@@ -136,6 +136,26 @@ def handlers(stepper: Any) -> dict[str, Callable[..., Record]]:
     return {"move": mover(stepper), "run": run, "replace": replace, "restore": restore, "whole": whole}
 
 
+def parting(a: Any, b: Any) -> str:
+    """Where two runs part, in words.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> print(parting(*(observe.Stepper(lambda x: jnp.exp(jnp.floor(x)), jnp.float32(v)) for v in (0.4, 1.4))))
+        The runs part at step 1: b:f32[] = floor a
+          here   b  f32[]  0 … 0
+          there  b  f32[]  1 … 1
+    """
+    found = observe.first_difference(a, b)
+    if found is None:
+        return "The runs agree: no result differs by more than 1 part in 1,000."
+    here, there = found
+    rows = [f"  {word:5}  {v.name}  {v.type}  {'no finite entry' if v.min is None else f'{v.min:.6g} … {v.max:.6g}'}"
+            for p, q in zip(here.outputs, there.outputs) for word, v in (("here", p), ("there", q))]
+    where = f" ({' ▸ '.join(here.path)})" if here.path else ""
+    return "\n".join([f"The runs part at step {here.index + 1}{where}: {here.text}", *rows])
+
+
 @magics_class
 class Xstep(Magics):
     """`%xstep`."""
@@ -146,7 +166,12 @@ class Xstep(Magics):
         """Runs a call equation by equation on the real devices; the output can be scrubbed forwards and backwards.
 
         %xstep loss(params, x)
+        %xstep loss(params, x) --against loss(params, y)      first says where the two runs part
         """
+        line, _, other = line.partition(" --against ")
         fun, args, kwargs, _ = call_of(self.shell, line, "xstep")
+        if other:
+            g, more, named, _ = call_of(self.shell, other, "xstep")
+            print(parting(observe.Stepper(fun, *args, budget=BUDGET, **kwargs), observe.Stepper(g, *more, budget=BUDGET, **named)))
         stepper = observe.Stepper(fun, *args, budget=BUDGET, **kwargs)
         displays.show(stepper.trace(), handlers=handlers(stepper))
