@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from xlab.observe.placement_figures import plot_layout, plot_transfers
@@ -26,9 +27,8 @@ class Phases(tuple):
 
     def chrome_trace(self, path: Any = None) -> dict[str, Any]:
         """The trace that Perfetto opens; written to `path` when given."""
-        from xlab.observe.trace_events import chrome_trace
-
-        return chrome_trace(self, path)
+        # By name: the trace is made of phases too.
+        return importlib.import_module("xlab.observe.trace_events").chrome_trace(self, path)
 
 
 def plot(record: Any, ax: Any = None) -> Any:
