@@ -11,6 +11,7 @@ from tests.lax.collectives import models
 from xlab import lax
 from xlab.interpreters import mlir
 from xlab.interpreters.traffic import routes
+from xlab.observe.transfers import transfers
 from xlab.sharding import AxisType, P, make_mesh
 
 MESHES = {"8": ((8,), ("a",)), "4x2": ((4, 2), ("a", "b")), "1": ((1,), ("a",))}
@@ -196,6 +197,7 @@ def test_what_it_moves():
     eqn, = (e for e in shard.params["jaxpr"].eqns if e.primitive is lax.ragged_all_to_all_p)
     move = routes[eqn.primitive]([v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params)
     assert (move.kind, move.axes, move.bytes_in) == ("ragged_all_to_all", ("a",), 48 * 2 * 4)
+    assert [t.kind for t in transfers(on_mesh("8", "a"), *args)] == ["all_gather", *["all_to_all"] * 3]   # the emulation is shown
 
 
 ROWS, FOUR = np.ones((8, 16, 2), np.float32), np.zeros((8, 8), np.int32)

@@ -9,7 +9,7 @@ from xlab.lax.collectives.all_gather import (
     all_gather_reduced_p,
 )
 from xlab.lax.collectives.all_to_all import all_to_all_p
-from xlab.lax.collectives.one_sided import psend_p
+from xlab.lax.collectives.one_sided import precv_p
 from xlab.lax.collectives.ppermute import pbroadcast_p, ppermute_p
 from xlab.lax.collectives.psum import pmax_p, pmin_p, psum_invariant_p, psum_p, unreduced_psum_p
 from xlab.lax.collectives.psum_scatter import reduce_scatter_p, unreduced_reduce_scatter_p
@@ -25,7 +25,8 @@ for _p in (all_gather_p, all_gather_invariant_p, all_gather_reduced_p):
     routes[_p] = moving("all_gather")
 routes[all_to_all_p] = moving("all_to_all")
 routes[ppermute_p] = moving("collective_permute")
-routes[psend_p] = moving("collective_permute")     # its precv moves nothing more
+routes[precv_p] = lambda avals_in, avals_out, axis_name, perm, **_: Move(          # what its psend gave away
+    "collective_permute", axis_name, "", size(avals_out), size(avals_out), perm=perm)
 routes[pbroadcast_p] = moving("collective_broadcast")
 routes[ragged_all_to_all_p] = lambda avals_in, avals_out, axis_name, axis_index_groups: Move(
     "ragged_all_to_all", axis_name, "", size(avals_in[:1]), size(avals_out), axis_index_groups)
