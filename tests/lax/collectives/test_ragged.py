@@ -243,3 +243,19 @@ def test_errors_of_axes():
     with pytest.raises(NotImplementedError, match="once per axis"):
         xlab.vmap(lambda *xs: xlab.vmap(lambda *ys: lax.ragged_all_to_all(*ys, axis_name=("u", "w")), axis_name="w")(*xs), axis_name="u")(
             *(x.reshape(2, 4, *x.shape[1:]) for x in given()))
+
+
+def test_derivatives_under_vmap_of_its_own_axis():
+    """Both orders of vmap and grad give what the mesh gives."""
+    (operand, output, *vectors), _ = problem("8", ("a",), seed=4)
+
+    def loss(f):
+        return xlab.grad(lambda x, y: (f(x, y, *vectors) ** 2).sum(), (0, 1))(operand, output)
+
+    def one(*xs):
+        return lax.ragged_all_to_all(*xs, axis_name="v")
+    inside = xlab.vmap(lambda x, y, *vs: xlab.vjp(lambda x, y: one(x, y, *vs), x, y)[1](2 * one(x, y, *vs)), axis_name="v")
+    want = loss(on_mesh("8", "a"))
+    for got in (loss(xlab.vmap(one, axis_name="v")), inside(operand, output, *vectors)):
+        for g, w in zip(got, want):
+            np.testing.assert_array_equal(np.asarray(g), np.asarray(w))
