@@ -35,9 +35,10 @@ def plot_layout(layout: Layout, ax: Any = None) -> Any:
     blocks: dict[tuple, list[int]] = {}
     for block in layout.blocks:
         blocks.setdefault(block.slices, []).append(block.device)
-    rank = len(layout.type.shape)
+    shape = tuple(map(int, layout.type.shape))   # an array has no symbolic dimensions
+    rank = len(shape)
     leading = sorted({slices[:-2] for slices in blocks}) if rank > 2 else [()]
-    rows, columns = (tuple(layout.type.shape[-2:]) if rank > 1 else (1, *(layout.type.shape or (1,))))
+    rows, columns = (shape[-2:] if rank > 1 else (1, *(shape or (1,))))
     ax = axes(ax, 5.0, 3.2)
     from matplotlib import colormaps
     from matplotlib.patches import Rectangle
