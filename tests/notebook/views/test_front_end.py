@@ -10,10 +10,13 @@ import pytest
 
 from tests.benchmarks.pages import gradient
 from tests.notebook.views import sample
+from xlab import numpy as jnp
+from xlab import observe
 from xlab.notebook import assets
 from xlab.notebook.views import VIEWS, page, view_for
 from xlab.notebook.views.program import columns
 from xlab.observe import records as r
+from xlab.observe.comparison import Comparison
 from xlab.observe.layered import layered
 
 HERE = Path(__file__).parent
@@ -77,6 +80,7 @@ def test_every_view_starts_and_ends(view, module, tmp_path):
         r.Ledger: report.ledger,
         r.Memory: report.memory[0],
         r.MeshInfo: sample.MESH,
+        Comparison: observe.diff((jnp.sin, 1.0), (jnp.cos, 1.0), names=("one", "<two>")),
     }
     payload = tmp_path / "payload.json"
     payload.write_text(json.dumps(view.payload(found[view.record_type]), allow_nan=False))
