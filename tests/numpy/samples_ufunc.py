@@ -66,3 +66,17 @@ SAMPLES = [
       for d in ("int1", "uint1", "float6_e2m3fn", "float6_e3m2fn")),
     Sample("dtype_promotion", lambda n: n.jnp.promote_types("int1", "int8"), [], error="TypePromotionError"),
 ]
+
+SAMPLES += [
+    Sample(f"refused_{i}", f, [V], error=error) for i, (f, error) in enumerate((
+        (lambda n, x: n.jnp.asarray(x).astype(n.jnp.asarray(x)), "ValueError"), (lambda n, x: n.jnp.zeros(3, np.ones(3)), "TypeError"),
+        (lambda n, x: n.lax.iota(n.jnp.asarray(x), 3), "ValueError"), (lambda n, x: n.lax.iota(None, 3), "ValueError"),
+        (lambda n, x: n.jnp.hamming(-1), "TypeError"), (lambda n, x: n.jnp.kaiser(-1, 2.0), "TypeError"),
+        (lambda n, x: n.jnp.delete(x, 1.0), "ValueError"), (lambda n, x: n.jnp.cumprod(1, axis=10**12), "ValueError"),
+        (lambda n, x: n.jnp.cumsum(1, axis=1), "ValueError"), (lambda n, x: n.jnp.roll(x, "text"), "TypeError"),
+        (lambda n, x: n.jnp.quantile(x, np.full((2, 2), 0.5)), "ValueError"), (lambda n, x: n.lax.sort(x, num_keys=2), "ValueError"),
+        (lambda n, x: n.lax.reduce_prod(x, (-1,)), "ValueError"), (lambda n, x: n.lax.reduce_max(x, (-1,)), "ValueError"),
+        (lambda n, x: n.lax.mul(x, 10**12), "OverflowError"), (lambda n, x: n.lax.polygamma(10**12, x), "OverflowError"),
+        (lambda n, x: n.lax.integer_pow(np.arange(3), -1), "TypeError"), (lambda n, x: n.lax.reciprocal(np.arange(3)), "TypeError"),
+        (lambda n, x: n.lax.round(x, 3), "ValueError"), (lambda n, x: n.jnp.fabs(1j), "TypeError")))
+]

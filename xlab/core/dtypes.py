@@ -174,6 +174,9 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
         return (_WIDE if config.enable_x64 else _CANONICAL)[dtype]
     except (KeyError, TypeError):
         pass
+    if hasattr(dtype, "aval") or isinstance(dtype, np.ndarray):
+        raise (TypeError if isinstance(dtype, np.ndarray) else ValueError)(
+            f"an array of type {getattr(dtype, 'aval', dtype.dtype)} was given as a dtype; pass its dtype, as x.dtype")
     found = to_dtype(dtype)
     narrow = _NARROW.get(found, found)
     if isinstance(dtype, (str, type, np.dtype, ExtendedDType)):
@@ -183,6 +186,8 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
 
 def check_user_dtype(dtype: Any, function: str = "dtype") -> Any:
     """As `canonicalize_dtype`, for a dtype the user wrote: warns when it is narrowed, refuses what no array has."""
+    if hasattr(dtype, "aval") or isinstance(dtype, np.ndarray):
+        canonicalize_dtype(dtype)
     wanted = to_dtype(dtype)
     got = canonicalize_dtype(wanted)
     if (

@@ -256,7 +256,7 @@ class RoundingMethod(enum.IntEnum):
 
 def round(x, rounding_method=RoundingMethod.AWAY_FROM_ZERO):
     """Elementwise nearest integer, as a float; halves away from zero or to even."""
-    return round_p.bind(x, rounding_method=int(rounding_method))
+    return round_p.bind(x, rounding_method=int(RoundingMethod(rounding_method)))
 
 
 round_p = elementwise("round", _e.floating)
@@ -309,6 +309,8 @@ mlir.register_lowering(pow_p, _pow_lowering)
 
 def integer_pow(x, y: int):
     """Elementwise power with a fixed integer exponent, by repeated squaring."""
+    if y < 0 and not _e.inexact(aval_of(x).dtype):
+        raise TypeError(f"Integers cannot be raised to negative powers, got integer_pow({aval_of(x)}, {y})")
     return integer_pow_p.bind(x, y=int(y))
 
 

@@ -148,6 +148,8 @@ def scalar_like(name, x, dtype, weak=False):
     if not ok or dtypes.is_extended(dtype):
         raise TypeError(f"lax.{name} requires arguments to have equal dtypes, got {dtypes.name(dtype)} and the Python "
                         f"{type(x).__name__} {x}")
+    if type(x) is int and not dtypes.issubdtype(dtype, np.integer):
+        aval_of(x)                # a number that no integer type of programs holds is refused
     if type(x) is int and dtypes.issubdtype(dtype, np.integer):
         limits = dtypes.iinfo(dtype)
         if not limits.min <= x <= limits.max:

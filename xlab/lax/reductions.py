@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
 from xlab.core import dtypes
@@ -16,7 +18,7 @@ from xlab.lax.arithmetic import complex_extremum, div, mul
 from xlab.lax.comparison import eq
 from xlab.lax.convert import convert_element_type
 from xlab.lax.reduce_sum import reduce_sum_p, reduced_shape, reduction_text
-from xlab.lax.shape import canonical_axes, canonical_axis, reshape
+from xlab.lax.shape import canonical_axis, reshape
 from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
 __all__ = ["argmax", "argmin", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum",
@@ -24,7 +26,10 @@ __all__ = ["argmax", "argmin", "reduce_and", "reduce_max", "reduce_min", "reduce
 
 
 def _axes(x, axes):
-    return canonical_axes(axes, aval_of(x).ndim)
+    axes, aval = tuple(map(operator.index, axes)), aval_of(x)
+    if any(not 0 <= a < aval.ndim for a in axes):
+        raise ValueError(f"reduction axes {axes} contains out-of-bounds indices for {aval}: axes count from 0 to {aval.ndim - 1}")
+    return axes
 
 
 def reduce_sum(operand, axes, *, out_sharding=None):

@@ -402,6 +402,8 @@ def empty(shape, dtype, *, out_sharding=None):
 
 def iota(dtype, size: int):
     """0, 1, ..., size-1 in the given dtype."""
+    if dtype is None:
+        raise ValueError("iota needs a dtype, such as numpy.int32")
     return broadcasted_iota(dtype, (size,), 0)
 
 

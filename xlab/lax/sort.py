@@ -52,6 +52,8 @@ def sort(operand, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
             raise ValueError(f"num_keys={num_keys} must be between 1 and the number of operands, {len(operand)}")
         axis = canonical_axis(dimension, aval_of(operand[0]).ndim)
         return tuple(sort_p.bind(*operand, dimension=axis, is_stable=bool(is_stable), num_keys=operator.index(num_keys)))
+    if num_keys != 1:
+        raise ValueError(f"num_keys={num_keys} must equal 1 for a single operand.")
     axis = canonical_axis(dimension, aval_of(operand).ndim)
     return sort_p.bind(operand, dimension=axis, is_stable=bool(is_stable), num_keys=1)[0]
 

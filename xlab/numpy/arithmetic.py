@@ -104,6 +104,8 @@ def fabs(x, /):
         Array(2., dtype=float32, weak_type=True)
     """
     (x,) = promoted_inexact("fabs", x)
+    if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
+        raise TypeError("fabs does not take complex numbers; abs gives their absolute value")
     return lax.abs(x)
 
 

@@ -25,7 +25,7 @@ def _running(name, op, a, axis, dtype, out, fill=None):
     no_out(name, out)
     a = concrete_width(*check(name, a))
     if axis is None or not ndim_of(a):
-        a, axis = ravel(a), 0
+        a, axis = ravel(a), 0 if axis is None else axis
     axis = canonical_axis(axis, ndim_of(a))
     if fill is not None and dtypes.issubdtype(dtype_of(a), np.inexact):
         a = choose_like(lax.ne(a, a), fill, a)

@@ -322,6 +322,8 @@ def delete(arr, obj, axis: int | None = None, *, assume_unique_indices: bool = F
         gone = np.arange(n)[obj]
     else:
         gone = host(obj, "delete")
+        if gone.size and not dtypes.issubdtype(gone.dtype, np.integer) and gone.dtype != np.bool_:
+            raise ValueError(f"delete takes integer positions, a boolean mask or a slice, got an array of dtype {gone.dtype}")
         gone = np.flatnonzero(gone) if gone.dtype == np.bool_ else gone
     if gone.size and (gone.max() >= n or gone.min() < -n):
         raise IndexError(f"delete: index {gone} is out of bounds for axis {axis} with size {n}")

@@ -279,9 +279,11 @@ def correlate(a, v, mode: str = "valid", *, precision=None, preferred_element_ty
 
 def _window(M, values):
     M = operator.index(M)
+    if M < 0:
+        raise TypeError(f"a window has a number of points, got M={M}")
     dtype = dtypes.canonicalize_dtype(np.float64)
     if M <= 1:
-        return lax.full((max(M, 0),), 1, dtype)
+        return lax.full((M,), 1, dtype)
     return asarray(values(M).astype(dtype))
 
 

@@ -88,6 +88,8 @@ def roll(a, shift, axis=None):
         return lax.reshape(roll(ravel(a), shift, 0), shape_of(a))
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     if not hasattr(shift, "aval") or kind_of(shift) == "host":
+        if np.asarray(shift).dtype.kind not in "biuf":
+            raise TypeError(f"roll takes a number of places as shift, or one per axis, got {shift!r}")
         shifts = np.broadcast_to(np.asarray(shift), (len(axes),)) if np.ndim(shift) == 0 else np.asarray(shift)
         if np.ndim(shift) and len(axes) == 1 and len(shifts) > 1:
             axes = tuple(axes) * len(shifts)

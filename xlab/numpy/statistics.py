@@ -89,8 +89,8 @@ def _quantile(a, q, axis, method, keepdims, skip_nan):
     a = lax.transpose(a, [*rest, *axes])
     n = int(np.prod([shape[i] for i in axes], dtype=np.int64))
     a = lax.reshape(a, [*(shape[i] for i in rest), n])
-    if q.ndim > 2:
-        raise ValueError(f"q must be have rank <= 2, got shape {q.shape}")
+    if q.ndim > 1:
+        raise ValueError(f"q must be have rank <= 1, got shape {q.shape}")
     last = a.ndim - 1
     isnan = lax.ne(a, a)
     if not skip_nan:
