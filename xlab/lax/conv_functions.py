@@ -33,6 +33,8 @@ def conv_general_permutations(dimension_numbers) -> tuple[tuple[int, ...], ...]:
         ((0, 3, 1, 2), (3, 2, 0, 1), (0, 1, 2, 3))
     """
     lhs, rhs, out = dimension_numbers
+    if not all(isinstance(spec, str) for spec in (lhs, rhs, out)):
+        raise TypeError(f"convolution dimension_numbers must be three strings, such as ('NHWC', 'HWIO', 'NHWC'), got {dimension_numbers!r}")
     for i, (spec, (one, two)) in enumerate(zip((lhs, rhs, out), (("N", "C"), ("O", "I"), ("N", "C")))):
         if spec.count(one) != 1 or spec.count(two) != 1:
             raise TypeError(f"convolution dimension_numbers[{i}] must contain the characters '{one}' and '{two}' exactly "

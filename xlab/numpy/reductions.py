@@ -204,7 +204,7 @@ def _logical(name, reduce, identity, a, axis, out, keepdims, where):
     no_out(name, out)
     a = truth(*check(name, a))
     if where is not None and where is not True:
-        a = choose(truth(where), a, identity)
+        a = _masked(a, where, identity)
     axes = axes_of(name, axis, ndim_of(a))
     found = reduce(a, axes)
     return _strong(kept(a, found, axes) if keepdims else found)

@@ -155,6 +155,8 @@ def multigammaln(a, d):
         raise ConcretizationTypeError("multigammaln needs its dimension d as a Python number: the number of terms depends on it. "
                                       "Make the argument static.")
     d = float(np.asarray(d))
+    if d > 2**16:
+        raise OverflowError(f"multigammaln adds a term per dimension, which is too many for d={d:g}; it goes up to {2**16}")
     (a,) = (as_array(v) for v in promoted_inexact("multigammaln", a))
     total = jnp.full_like(a, d * (d - 1) / 4 * math.log(math.pi))
     for j in range(math.ceil(d)):
