@@ -107,6 +107,9 @@ def make_array_from_process_local_data(sharding, local_data, global_shape=None):
         >>> print(xlab.make_array_from_process_local_data(where, np.arange(3)))
         [0 1 2]
     """
+    if not isinstance(sharding, Sharding):
+        raise TypeError(f"make_array_from_process_local_data takes a sharding first, got {sharding!r} of type "
+                        f"{type(sharding).__name__}")
     local = np.asarray(local_data)
     if sharding.is_fully_addressable:
         if global_shape is not None and tuple(global_shape) != local.shape:
