@@ -10,6 +10,7 @@ from xlab.notebook import export
 from xlab.notebook.views import VIEWS, view_for
 from xlab.notebook.views.draw import clean
 from xlab.observe import records as r
+from xlab.observe.comparison import Comparison, Figure, Pair
 from xlab.observe.text import text
 
 NASTY = [
@@ -87,6 +88,8 @@ def test_every_view_escapes(word, view):
         r.Ledger: report.ledger,
         r.Memory: report.memory[0],
         r.MeshInfo: sample.MESH,
+        Comparison: Comparison(word, word, (Figure(word, word, word, word, word),),
+                               (Pair("changed", word, word), Pair("left", word, ""), Pair("right", "", word))),
     }[view.record_type]
     frame = Reader(view.static_html(found))
     assert frame.tags == ["iframe"]

@@ -237,7 +237,7 @@ class TestErrors:
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, 1.0), ValueError, "leading axis"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, None), ValueError, "length"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, X, length=3), ValueError, "3"),
-        (lambda: lax.fori_loop(0.5, 3, lambda i, x: x, 0.0), TypeError, "integer"),
+        (lambda: lax.fori_loop(0.5, 3, lambda i, x: x, 0.0), TypeError, "equal types"),
         (lambda: lax.fori_loop(0, 3, lambda i, x: (x, x), 0.0), TypeError, "structure"),
     ])
     def test_messages_say_what_was_given(self, call, error, said):
