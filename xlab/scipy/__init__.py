@@ -2,8 +2,8 @@
 
 Example:
     >>> import xlab
-    >>> float(xlab.scipy.special.gammaln(1.0))
-    0.0
+    >>> float(xlab.scipy.special.expit(0.0))
+    0.5
 """
 
 from importlib import import_module as _import_module
