@@ -17,11 +17,11 @@ PROGRAM = """
     import numpy as np
     import xlab
     from xlab import lax, numpy as jnp
-    from xlab.sharding import NamedSharding, PartitionSpec as P
+    from xlab.sharding import AxisType, NamedSharding, PartitionSpec as P
 
     n, run = int(sys.argv[1]), sys.argv[2] == "run"
     a = next(k for k in range(int(n**0.5), 0, -1) if n % k == 0)
-    mesh = xlab.make_mesh((n // a, a), ("x", "y"))
+    mesh = xlab.make_mesh((n // a, a), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
     rows, both = NamedSharding(mesh, P(("x", "y"))), NamedSharding(mesh, P("x", "y"))
 
     def one(v):

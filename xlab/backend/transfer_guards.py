@@ -66,7 +66,7 @@ def transfer_guard(new_val: str) -> _Guard:
     Example:
         >>> import numpy as np, xlab
         >>> double = xlab.jit(lambda x: 2 * x)
-        >>> with xlab.transfer_guard("disallow"):
+        >>> with xlab.transfer_guard("disallow"):  # doctest: +IGNORE_EXCEPTION_DETAIL
         ...     double(np.ones(3))
         Traceback (most recent call last):
         ...
