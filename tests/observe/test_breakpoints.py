@@ -99,4 +99,4 @@ def test_a_run_knows_the_mesh_of_its_shard_map():
 
 def test_ten_thousand_equations_are_measured():
     from tests.benchmarks.stepping import measure
-    assert all(0 < value and 0 < goal for _, value, goal in measure())
+    assert all(value > 0 and goal > 0 for _, value, goal in measure())
