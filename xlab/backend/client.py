@@ -59,13 +59,18 @@ def _release(phase: str, info: dict[str, int], _collect: Callable[[], None] = _j
         _collect()
 
 
-def use_client(make: Callable[..., Any]) -> Any:
-    """Starts the process's client with `make(num_devices=...)`, for several processes working together."""
+def require_unused() -> None:
+    """Raises RuntimeError where the client exists already, so that no other can take its place."""
     if _client is not None:
         raise RuntimeError(
             "The devices are already in use, so the process can no longer join others. Call "
             "xlab.distributed.initialize() before anything that touches a device."
         )
+
+
+def use_client(make: Callable[..., Any]) -> Any:
+    """Starts the process's client with `make(num_devices=...)`, for several processes working together."""
+    require_unused()
     return _start(make)
 
 

@@ -18,8 +18,7 @@ def join(address: str, bind: str, count: int, index: int, *, start_s: int, heart
     to keep the others alive. Raises RuntimeError when devices are in use already.
     """
     global _service, _link
-    if _clients.started():
-        _clients.use_client(_unused)    # raises, saying what to do
+    _clients.require_unused()
     try:
         if index == 0:
             _service = _jax.get_distributed_runtime_service(
@@ -36,10 +35,6 @@ def join(address: str, bind: str, count: int, index: int, *, start_s: int, heart
     except BaseException:
         _service = _link = None
         raise
-
-
-def _unused(**_: Any) -> Any:
-    raise AssertionError("a client that is not used")
 
 
 def _local(address: str) -> bool:

@@ -178,10 +178,19 @@ def by_halves(closed: ClosedJaxpr, operands, inits, axes):
     return [reshape(x, shape) for x in (map_scalars(closed, *starts, *xs) if size else starts)]
 
 
-def scalar_body(ctx, closed: ClosedJaxpr, op: str) -> str:
+def _scalar_body(ctx, closed: ClosedJaxpr, op: str) -> str:
     """The region of a reduction that runs a program of scalars."""
     types = [mlir.tensor_type(a) for a in closed.in_avals]
     return ctx.block(types, lambda names: ctx.jaxpr(closed, names, scope=op), types[:len(types) // 2])
+
+
+def scalar_program_op(ctx, op: str, attributes: str, args, closed: ClosedJaxpr):
+    """A reduction of operands, then initial values, by a program of scalars: one result per operand."""
+    n = len(args) // 2
+    types_out = [ctx.type_out(i) for i in range(n)]
+    arrow = types_out[0] if n == 1 else f"({', '.join(types_out)})"
+    return ctx.ops(f'"stablehlo.{op}"({", ".join(args)}) {attributes} ({_scalar_body(ctx, closed, op)}) : '
+                   f"({ctx.types_in()}) -> {arrow}", n)
 
 
 # -- the primitive ------------------------------------------------------------------------------------------
@@ -218,11 +227,7 @@ def _reduce_batch(args, dims, *, computation, jaxpr, dimensions):
 
 
 def _reduce_lowering(ctx, *args, computation, jaxpr, dimensions):
-    n = len(args) // 2
-    types_out = [ctx.type_out(i) for i in range(n)]
-    arrow = types_out[0] if n == 1 else f"({', '.join(types_out)})"
-    return ctx.ops(f'"stablehlo.reduce"({", ".join(args)}) <{{dimensions = {mlir.values.i64_array(dimensions)}}}> '
-                   f"({scalar_body(ctx, jaxpr, 'reduce')}) : ({ctx.types_in()}) -> {arrow}", n)
+    return scalar_program_op(ctx, "reduce", f"<{{dimensions = {mlir.values.i64_array(dimensions)}}}>", args, jaxpr)
 
 
 reduce_p = Primitive("reduce", multiple_results=True)

@@ -30,7 +30,7 @@ from xlab.lax.reducing import (
     flatten_operands,
     is_identity,
     map_scalars,
-    scalar_body,
+    scalar_program_op,
     staged,
 )
 from xlab.lax.reductions import highest, lowest
@@ -197,11 +197,7 @@ def _general_batch(args, dims, **params):
 
 
 def _general_lowering(ctx, *args, jaxpr, consts, **window):
-    n = len(args) // 2
-    types_out = [ctx.type_out(i) for i in range(n)]
-    arrow = types_out[0] if n == 1 else f"({', '.join(types_out)})"
-    return ctx.ops(f'"stablehlo.reduce_window"({", ".join(args)}) {window_text(**window)} '
-                   f"({scalar_body(ctx, jaxpr, 'reduce_window')}) : ({ctx.types_in()}) -> {arrow}", n)
+    return scalar_program_op(ctx, "reduce_window", window_text(**window), args, jaxpr)
 
 
 reduce_window_p = Primitive("reduce_window", multiple_results=True)
