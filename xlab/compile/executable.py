@@ -16,9 +16,10 @@ from xlab.backend import arrays as _arrays
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.transfer_guards import asked_for
+from xlab.compile import disk_cache, ledger
 from xlab.compile import effects as _effects
-from xlab.compile import ledger
 from xlab.compile.devices import Claim, intermediate_shardings, resolve
+from xlab.compile.keys import Placed
 from xlab.compile.placement import place
 from xlab.config import check_thread, config
 from xlab.core import dtypes
@@ -79,6 +80,19 @@ def physical_sharding(sharding, aval):
     return sharding
 
 
+def _used_arguments(jaxpr) -> tuple[int, ...]:
+    """Positions of the arguments that anything reads; stops looking once all are found."""
+    unread = set(jaxpr.invars)
+    unread.difference_update(v for v in jaxpr.outvars if type(v) is Var)
+    for eqn in jaxpr.eqns:
+        if not unread:
+            break
+        for v in eqn.invars:
+            if type(v) is Var:
+                unread.discard(v)
+    return tuple(i for i, v in enumerate(jaxpr.invars) if v not in unread)
+
+
 def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardings: Sequence | None = None,
           out_shardings: Sequence | None = None, donated: Sequence[int] = (), keep_unused: bool = False,
           arg_names: Sequence[str] = (), context_mesh=None, compiler_options=None,
@@ -94,9 +108,7 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     out_shardings = list(out_shardings) if out_shardings is not None else [None] * len(jaxpr.outvars)
     names = list(arg_names) if len(arg_names) == n else [f"argument {i}" for i in range(n)]
 
-    used = {v for e in jaxpr.eqns for v in e.invars if type(v) is Var}
-    used.update(v for v in jaxpr.outvars if type(v) is Var)
-    kept = tuple(i for i, v in enumerate(jaxpr.invars) if keep_unused or v in used)
+    kept = tuple(range(n)) if keep_unused else _used_arguments(jaxpr)
 
     claims = []
     for i in range(n):
@@ -238,7 +250,7 @@ def _usable_donations(closed, donated, kept) -> dict[int, int | None]:
 class Executable:
     """A compiled program."""
 
-    def __init__(self, lowered: Lowered, reason: str = "", differences: tuple = ()):
+    def __init__(self, lowered: Lowered, reason: str = "", differences: tuple = (), placed: Placed | None = None):
         self.lowered = lowered
         closed = lowered.closed
         self.name = lowered.name
@@ -254,14 +266,19 @@ class Executable:
         self.effectful = _effects.at_run_time(lowered)
         n_tokens = len(self.ordered)
         start = events.clock()
-        with events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self):
-            self.native = _compiling.compile_text(
-                lowered.module.text, self.devices, partitions=len(self.devices),
-                allow_propagation_to_outputs=[*(False for _ in self.ordered), *(s is None for s in lowered.out_shardings)],
-                allow_propagation_to_inputs=[*(False for _ in self.ordered), *(s is None for s in lowered.in_shardings),
-                                             *(True for _ in lowered.module.hoisted)],
-                options=lowered.compiler_options or None, host_callbacks=lowered.module.callbacks)
-        ledger.add(self.name, closed, start, events.clock(), reason, differences)
+        with events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs:
+            to_outputs = [*(False for _ in self.ordered), *(s is None for s in lowered.out_shardings)]
+            to_inputs = [*(False for _ in self.ordered), *(s is None for s in lowered.in_shardings), *(True for _ in lowered.module.hoisted)]
+            self.native, cached = disk_cache.compiled(
+                self.name, lowered.module.text, self.devices, lambda: _compiling.compile_text(
+                    lowered.module.text, self.devices, partitions=len(self.devices), allow_propagation_to_outputs=to_outputs,
+                    allow_propagation_to_inputs=to_inputs, options=lowered.compiler_options or None,
+                    host_callbacks=lowered.module.callbacks),
+                options=lowered.compiler_options or {}, propagation="".join("01"[x] for x in (*to_inputs, *to_outputs)),
+                storable=not lowered.module.callbacks)
+            if cached.found:
+                attrs["disk"] = cached.found
+        ledger.add(self.name, closed, start, events.clock(), reason, differences, placed, cached)
         # Devices that wait for one another: such programs take turns, and Python starts each of them.
         self.in_turn = several and _compiling.communicates(self.native)
         self.callbacks = tuple(lowered.module.callbacks)

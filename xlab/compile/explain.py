@@ -6,11 +6,15 @@ import logging
 import weakref
 from collections import OrderedDict
 
-from xlab.config import FLAGS, config
+from xlab.compile import keys
+from xlab.compile.keys import describe, platform
+from xlab.compile.keys import short as _short
+from xlab.config import config
 from xlab.core import source
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import EVAL, state
 from xlab.errors import InvalidInputException
+from xlab.sharding import Format
 
 logger = logging.getLogger("xlab")
 
@@ -21,7 +25,7 @@ WHY = "why it was traced"   # key of a program's own note: (reason, differences)
 def trace_miss(name: str, seen: dict, key: tuple, arg_names, fun) -> tuple[str, tuple]:
     """A sentence on why no earlier tracing of the function fits, and the differences as `(cause, what, was, now)`."""
     if seen or state.trace is not EVAL:
-        reason, differences = _reason(name, seen, key, arg_names)
+        reason, differences = _reason(name, seen, key, arg_names, fun)
     else:
         reason, differences = _first(name, fun)
     if config.explain_cache_misses:
@@ -31,7 +35,7 @@ def trace_miss(name: str, seen: dict, key: tuple, arg_names, fun) -> tuple[str, 
     return reason, differences
 
 
-def _reason(name, seen, key, arg_names) -> tuple[str, tuple]:
+def _reason(name, seen, key, arg_names, fun) -> tuple[str, tuple]:
     if not seen:
         return f"`{name}` was never seen before", ()
     in_tree, avals, static, context = key
@@ -50,9 +54,12 @@ def _reason(name, seen, key, arg_names) -> tuple[str, tuple]:
         more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
         return ", ".join(f"`{arg}` went from {old} to {new}" for _, arg, old, new in changes[:3]) + more, tuple(changes)
     if old_static != static:
-        was, now = _static(old_static), _static(static)
-        return (f"a static argument of `{name}` changed from {was} to {now}",
-                (("static value", name, was, now),))
+        was, now = keys.static_values(fun, old_static), keys.static_values(fun, static)
+        changes = [("static value", k, was.get(k, "nothing"), now.get(k, "nothing")) for k in {**was, **now} if was.get(k) != now.get(k)]
+        if not changes:     # different values that read the same
+            changes = [("static value", k, was[k], f"another {now[k]}") for k in now] or [("static value", name, "", "")]
+        return (f"the static argument of `{name}` changed: " + ", ".join(f"`{k}` went from {a} to {b}" for _, k, a, b in changes),
+                tuple(changes))
     if old_context != context:
         return _context(name, old_context, context)
     return f"`{name}` was traced before, but its program was not kept", ()
@@ -60,18 +67,12 @@ def _reason(name, seen, key, arg_names) -> tuple[str, tuple]:
 
 def _context(name, old, new) -> tuple[str, tuple]:
     """Options that differ by name, or the axes."""
-    was, now = _named(old[0]), _named(new[0])
+    was, now = keys.options_by_name(old[0]), keys.options_by_name(new[0])
     changes = tuple(("mesh" if "mesh" in option else "context", option, str(was.get(option)), str(now.get(option)))
                     for option in {**was, **now} if was.get(option) != now.get(option))
     if changes:
         return ", ".join(f"the option `{option}` went from {a} to {b}" for _, option, a, b in changes), changes
     return f"the configuration or the bound axes changed since `{name}` was traced", (("context", name, "", ""),)
-
-
-def _named(values) -> dict:
-    """A `trace_context` by name: the options, then pairs of a name and a value."""
-    names = [flag.name for flag in FLAGS.values() if flag.traced]
-    return {**dict(zip(names, values)), **dict(values[len(names):])}
 
 
 # Of the latest functions by the place of their definition, what the last object made there closed over, as text.
@@ -82,7 +83,7 @@ _REMEMBERED = 1000
 def place_of(fun) -> str:
     """`file:line` of a function's definition, only the file for a whole cell, empty when unknown."""
     place = getattr(fun, "_xlab_place", None)
-    code = getattr(fun, "__code__", None)
+    code = getattr(getattr(fun, "func", fun), "__code__", None)         # a partial stands where its function does
     return place if place is not None else f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
 
 
@@ -106,8 +107,11 @@ def _first(name, fun) -> tuple[str, tuple]:
                     for v in {**was, **now} if was.get(v) != now.get(v))
     if changes:
         return ", ".join(f"`{name}` reads `{v}`, which went from {a} to {b}" for _, v, a, b in changes[:3]), changes
-    return (f"`{name}` is a new function object; one from the same line was compiled for itself",
-            (("function", name, "an earlier object", "a new object"),))
+    if "<locals>" in getattr(fun, "__qualname__", "<locals>"):
+        return (f"`{name}` is a new function object; one from the same line was compiled for itself",
+                (("function", name, "an earlier object", "a new object"),))
+    return (f"`{name}` was defined again, which made a new function object; the one before was compiled for itself",
+            (("definition", name, "an earlier definition", "the latest"),))
 
 
 def closed_over(fun) -> dict:
@@ -129,19 +133,6 @@ def closed_over(fun) -> dict:
     return {**out, **dict(zip(parameters[len(parameters) - len(defaults):], defaults)), **(fun.__kwdefaults__ or {})}
 
 
-def _short(value) -> str:
-    """A value in a few words, without reading arrays or calling code of the user."""
-    if type(value) in (int, float, complex, bool, str, bytes, type(None)):
-        text = repr(value)
-        return text if len(text) < 60 else text[:57] + "..."
-    if type(value) in (tuple, list) and len(value) <= 8:
-        left, right = "()" if type(value) is tuple else "[]"
-        return left + ", ".join(map(_short, value)) + ("," if left == "(" and len(value) == 1 else "") + right
-    if hasattr(type(value), "dtype") and hasattr(type(value), "shape"):
-        return f"an array of type {value.dtype}{list(value.shape)}"
-    return f"{value.__qualname__}" if hasattr(value, "__qualname__") else f"a {type(value).__name__}"
-
-
 def _cause(old, new) -> str:
     if not (isinstance(old, ShapedArray) and isinstance(new, ShapedArray)):
         return "type"
@@ -153,6 +144,13 @@ def _cause(old, new) -> str:
 
 _OPTIONS = {"donate_argnames": "donated set", "in_shardings": "sharding", "out_shardings": "sharding", "keep_unused": "option",
             "compiler_options": "option"}
+
+
+def options_of(owner) -> dict:
+    """The options of a jit that are part of what it compiles."""
+    options = {option: getattr(owner, option) for option in _OPTIONS}
+    options["donate_argnames"] = owner.donate_argnames or owner.donate_argnums      # numbers where names are not known
+    return options
 
 
 def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
@@ -168,7 +166,7 @@ def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
     for i, (was, now) in enumerate(zip(old, placements)):
         if was != now:
             arg = names[i] if i < len(names) else f"argument {i}"
-            cause = "committed" if was is None or now is None else "sharding" if _platform(was) == _platform(now) else "backend"
+            cause = "committed" if was is None or now is None else "sharding" if platform(was) == platform(now) else "backend"
             changes.append((cause, arg, *(("uncommitted" if s is None else str(s)) for s in (was, now))))
     if changes:
         return ", ".join(f"the placement of `{a}` went from {was} to {now}" for _, a, was, now in changes[:3]), tuple(changes)
@@ -176,18 +174,22 @@ def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
 
 
 def _other_jit(owner, closed) -> tuple[str, tuple]:
-    """Why a `jit` compiles a program of which it has no executable."""
+    """Why a `jit` compiles a program of which it has no executable. A jit made for a view is none of the user's."""
     name, earlier = owner.name, closed.memo("owners", list)
-    options = {option: getattr(owner, option) for option in _OPTIONS}
-    options["donate_argnames"] = owner.donate_argnames or owner.donate_argnums      # numbers where names are not known
-    before = earlier[-1] if earlier else None
-    if all(who() is not owner for who, _ in earlier):
-        earlier[:] = [*earlier[-7:], (weakref.ref(owner), options)]
+    options = options_of(owner)
+    before = next((e for e in reversed(earlier) if not e[2]), None)
+    for_view = any(e[2] for e in earlier)
+    if any(who() is owner for who, *_ in earlier):
+        return f"`{name}` was compiled before, but its programs were cleared", ()
+    earlier[:] = [*earlier[-7:], (weakref.ref(owner), options, owner.for_view)]
+    if before is None and for_view:
+        return f"`{name}` was compiled for a view only, before it was a jitted function", ()
     if before is None:
         return closed.memo(WHY, lambda: (f"`{name}` was never seen before", ()))
-    if any(who() is owner for who, _ in earlier[:-1]) or before[0]() is owner:
-        return f"`{name}` was compiled before, but its programs were cleared", ()
-    changes = tuple((cause, option, _short(before[1][option]), _short(options[option]))
+    if owner.for_view:
+        return f"`{name}` is looked at as it is, without the options of the jit that compiled it", ()
+    changes = tuple((_option_cause(option, cause, before[1][option], options[option]), option,
+                     _short(before[1][option]), _short(options[option]))
                     for option, cause in _OPTIONS.items() if before[1][option] != options[option])
     if changes:
         return (f"another jit of `{name}` compiled it with other options: "
@@ -196,23 +198,15 @@ def _other_jit(owner, closed) -> tuple[str, tuple]:
             (("jit", name, "an earlier jit", "another jit"),))
 
 
-def _platform(sharding) -> str:
-    return next(iter(sharding.device_set)).platform
+def _option_cause(option, cause, was, now) -> str:
+    """Formats that place alike and lie differently differ in their layout."""
+    def places(x):
+        return x.sharding if isinstance(x, Format) else tuple(map(places, x)) if isinstance(x, tuple) else x
+    return "layout" if option.endswith("_shardings") and places(was) == places(now) else cause
 
 
 def _closeness(old, new) -> tuple:
     return (old[0] == new[0], sum(a is b for a, b in zip(old[1], new[1])), old[2] == new[2], old[3] == new[3])
-
-
-def _static(values) -> str:
-    text = ", ".join(repr(v) for v in values)
-    return text if len(text) < 80 else text[:77] + "..."
-
-
-def describe(aval) -> str:
-    """A type with its weakness spelled out, since that alone can cause a miss."""
-    weak = " (weak)" if isinstance(aval, ShapedArray) and aval.weak_type else ""
-    return f"{aval}{weak}"
 
 
 def check_result(leaf, index, result, name):

@@ -17,7 +17,7 @@ from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
-from xlab.compile import explain, specials
+from xlab.compile import explain, keys, specials
 from xlab.compile.devices import sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.mutation import check_arguments, check_captured, forward_refs, on_values
@@ -42,7 +42,9 @@ _numbers = itertools.count()
 
 
 class _Jit:
-    """What belongs to one jitted function."""
+    """What belongs to one jitted function. `for_view` says that nobody but a view asked for it."""
+
+    for_view = False
 
     def __init__(self, fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums,
                  donate_argnames, keep_unused, inline, name, compiler_options):
@@ -188,7 +190,8 @@ class _Jit:
             return found
         reason, differences = explain.compile_miss(self, program.closed, key)
         events.emit("cache_miss", name=self.name, cache="memory", reason=reason)
-        compiled = Executable(self.lower(program, placements, flat, in_tree), reason, differences)
+        compiled = Executable(self.lower(program, placements, flat, in_tree), reason, differences,
+                              keys.Placed(placements, key[2], explain.options_of(self), keys.number(self)))
         if len(self.executables) > 4096:
             self.executables.clear()
         self.executables[key] = compiled

@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from xlab.compile import disk_cache, keys
 from xlab.core import source
 
 LIMIT = 1000
@@ -19,7 +20,8 @@ _counter = itertools.count()
 class Entry:
     """One compile. `position` is `file:line` of the function, only the file for a whole cell; `differences` are `(cause, what, was, now)`.
 
-    `eager` are programs of the package's own functions, under the public name and the line that called it.
+    `eager` are programs of the package's own functions, under the public name and the line that called it. `key` is what it was traced and
+    compiled for, `disk` what the persistent cache said.
     """
 
     name: str
@@ -29,6 +31,8 @@ class Entry:
     reason: str
     differences: tuple[tuple[str, str, str, str], ...] = ()
     eager: bool = False
+    key: tuple[keys.Traced | None, keys.Placed | None] = (None, None)
+    disk: disk_cache.Outcome = disk_cache.NOTHING
     number: int = field(default_factory=lambda: next(_counter))
 
 
@@ -36,7 +40,8 @@ entries: deque[Entry] = deque(maxlen=LIMIT)
 """The latest compiles, oldest first."""
 
 
-def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple) -> None:
+def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: keys.Placed | None = None,
+        disk: disk_cache.Outcome = disk_cache.NOTHING) -> None:
     """Notes a compile of a program."""
     eqns = closed.jaxpr.eqns
     position = closed.jaxpr.debug_info.position
@@ -46,7 +51,8 @@ def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differe
         if called is not None:
             eager, public, position = True, *called
             reason, name = reason.replace(f"`{name}`", f"`{public}`"), public
-    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager))
+    key = None if eager else closed.memo(keys.TRACED, lambda: None)
+    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk))
 
 
 def _library_call() -> tuple[str, str] | None:

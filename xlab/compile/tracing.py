@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from xlab import events
 from xlab import tree as _tree
-from xlab.compile import explain
+from xlab.compile import explain, keys
 from xlab.compile.memory_cache import on_clear
 from xlab.config import config
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
 from xlab.core.refs import is_ref
-from xlab.core.trace import Tracer, state
+from xlab.core.trace import EVAL, Tracer, state
 from xlab.interpreters import partial_eval as pe
 
 
@@ -107,6 +107,9 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
         program = _trace(fun, in_tree, in_avals, rebuild, name, arg_names)
         attrs["equations"] = len(program.closed.jaxpr.eqns)
     program.closed.memo(explain.WHY, lambda: (reason, differences))
+    if state.trace is EVAL:
+        closure = {variable: keys.short(value) for variable, value in explain.closed_over(fun).items()}
+        program.closed.memo(keys.TRACED, lambda: keys.traced(fun, in_tree, arg_names, in_avals, static, key[3], closure))
     if not any(isinstance(c, Tracer) for c in program.closed.consts):
         per_fun[key] = program
     return program

@@ -24,7 +24,7 @@ _HOME = {
     "program": "program", "layout": "layout", "compare": "layout",
     "transfers": "transfers", "assert_collectives": "transfers", "totals": "transfers",
     "memory": "memory", "live_arrays": "memory",
-    "phases": "phases", "time": "phases", "timings": "phases", "ledger": "phases",
+    "phases": "phases", "time": "phases", "timings": "phases", "ledger": "ledger",
     "chrome_trace": "trace_events", "diff": "difference",
     "profile": "profile", "profiled": "profile", "Times": "profile",
     "passes": "passes", "report": "report",

@@ -1,4 +1,4 @@
-"""Time: the phases of a recording, cold and warm timings, and the ledger of compiles."""
+"""Time: the phases of a recording, cold and warm timings."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
 from xlab.compile import ledger as _ledger
 from xlab.core.array import KeyArray, is_native_array
-from xlab.core.source import shown_name
 from xlab.observe.figures import Phases
 from xlab.observe.recorder import Session, active, is_eager, paused
-from xlab.observe.records import Compilation, Difference, Ledger, Phase, Source, Timing
+from xlab.observe.records import Phase, Timing
 
 
 def phases(session: Session) -> Phases:
@@ -39,8 +38,8 @@ def phases(session: Session) -> Phases:
         is_cache = event.kind in ("cache_hit", "cache_miss")
         out.append(Phase(
             event.kind, str(event.attrs.get("name", "")), (event.start_ns - session.start_ns) / 1e3, event.duration_ns / 1e3,
-            len(stack), stack[-1][0] if stack else -1, event.kind.removeprefix("cache_") if is_cache else "",
-            str(event.attrs.get("cache", "")) if is_cache else "", str(event.attrs.get("reason", "")), steady,
+            len(stack), stack[-1][0] if stack else -1, event.kind.removeprefix("cache_") if is_cache else str(event.attrs.get("disk", "")),
+            str(event.attrs.get("cache", "")) if is_cache else "disk" if "disk" in event.attrs else "", str(event.attrs.get("reason", "")), steady,
             type(event.error).__name__ if event.error is not None else ""))
         if event.end_ns > event.start_ns:
             stack.append((len(out) - 1, event.end_ns))
@@ -119,68 +118,3 @@ def wait(result: Any) -> Any:
     leaves = [x.base if isinstance(x, KeyArray) else x for x in _tree.leaves(result)]
     _arrays.block_until_ready([x for x in leaves if is_native_array(x)])
     return result
-
-
-# ------------------------------------------------------------------------------------------------------- ledger
-
-
-_FIXES = {
-    "shape": "pad {what} to a fixed size, or compile the sizes you need once: f.lower(...).compile()",
-    "dtype": "convert once before the call: {what} = xlab.numpy.asarray({what}, dtype)",
-    "weak type": "pass an array instead of a Python number: xlab.numpy.asarray({what})",
-    "structure": "pass arguments with the same keys and lengths at every call",
-    "static value": "make the value an ordinary argument if the program does not depend on it",
-    "sharding": "place {what} once: {what} = xlab.device_put({what}, sharding), or give jit in_shardings",
-    "committed": "place {what} at every call in the same way, or give jit in_shardings",
-    "mesh": "call under the same mesh: with xlab.set_mesh(mesh)",
-    "context": "set {what} once, before the first call: xlab.config.update({what!r}, value)",
-    "backend": "put {what} on one kind of device: {what} = xlab.device_put({what}, sharding)",
-    "closure": "pass {what} as an argument: an array if its value may vary, or with static_argnames={what!r}",
-    "donated set": "give every jit of the function the same {what}, or call jit once and keep what it returns",
-    "option": "give every jit of the function the same {what}, or call jit once and keep what it returns",
-    "jit": "call jit once and keep what it returns: {what} = xlab.jit({what})",
-    "function": "define the function once, outside the loop or the function that makes it",
-}
-
-
-def ledger(session: Session | None = None, *, eager: bool = False) -> Ledger:
-    """Every compile of the process that is still in the list, or those of one recording; oldest first.
-
-    Args:
-        session: only compiles inside this recording.
-        eager: include the one-operation programs of eager calls.
-    """
-    seen: dict[tuple[str, str], int] = {}
-    out = []
-    for entry in list(_ledger.entries):
-        key = entry.name, entry.position
-        nth = seen[key] = seen.get(key, 0) + 1
-        if entry.eager and not eager:
-            continue
-        if session is not None and not session.start_ns <= entry.start_ns <= (session.end_ns or events.clock()):
-            continue
-        name, reason, place = _shown(entry)
-        out.append(Compilation(
-            name, nth, entry.duration_ns / 1e3, reason, _fix(entry), tuple(Difference(*d) for d in entry.differences), place))
-    return Ledger(tuple(out))
-
-
-def _shown(entry: _ledger.Entry) -> tuple[str, str, Source | None]:
-    """Name, sentence and place of a compile as the user knows them: a cell is called by its prompt."""
-    file, _, line = entry.position.rpartition(":")
-    if line.isdigit():
-        cell = shown_name(file)
-        return entry.name, entry.reason, Source(cell or file, int(line), function=entry.name)
-    cell = shown_name(entry.position) if entry.position else None
-    if cell is None:
-        return entry.name, entry.reason, None
-    return cell, entry.reason.replace(f"`{entry.name}`", f"`{cell}`"), Source(cell, 1, function=cell)
-
-
-def _fix(entry: _ledger.Entry) -> str:
-    if not entry.differences:
-        return ""
-    cause, what = entry.differences[0][:2]
-    if cause == "closure" and not entry.position.rpartition(":")[2].isdigit():
-        return f"{what} = xlab.numpy.asarray({what}) makes it an input of the cell"
-    return _FIXES.get("option" if cause == "sharding" and what.endswith("_shardings") else cause, "").format(what=what)

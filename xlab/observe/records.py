@@ -57,11 +57,7 @@ class Record:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Any:
-        """Rebuild the record that `to_json` wrote.
-
-        Raises:
-            ValueError: not a record, or written by a newer schema.
-        """
+        """Rebuild the record that `to_json` wrote; ValueError for what is none, or of a newer schema."""
         if not isinstance(data, dict) or data.get("record") not in _classes:
             raise ValueError(f"expected a dict with 'record' set to one of {', '.join(sorted(_classes))}; "
                              f"given {str(data)[:80]!r}. Pass what Record.to_json() returned.")
@@ -375,9 +371,6 @@ class Transfer(Record):
     rounds: tuple[tuple[tuple[int, int, int], ...], ...] = ()
     mesh: MeshInfo | None = None
 
-
-# ------------------------------------------------------------------------------------------------ time and memory
-
     @property
     def reshards(self) -> bool:
         """Whether the partitioner moves data only because two shardings disagree; sums of parts are part of the work."""
@@ -428,7 +421,11 @@ class Difference(Record):
 
 @_record
 class Compilation(Record):
-    """One compile in the ledger: the `nth` of its function, `reason` as a sentence, and the `fix` as code."""
+    """One compile in the ledger: the `nth` of its function, `reason` as a sentence, and the `fix` as code.
+
+    `cache` is `disk hit` or `disk miss` where the persistent cache was asked, `disk` why it missed. `key` are `(part, text)` for the parts
+    in which it differs from any earlier key of the function; `earlier` are these, `(nth, parts)`, oldest first.
+    """
 
     function: str
     nth: int = 1
@@ -437,6 +434,10 @@ class Compilation(Record):
     fix: str = ""
     differences: tuple[Difference, ...] = ()
     source: Source | None = None
+    cache: str = ""
+    disk: str = ""
+    key: tuple[tuple[str, str], ...] = ()
+    earlier: tuple[tuple[int, tuple[tuple[str, str], ...]], ...] = ()
 
 
 @_record

@@ -13,8 +13,9 @@ from xlab.core.source import is_internal
 from xlab.interpreters import traffic
 from xlab.observe.intermediates import decisions, intermediates, why_of
 from xlab.observe.layout import of_sharding
+from xlab.observe.ledger import ledger
 from xlab.observe.memory import memory as _memory
-from xlab.observe.phases import ledger, phases, timings
+from xlab.observe.phases import phases, timings
 from xlab.observe.profile import heat
 from xlab.observe.program import mesh_info
 from xlab.observe.program import program as _program

@@ -16,6 +16,7 @@ from typing import Any
 
 from xlab.observe import records as r
 from xlab.observe.comparison import MARKS, Comparison, Figure, Pair, comparison_text
+from xlab.observe.ledger_text import compilation_text, difference_text, ledger_text
 from xlab.observe.units import plural, significant, size_text, table, time_text
 
 LIMIT = 200
@@ -355,31 +356,6 @@ def _timing(t: r.Timing, o: _Options) -> str:
     return f"{t.function}: " + ("   ".join(parts) or "not run")
 
 
-def _difference(d: r.Difference, o: _Options) -> str:
-    return (
-        f"{d.cause} of {d.what}: {d.was} → {d.now}" if d.what else f"{d.cause}: {d.was} → {d.now}"
-    )
-
-
-def _compilation(c: r.Compilation, o: _Options) -> str:
-    head = f"{c.function}, compile {c.nth}" + (f", {time_text(c.duration_us)}" if o.times else "")
-    lines = [head + (f": {c.reason}" if c.reason else "")]
-    lines += ["  " + _difference(d, o) for d in c.differences]
-    return "\n".join(lines + ([f"  fix: {c.fix}"] if c.fix else []))
-
-
-def _ledger(ledger: r.Ledger, o: _Options) -> str:
-    total = f", {time_text(sum(e.duration_us for e in ledger.entries))} in all" if o.times else ""
-    shown, more = _cut(ledger.entries, o, "compile")
-    return "\n".join(
-        [
-            f"{plural(len(ledger.entries), 'compile')}{total}",
-            *("  " + _compilation(e, o).replace("\n", "\n  ") for e in shown),
-            *more,
-        ]
-    )
-
-
 def _buffer(b: r.Buffer, o: _Options) -> str:
     return f"{b.name} {size_text(b.size)} {b.kind}, alive {b.start}–{b.end}" + (
         f", {_place(b.source)}" if b.source else ""
@@ -535,7 +511,7 @@ def _report(report: r.Report, o: _Options) -> str:
         ("Passes", ["  " + _pass(p, o) for p in report.passes if p.changed]),
         (
             "Ledger",
-            ["  " + _ledger(report.ledger, o).replace("\n", "\n  ")]
+            ["  " + ledger_text(report.ledger, o.times, o.limit).replace("\n", "\n  ")]
             if report.ledger and report.ledger.entries
             else [],
         ),
@@ -577,9 +553,9 @@ _forms.update(
         r.Transfer: _transfer,
         r.Phase: _phase,
         r.Timing: _timing,
-        r.Difference: _difference,
-        r.Compilation: _compilation,
-        r.Ledger: _ledger,
+        r.Difference: lambda d, o: difference_text(d),
+        r.Compilation: lambda c, o: compilation_text(c, o.times),
+        r.Ledger: lambda ledger, o: ledger_text(ledger, o.times, o.limit),
         r.Buffer: _buffer,
         r.Memory: _memory,
         r.Pass: _pass,

@@ -1,0 +1,142 @@
+"""The persistent cache: stored, found after forgetting and by another process, distrusted when broken, and able to say what differs."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import xlab
+from xlab import lax, observe
+from xlab.config import config
+
+X = np.ones(8, np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    before = config.compilation_cache_dir, config.persistent_cache_min_compile_time_secs
+    config.update("compilation_cache_dir", str(tmp_path / "cache"))
+    config.update("persistent_cache_min_compile_time_secs", 0.0)
+    yield tmp_path / "cache"
+    config.update("compilation_cache_dir", before[0])
+    config.update("persistent_cache_min_compile_time_secs", before[1])
+
+
+def last(name):
+    return [e for e in observe.ledger().entries if e.function == name][-1]
+
+
+def stored(folder):
+    return sorted(folder.glob("*-cache"))
+
+
+def test_a_program_is_found_again(folder):
+    def wave_on_disk(x):
+        return lax.sin(x) * 2
+
+    first = xlab.jit(wave_on_disk)(X)
+    assert last("wave_on_disk").cache == "disk miss" and len(stored(folder)) == 1
+    xlab.clear_caches()
+    with observe.record() as session:
+        again = xlab.jit(wave_on_disk)(X)
+    np.testing.assert_array_equal(first, again)
+    assert last("wave_on_disk").cache == "disk hit" and len(stored(folder)) == 1
+    phases = observe.phases(session)
+    assert {(p.kind, p.where) for p in phases if p.cache} == {("cache_miss", "memory"), ("cache_hit", "disk"), ("compile", "disk")}
+    assert "wave_on_disk, compile 2, from disk" in observe.text(observe.ledger()).replace("\n", " ")
+
+
+def test_many_devices_and_memory_survive(folder):
+    mesh = xlab.make_mesh((8,), ("data",), axis_types=(xlab.sharding.AxisType.Auto,))
+    x = xlab.device_put(np.arange(64.0, dtype=np.float32), xlab.NamedSharding(mesh, xlab.P("data")))
+
+    def summed_on_disk(x):
+        return xlab.numpy.sum(x * x)
+
+    first = xlab.jit(summed_on_disk)(x)
+    xlab.clear_caches()
+    f = xlab.jit(summed_on_disk)
+    assert float(f(x)) == float(first) and last("summed_on_disk").cache == "disk hit"
+    assert [t.kind for t in observe.transfers(f, x)] == ["all_reduce"] and observe.memory(f, x).arguments == 32
+
+
+@pytest.mark.parametrize(("change", "part"), [
+    (lambda f: f(np.ones(9, np.float32)), "argument types"),
+    (lambda f: xlab.jit(f.__wrapped__, name="cosine_on_disk", compiler_options={"xla_embed_ir_in_executable": True})(X), "compiler options"),
+    (lambda f: f(xlab.device_put(X, xlab.devices()[1])), "devices"),
+])
+def test_the_part_of_the_key_that_differs_is_named(folder, change, part):
+    f = xlab.jit(lambda x: lax.cos(x), name="cosine_on_disk")
+    f(X)
+    assert "no program called `cosine_on_disk`" in last("cosine_on_disk").disk
+    xlab.clear_caches()
+    change(f)
+    entry = last("cosine_on_disk")
+    assert part in [d.what for d in entry.differences if d.cause == "disk cache"] and f"{part} went from" in entry.disk
+
+
+def test_another_text_of_the_program_is_named(folder):
+    for scale in 2, 3:
+        def scaled_on_disk(x, scale=scale):
+            return x * scale
+
+        xlab.jit(scaled_on_disk)(X)
+    assert "the text of the program is another" in last("scaled_on_disk").disk
+
+
+def test_a_broken_entry_is_compiled_again(folder):
+    f = xlab.jit(lambda x: lax.tan(x), name="tangent_on_disk")
+    expected = f(X)
+    stored(folder)[0].write_bytes(b"junk")
+    xlab.clear_caches()
+    with pytest.warns(UserWarning, match="error reading persistent compilation cache entry for 'tangent_on_disk'"):
+        again = f(X)
+    np.testing.assert_array_equal(expected, again)
+    stored(folder)[0].write_bytes(b"junk")
+    xlab.clear_caches()
+    config.update("raise_persistent_cache_errors", True)
+    try:
+        with pytest.raises(ValueError, match="no entry of this cache"):
+            f(X)
+    finally:
+        config.update("raise_persistent_cache_errors", False)
+
+
+def test_callbacks_and_quick_compiles_are_not_stored(folder):
+    xlab.jit(lambda x: (xlab.debug.print("{}", x), x)[1], name="talks")(X)
+    assert last("talks").cache == "" and not stored(folder)
+    config.update("persistent_cache_min_compile_time_secs", 1000.0)
+    xlab.jit(lambda x: lax.exp(x), name="quick")(X)
+    assert last("quick").cache == "disk miss" and not stored(folder)
+
+
+def test_the_oldest_go_when_it_is_full(folder):
+    before = config.compilation_cache_max_size
+    try:
+        xlab.jit(lambda x: lax.exp(x), name="old_one")(X)
+        os.utime(stored(folder)[0], (1, 1))
+        config.update("compilation_cache_max_size", stored(folder)[0].stat().st_size + 100)
+        xlab.jit(lambda x: lax.exp(x), name="new_one")(X)
+        assert [p.name.split("-")[0] for p in stored(folder)] == ["new_one"]
+    finally:
+        config.update("compilation_cache_max_size", before)
+
+
+def test_another_process_finds_it(folder):
+    program = ("import numpy as np, xlab\n"
+               "xlab.jit(lambda x: xlab.lax.sin(x), name='between')(np.ones(3, np.float32))\n"
+               "print([e.cache for e in xlab.observe.ledger().entries if e.function == 'between'][-1])\n")
+    environment = dict(os.environ, XLAB_COMPILATION_CACHE_DIR=str(folder), XLAB_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0")
+    said = [subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True).stdout.strip()
+            for _ in range(2)]
+    assert said == ["disk miss", "disk hit"]
+
+
+def test_off_it_says_nothing(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        xlab.jit(lambda x: lax.sin(x), name="no_disk")(X)
+    assert last("no_disk").cache == "" and last("no_disk").disk == ""

@@ -1,0 +1,139 @@
+"""What chose a compiled program, part by part, so that one compile can be held against all earlier ones.
+
+Parts are gathered where a program is traced and compiled, and made text only when somebody asks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from xlab.config import FLAGS
+from xlab.core.avals import ShapedArray
+
+LONGEST = 80
+"""Characters of one part."""
+
+TRACED = "parts of the key it was traced for"   # a program's own note
+
+_numbers = itertools.count(1)
+_numbered: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+
+class Traced(NamedTuple):
+    """What a function was traced for. `static` and `closure` are text already: they may hold anything."""
+
+    structure: str
+    names: tuple[str, ...]
+    avals: tuple
+    static: Mapping[str, str]
+    context: tuple
+    closure: Mapping[str, str]
+    function: int
+
+
+class Placed(NamedTuple):
+    """What a traced program was compiled for: placements of the arguments, the current mesh, options of its jit, which jit."""
+
+    placements: tuple
+    mesh: Any
+    options: Mapping[str, Any]
+    jit: int
+
+
+def number(thing: Any) -> int:
+    """A number per object, never used again for another; 0 where none can be kept."""
+    try:
+        found = _numbered.get(thing)
+        if found is None:
+            found = _numbered[thing] = next(_numbers)
+        return found
+    except TypeError:
+        return 0
+
+
+def traced(fun: Callable, in_tree: Any, names: tuple[str, ...], avals: tuple, static: tuple, context: tuple,
+           closure: Mapping[str, str]) -> Traced:
+    """The parts of a key that tracing looks at."""
+    return Traced(_cut(str(in_tree)), names, avals, static_values(fun, static), context, closure, number(fun))
+
+
+def static_values(fun: Callable, static: tuple) -> dict[str, str]:
+    """Static arguments by name, as short text."""
+    if len(static) != 2 or static[0] == "flat":
+        return {}
+    by_place, by_name = static
+    code = getattr(fun, "__code__", None)
+    parameters = code.co_varnames[:code.co_argcount] if code is not None else ()
+    found = {parameters[i] if i < len(parameters) else f"argument {i}": short(v.value) for i, v in by_place}
+    return {**found, **{name: short(v.value) for name, v in by_name}}
+
+
+def parts(key: tuple[Traced | None, Placed | None]) -> dict[str, str]:
+    """Every part as text, by a name that says what it is."""
+    made, placed = key
+    out: dict[str, str] = {}
+    if made is not None:
+        for i, aval in enumerate(made.avals):
+            out[_name(made, i)] = describe(aval)
+        out.update((f"static {name}", text) for name, text in made.static.items())
+        out.update((f"closed-over {name}", text) for name, text in made.closure.items())
+        out["structure"] = made.structure
+        out.update((option, short(value)) for option, value in options_by_name(made.context[0]).items())
+        out["axes"] = _cut(str(made.context[1:]))
+        out["function object"] = str(made.function)
+    if placed is not None:
+        for i, sharding in enumerate(placed.placements):
+            name = _name(made, i) if made is not None else f"argument {i}"
+            out[f"placement of {name}"] = "uncommitted" if sharding is None else _cut(str(sharding))
+        out["backend"] = ", ".join(sorted({platform(s) for s in placed.placements if s is not None})) or "default"
+        out["current mesh"] = "none" if placed.mesh is None else _cut(str(placed.mesh))
+        out.update((option, short(value)) for option, value in placed.options.items())
+        out["jit"] = str(placed.jit)
+    return out
+
+
+def options_by_name(values: tuple) -> dict[str, Any]:
+    """A `trace_context` by name: the options, then pairs of a name and a value."""
+    names = [flag.name for flag in FLAGS.values() if flag.traced]
+    return {**dict(zip(names, values)), **dict(values[len(names):])}
+
+
+def platform(sharding: Any) -> str:
+    """The kind of devices of a sharding."""
+    return next(iter(sharding.device_set)).platform
+
+
+def describe(aval: Any) -> str:
+    """A type with its weakness spelled out, since that alone can cause a miss."""
+    weak = " (weak)" if isinstance(aval, ShapedArray) and aval.weak_type else ""
+    return f"{aval}{weak}"
+
+
+def short(value: Any) -> str:
+    """A value in a few words, without reading arrays or calling code of the user.
+
+    >>> short((1, "a", [2.5])), short(object())
+    ("(1, 'a', [2.5])", 'a object')
+    """
+    if type(value) in (int, float, complex, bool, str, bytes, type(None)):
+        text = repr(value)
+        return text if len(text) < 60 else text[:57] + "..."
+    if type(value) in (tuple, list) and len(value) <= 8:
+        left, right = "()" if type(value) is tuple else "[]"
+        return left + ", ".join(map(short, value)) + ("," if left == "(" and len(value) == 1 else "") + right
+    if hasattr(type(value), "dtype") and hasattr(type(value), "shape"):
+        return f"an array of type {value.dtype}{list(value.shape)}"
+    if type(value).__module__.startswith("xlab."):
+        return _cut(str(value))
+    return f"{value.__qualname__}" if hasattr(value, "__qualname__") else f"a {type(value).__name__}"
+
+
+def _name(made: Traced, i: int) -> str:
+    return made.names[i] if i < len(made.names) else f"argument {i}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST - 3] + "..."
