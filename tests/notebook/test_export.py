@@ -3,9 +3,13 @@
 import html.parser
 import re
 
+import numpy as np
 import pytest
 
+import xlab
 from tests.notebook.views import sample
+from tests.observe import programs
+from xlab import lax, observe
 from xlab.notebook import export
 from xlab.notebook.views import VIEWS, view_for
 from xlab.notebook.views.draw import clean
@@ -173,6 +177,24 @@ def test_a_thousand_equations_stay_under_the_budget():
     assert len(view_for(report).static_html(report)) <= 300_000
 
 
+def test_a_real_program_on_a_mesh_stays_under_the_budget():
+    def step(x, ws):
+        for w in ws:
+            for k in range(38):
+                x = lax.sin(x) if k % 2 else lax.tanh(x)
+            x = programs.matmul(x, w)
+        return x
+
+    x, ws = programs.put(np.ones((16, 64)), "data", None), [programs.put(np.ones((64, 64)), None, "model") for _ in range(26)]
+    with observe.record() as session:
+        xlab.jit(step)(x, ws)
+    report = observe.report(session)
+    assert sum(n for _, n in report.programs[0].counts) > 1000 and len(report.layouts) > 1000
+    assert len(view_for(report).static_html(report)) <= 300_000
+    data = view_for(report).payload(report)["data"]["layouts"]
+    assert len(data["rows"]) == len(report.layouts) and not data["blocks"], "blocks follow from the specs"
+
+
 def test_write_html_returns_the_path_and_explains_a_missing_folder(tmp_path):
     target = export.write_html(sample.report(), tmp_path / "report.html")
     assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -270,7 +292,7 @@ def test_long_lists_are_cut_and_say_so():
     )
     page = export.to_html(many)
     for words in (
-        "pictures of 24 arrays",
+        "more arrays not listed here",
         "300 lighter collectives not listed",
         "the last 100",
         "700 more lines changed",

@@ -13,8 +13,9 @@ from __future__ import annotations
 from xlab.notebook.views.base import View
 from xlab.notebook.views.comparison import ComparisonView
 from xlab.notebook.views.dataflow import DataflowView
+from xlab.notebook.views.layouts import MeshView
 from xlab.notebook.views.memory import MemoryView
-from xlab.notebook.views.mesh import DevicesView, MeshView
+from xlab.notebook.views.mesh import DevicesView
 from xlab.notebook.views.program import ProgramView
 from xlab.notebook.views.report import ReportView
 from xlab.notebook.views.stepper import StepperView

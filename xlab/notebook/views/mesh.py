@@ -1,4 +1,4 @@
-"""The sharding view: the array as blocks, for any rank, beside the mesh, for any number of axes.
+"""The mesh in its own coordinates, for any number of axes; `layouts.py` draws arrays beside it.
 
 Each mesh axis has one hue and each index along it one lightness; a band per axis names the device's place, and an axis
 along which the array is replicated is hatched. Device ids are always written, so colour is never the only carrier.
@@ -10,15 +10,11 @@ import itertools
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import HUES, Node, h, key, panel, warning
+from xlab.notebook.views.draw import HUES, Node, h, panel
 from xlab.observe.records import Layout, MeshInfo
-from xlab.observe.text import layout_line, places
-from xlab.observe.units import plural, size_text
+from xlab.observe.units import size_text
 
 CELL = (62, 34)
-MOST_CELLS = 1024
-MOST_FACETS = 16
-MOST_DRAWN = 24
 
 
 def coordinates(mesh: MeshInfo) -> dict[int, tuple[int, ...]]:
@@ -37,11 +33,11 @@ def shade(axis: int, index: int, size: int) -> str:
     return f"--h:{HUES[axis % 6]};--p:{part}%"
 
 
-def _used_axes(layout: Layout) -> set[str]:
+def used_axes(layout: Layout) -> set[str]:
     return {a for axes in layout.type.spec or () for a in axes}
 
 
-def _cell(
+def cell(
     x: float,
     y: float,
     w: float,
@@ -105,98 +101,13 @@ def _cell(
     )
 
 
-def _label(devices: list[int], width: float) -> str:
+def label_of(devices: list[int], width: float) -> str:
     whole = ",".join(map(str, devices))
     fits = max(1, int(width / 7))
     return whole if len(whole) <= fits else f"{devices[0]} +{len(devices) - 1}"
 
 
-def blocks_svg(layout: Layout) -> Node:
-    """The array as blocks: the last two dimensions as a grid, leading ones as facets."""
-    cuts, cells = places(layout)
-    if not cells:
-        return h("p", {"class": "xl-dim"}, "no block known")
-    if len(cells) > MOST_CELLS:
-        return h(
-            "p",
-            {"class": "xl-dim"},
-            f"{len(cells):,} different blocks: too many to draw (limit {MOST_CELLS})",
-        )
-    rank = len(cuts)
-    used = _used_axes(layout)
-    spec = layout.type.spec
-    if spec is None or len(spec) != rank:
-        spec = ((),) * rank
-    rows = cuts[-2] if rank > 1 else [(0, 1)]
-    cols = cuts[-1] if rank else [(0, 1)]
-    facets = sorted({k[:-2] for k in cells}) if rank > 2 else [()]
-    shown = facets[:MOST_FACETS]
-    longest = max(len(_label(d, 400)) for d in cells.values())
-    w = max(CELL[0], min(longest, 24) * 7 + 12) if len(cols) <= 12 else 44
-    hgt = CELL[1] if len(rows) <= 12 else 24
-    names = [f"@{'+'.join(axes)}" if axes else "" for axes in spec]
-    left, top = max([64, *(7 * len(n) + 24 for n in names[-2:-1])]), 34
-    across = len(shown) if len(shown) < 4 else 4
-    fw, fh = left + w * len(cols) + 18, top + hgt * len(rows) + 14
-    hue = dict(zip(layout.mesh.axis_names, HUES * 2, strict=False)) if layout.mesh else {}
-
-    def label(x: float, y: float, words: str, dim: int, end: str = "") -> Node:
-        first = next(iter(spec[dim]), "")
-        style = f"--hue:{hue[first]}" if first in hue and "@" in words else None
-        return h("text", {"x": x, "y": y, "class": f"xl-axis{end}", "style": style}, words)
-
-    parts: list[Any] = []
-    for n, facet in enumerate(shown):
-        ox, oy = (n % across) * fw, (n // across) * fh
-        if facet:
-            spans = ", ".join("{}:{}".format(*cuts[d][i]) for d, i in enumerate(facet))
-            parts.append(
-                h("text", {"x": ox + left, "y": oy + 10, "class": "xl-facet"}, f"[{spans}, …]")
-            )
-        if rank:
-            parts.append(label(ox + left, oy + top - 8, f"dim {rank - 1} {names[-1]} →", -1))
-        if rank > 1:
-            parts.append(label(ox + left - 8, oy + top + 12, f"dim {rank - 2}", -2, " xl-end"))
-        if rank > 1 and names[-2]:
-            parts.append(label(ox + left - 8, oy + top + 26, f"{names[-2]} ↓", -2, " xl-end"))
-        for i, row in enumerate(rows):
-            for j, col in enumerate(cols):
-                devices = cells.get((*facet, i, j) if rank > 1 else (j,) if rank else ())
-                if devices is None:
-                    continue
-                spans = (
-                    [cuts[d][f] for d, f in enumerate(facet)]
-                    + ([row] if rank > 1 else [])
-                    + ([col] if rank else [])
-                )
-                where = f"{layout.name or 'x'}[{', '.join(f'{a}:{b}' for a, b in spans)}]"
-                held = ",".join(map(str, devices[:16])) + ("…" if len(devices) > 16 else "")
-                word = "device" if len(devices) == 1 else f"{len(devices)} devices:"
-                tip = f"{word} {held}   {where}   {size_text(layout.bytes_per_device)}"
-                parts.append(
-                    _cell(
-                        ox + left + j * w,
-                        oy + top + i * hgt,
-                        w,
-                        hgt,
-                        devices,
-                        used,
-                        layout.mesh,
-                        tip,
-                        _label(devices, w),
-                    )
-                )
-    width, height = across * fw, -(-len(shown) // across) * fh
-    more = len(facets) - len(shown)
-    return h(
-        "div",
-        None,
-        _svg(width, height, f"{layout.name} as blocks", parts),
-        h("p", {"class": "xl-dim"}, f"{plural(more, 'more facet')} not drawn") if more else None,
-    )
-
-
-def _svg(width: float, height: float, label: str, parts: list[Any]) -> Node:
+def svg(width: float, height: float, label: str, parts: list[Any]) -> Node:
     return h(
         "svg",
         {
@@ -291,7 +202,7 @@ def mesh_svg(mesh: MeshInfo, layout: Layout | None = None) -> Node:
     w, hgt = 46.0, 34.0
     centres, labels, width, height = mesh_places(mesh, w, hgt)
     held = {b.device: b for b in layout.blocks} if layout else {}
-    used = _used_axes(layout) if layout else None
+    used = used_axes(layout) if layout else None
     hosts = dict(zip(mesh.device_ids, mesh.hosts, strict=False)) if len(set(mesh.hosts)) > 1 else {}
     parts: list[Any] = list(labels)
     place = coordinates(mesh)
@@ -300,8 +211,7 @@ def mesh_svg(mesh: MeshInfo, layout: Layout | None = None) -> Node:
         tip = f"device {device}   {where}" + (f"   host {hosts[device]}" if hosts else "")
         if device in held and layout:
             tip += f"   {layout.name or 'x'}[{', '.join(f'{a}:{b}' for a, b in held[device].slices)}]   {size_text(layout.bytes_per_device)}"
-        cell = _cell(x - w / 2, y - hgt / 2, w, hgt, [device], used, mesh, tip, str(device))
-        parts.append(cell)
+        parts.append(cell(x - w / 2, y - hgt / 2, w, hgt, [device], used, mesh, tip, str(device)))
         if hosts:
             parts.append(
                 h(
@@ -315,81 +225,7 @@ def mesh_svg(mesh: MeshInfo, layout: Layout | None = None) -> Node:
                     },
                 )
             )
-    return _svg(width, height, f"mesh {mesh.text}", parts)
-
-
-def layout_node(layout: Layout, opened: bool = True, drawn: bool = True) -> Node:
-    """One array: its sentence, its blocks beside the mesh, why it lies so, what is wrong with it."""
-    body: list[Any] = []
-    mesh = layout.mesh
-    if drawn and mesh and mesh.size > 1 and layout.blocks:
-        body.append(
-            h(
-                "div",
-                {"class": "xl-pair"},
-                h("figure", None, h("figcaption", None, "array"), blocks_svg(layout)),
-                h("figure", None, h("figcaption", None, "mesh"), mesh_svg(mesh, layout)),
-            )
-        )
-    if layout.why:
-        chains = [h("div", None, chain) for chain in layout.why]
-        body.append(h("div", {"class": "xl-why"}, h("b", None, "why "), h("div", None, *chains)))
-    body += [warning(w) for w in layout.warnings]
-    facts = [layout.role, "committed" if layout.committed else "uncommitted", layout.memory_kind]
-    body.append(h("p", {"class": "xl-dim"}, " · ".join(f for f in facts if f)))
-    return h(
-        "details",
-        {
-            "open": "" if opened else None,
-            "class": "xl-layout",
-            "data-eq": key(layout.program, layout.equation),
-        },
-        h(
-            "summary",
-            None,
-            h("code", None, layout_line(layout)),
-            h("b", {"class": "xl-sign"}, " ⚠") if layout.warnings else None,
-        ),
-        *body,
-    )
-
-
-def layouts_panel(layouts: tuple[Layout, ...], mesh: MeshInfo | None) -> Node:
-    """The Shardings tab: warnings first, then arguments, outputs and the rest; the first ones open."""
-    if not layouts:
-        return panel(
-            "shardings",
-            "Shardings",
-            mesh_svg(mesh) if mesh else None,
-            h("p", {"class": "xl-dim"}, "Every array is on one device."),
-        )
-    order = {"argument": 0, "output": 1, "": 2, "intermediate": 3}
-    titles = {
-        "argument": "Arguments",
-        "output": "Outputs",
-        "": "Arrays",
-        "intermediate": "Intermediates",
-    }
-    children: list[Any] = [axis_legend(mesh)] if mesh else []
-    first = sorted(range(len(layouts)), key=lambda i: (not layouts[i].warnings, i))
-    drawn = set(first[:MOST_DRAWN])
-    placed = sorted(range(len(layouts)), key=lambda i: order.get(layouts[i].role, 2))
-    for role, group in itertools.groupby(placed, key=lambda i: layouts[i].role):
-        found = list(group)
-        nodes = []
-        for n, i in enumerate(found):
-            opened = i in drawn and (
-                bool(layouts[i].warnings) or (n < 4 and role != "intermediate")
-            )
-            nodes.append(layout_node(layouts[i], opened, i in drawn))
-        children.append(h("h3", None, titles.get(role, role), h("small", None, f" {len(found)}")))
-        children.append(h("div", {"class": "xl-layouts"}, nodes))
-    if len(layouts) > MOST_DRAWN:
-        more = (
-            f"pictures of {MOST_DRAWN} arrays, those with warnings first; %xshard draws any other"
-        )
-        children.append(h("p", {"class": "xl-dim"}, more))
-    return panel("shardings", "Shardings", *children)
+    return svg(width, height, f"mesh {mesh.text}", parts)
 
 
 def axis_legend(mesh: MeshInfo) -> Node:
@@ -420,28 +256,6 @@ def axis_legend(mesh: MeshInfo) -> Node:
         if len(set(mesh.hosts)) > 1
         else None,
     )
-
-
-class MeshView(View):
-    """One array on its devices.
-
-    >>> from xlab.observe.records import Type
-    >>> MeshView().title(Layout("x", Type("f32", (8,))))
-    'x'
-    """
-
-    name = "mesh"
-    record_type = Layout
-    height = 360
-
-    def tree(self, record: Layout) -> Node:
-        """Blocks beside the mesh."""
-        body = [axis_legend(record.mesh)] if record.mesh else []
-        return h(
-            "article",
-            {"class": "xl xl-report"},
-            panel("shardings", "Sharding", *body, layout_node(record)),
-        )
 
 
 class DevicesView(View):

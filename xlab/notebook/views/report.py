@@ -7,8 +7,8 @@ from typing import Any
 from xlab.notebook.views.base import View
 from xlab.notebook.views.dataflow import transfers_data, transfers_panel
 from xlab.notebook.views.draw import Node, clean, h, key, panel
+from xlab.notebook.views.layouts import layouts_data, layouts_panel
 from xlab.notebook.views.memory import memory_panel, passes_panel
-from xlab.notebook.views.mesh import layouts_panel
 from xlab.notebook.views.program import columns, programs_panel
 from xlab.notebook.views.stepper import steps_data, steps_panel
 from xlab.notebook.views.timings import timings_panel
@@ -171,6 +171,7 @@ class ReportView(View):
             "title": clean(r.title),
             "opens": r.opens,
             "programs": programs,
+            "layouts": layouts_data(r.layouts),
             "transfers": transfers_data(r.transfers, mesh),
             "steps": steps_data(r.trace) if r.trace else None,
         }

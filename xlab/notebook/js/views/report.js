@@ -3,6 +3,7 @@ import { swell } from "../kit/format.js";
 import { lightElements, makeBus } from "../kit/bus.js";
 import { describe, mountProgram, readProgram } from "./program.js";
 import { linkDevices } from "./mesh.js";
+import { mountLayouts } from "./layouts.js";
 import { mountDataflow } from "./dataflow.js";
 import { mountStepper } from "./stepper.js";
 
@@ -108,6 +109,7 @@ export function enliven(root, data, model) {
         return part;
       })).filter(Boolean));
     }
+    if (name === "shardings") failing(section, () => mountLayouts(section, data.layouts, bus, bin));
     if (name === "collectives") failing(section, () => mountDataflow(section, data.transfers || [], bus, bin));
     if (name === "steps" && data.steps) {
       parts.set(name, failing(section, () => {
