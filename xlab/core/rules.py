@@ -64,6 +64,18 @@ class RuleTable(MutableMapping):
     def __contains__(self, primitive):
         return primitive in self._rules
 
+    def look_up_through(self, seen: Callable[[Primitive, Callable[..., Any]], Callable[..., Any]] | None) -> None:
+        """Lets `seen` choose what an interpreter is given in place of each rule it looks up; None undoes it."""
+        get = self._rules.get
+        if seen is None:
+            self.get = get  # type: ignore[method-assign, assignment]
+            return
+
+        def through(primitive: Primitive, default: Any = None) -> Any:
+            rule = get(primitive)
+            return default if rule is None else seen(primitive, rule)
+        self.get = through  # type: ignore[method-assign]
+
     def excuse(self, primitive: Primitive, reason: str) -> None:
         """States why `primitive` has no rule here; the reason is part of the error message."""
         self._excuses[primitive] = reason

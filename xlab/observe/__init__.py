@@ -1,7 +1,7 @@
 """Observation: everything the runtime can say of itself, as plain records with a text form.
 
 Reading order: `records.py` (the nouns), `text.py` and `units.py` (how they read), `recorder.py` (a block of work), `subject.py`
-(what a question is about), `program.py` and `names.py`, `hlo.py`, `layout.py`, `transfers.py` and `reasons.py`, `memory.py`,
+(what a question is about), `program.py` and `names.py`, `hlo.py`, `layout.py`, `moves.py`, `transfers.py` and `reasons.py`, `memory.py`,
 `phases.py`, `profile.py`, `stepping.py`, `report.py`. May import every room but the notebook's. Promises: looking changes
 nothing, a sharded array is never gathered, and nothing is dropped silently. Parts load when first used.
 
@@ -21,13 +21,13 @@ from typing import Any
 
 _HOME = {
     "record": "recorder", "Session": "recorder", "paused": "recorder",
-    "program": "program", "layout": "layout", "compare": "layout",
+    "program": "program", "layout": "layout", "compare": "moves",
     "transfers": "transfers", "assert_collectives": "transfers", "totals": "transfers",
     "memory": "memory", "live_arrays": "memory",
     "phases": "phases", "time": "phases", "timings": "phases", "ledger": "ledger",
     "chrome_trace": "trace_events", "diff": "difference",
     "profile": "profile", "profiled": "profile", "Times": "profile",
-    "passes": "passes", "report": "report",
+    "passes": "passes", "report": "report", "ladder": "ladder",
     "steps": "stepping", "step": "stepping", "Stepper": "stepping", "trace": "stepping", "summarise": "values",
     "Breakpoint": "breakpoints", "first_difference": "comparing", "jitted_difference": "comparing",
     "target": "targets", "what_if": "whatif", "search_shardings": "whatif",

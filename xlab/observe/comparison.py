@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.observe.records import Record, _record
+from xlab.observe.text import add_form
 from xlab.observe.units import plural, table
 
 MARKS = {"same": " ", "changed": "~", "left": "<", "right": ">"}
@@ -64,3 +65,8 @@ def comparison_text(c: Comparison, o: Any) -> str:
     if near[-1] + 1 < len(c.pairs):
         lines.append(f"  … {plural(len(c.pairs) - near[-1] - 1, 'equation')} the same")
     return "\n".join([table(rows, "llrrr"), *lines])
+
+
+add_form(Comparison, comparison_text)
+add_form(Figure, lambda f, o: f"{f.group}: {f.what}  {f.left}  {f.right}  {f.ratio}".rstrip())
+add_form(Pair, lambda p, o: f"{MARKS[p.state]} {p.left} │ {p.right}".rstrip())

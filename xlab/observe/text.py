@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from xlab.observe import records as r
-from xlab.observe.comparison import MARKS, Comparison, Figure, Pair, comparison_text
 from xlab.observe.ledger_text import compilation_text, difference_text, ledger_text
+from xlab.observe.resharding import Resharding, resharding_text
 from xlab.observe.units import plural, significant, size_text, table, time_text
 
 LIMIT = 200
@@ -57,6 +57,11 @@ def text(record: Any, *, times: bool = False, limit: int | None = LIMIT) -> str:
             f"text() takes a record of xlab.observe or a tuple of them; given {type(record).__name__}."
         )
     return form(record, options)
+
+
+def add_form(kind: type, form: Callable[[Any, Any], str]) -> None:
+    """Gives a record of another file its text form."""
+    _forms[kind] = form
 
 
 def _cut(
@@ -566,9 +571,6 @@ _forms.update(
         r.Notice: _notice,
         r.Failure: _failure,
         r.Report: _report,
-        Comparison: comparison_text,
-        Figure: lambda f, o: f"{f.group}: {f.what}  {f.left}  {f.right}  {f.ratio}".rstrip(),
-        Pair: lambda p, o: f"{MARKS[p.state]} {p.left} │ {p.right}".rstrip(),
     }
 )
 r.set_text_form(text)
