@@ -1,0 +1,127 @@
+"""What looking costs: a `%%xjit` cell beside the same cell jitted by hand, and a warm call with no recorder.
+
+    python -m tests.benchmarks.cells [--json PATH] [--rounds N]
+
+Cells run in a real kernel, asked as a front end asks, from the request until the kernel is idle; the two kinds alternate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.notebook.kernels import ROOT, Kernel, kernel
+
+SETUP = """
+%load_ext xlab
+import xlab
+from xlab import lax
+from xlab import numpy as jnp
+x = jnp.ones((64, 64)); w = jnp.ones((64, 64))
+_ = xlab.block_until_ready(xlab.jit(lambda a: jnp.tanh(a @ w))(x))
+"""
+SIZES = {"small": 4, "1,000 equations": 1000}
+
+WARM = """
+import statistics, sys, time
+import xlab
+from xlab import numpy as jnp
+f = xlab.jit(lambda a, b: a * b + 1)
+x = jnp.ones((8, 8))
+xlab.block_until_ready(f(x, x))
+def batch(n=20000):
+    start = time.perf_counter()
+    for _ in range(n):
+        f(x, x)
+    xlab.block_until_ready(f(x, x))
+    return (time.perf_counter() - start) / n
+batch()
+first = [batch() for _ in range(9)]
+from xlab import observe
+for _ in range(3):
+    with observe.record() as session:
+        f(x, x)
+second = [batch() for _ in range(9)]
+print(min(first), min(second), statistics.median(first), statistics.median(second))
+"""
+"""Warm calls before anything of observation was imported, and after three recordings."""
+
+
+def body(count: int, number: int) -> str:
+    """Lines of a cell of about `count` equations; `number` makes it a program of its own."""
+    if count < 10:
+        return f"y = jnp.tanh(x @ w) * {number}.5\nz = y.sum()\n"
+    return f"y = x * {number}.5\nfor _ in range({count // 4}):\n    y = jnp.sin(y) @ w * 0.01 + x\nz = y.sum()\n"
+
+
+def plain(count: int, number: int) -> str:
+    """The same cell, jitted by hand."""
+    inner = "".join(f"    {line}\n" for line in body(count, number).splitlines())
+    return f"@xlab.jit\ndef cell_{number}(x, w):\n{inner}    return y, z\ny, z = xlab.block_until_ready(cell_{number}(x, w))\n"
+
+
+def cell_costs(k: Kernel, rounds: int) -> list[dict]:
+    """Per size and run the seconds of both kinds."""
+    k.run(SETUP)
+    number = 0
+    for warm_up in range(2):
+        k.run("%%xjit\n" + body(4, 900 + warm_up), "warm up")
+    rows = []
+    for name, count in SIZES.items():
+        found: dict[str, dict[str, list[float]]] = {run: {"plain": [], "xjit": []} for run in ("first run", "run again")}
+        for turn in range(rounds):
+            number += 2
+            cells = {"plain": plain(count, number), "xjit": "%%xjit\n" + body(count, number + 1)}
+            for kind in sorted(cells, reverse=bool(turn % 2)):
+                found["first run"][kind].append(k.run(cells[kind], kind).seconds)
+            again = {"plain": f"y, z = xlab.block_until_ready(cell_{number}(x, w))", "xjit": cells["xjit"]}
+            for _ in range(3):
+                for kind in again:
+                    found["run again"][kind].append(k.run(again[kind], kind).seconds)
+        for run, kinds in found.items():
+            base, made = (statistics.median(kinds[kind]) for kind in ("plain", "xjit"))
+            rows.append({"what": f"%%xjit, {name}, {run}: added", "value": 1000 * (made - base), "goal": 1000 * (0.05 * base + 0.03),
+                         "unit": "ms", "plain_ms": 1000 * base, "xjit_ms": 1000 * made})
+    return rows
+
+
+def warm_cost() -> dict:
+    """How much slower a warm call is after recordings than before observation was imported."""
+    found = []
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", WARM], cwd=ROOT, capture_output=True, text=True, check=True)
+        before, after, *_ = map(float, done.stdout.split())
+        found.append((after / before, before))
+    ratio, before = min(found)
+    return {"what": "a warm call with no recorder: slower by", "value": 100 * (ratio - 1), "goal": 1.0, "unit": "%", "call_us": 1e6 * before}
+
+
+def measure(rounds: int = 5) -> list[dict]:
+    """Every number, with its goal."""
+    with tempfile.TemporaryDirectory() as folder, kernel(Path(folder)) as k:
+        rows = cell_costs(k, rounds)
+    return [*rows, warm_cost()]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Prints the table; exit status 1 when a goal is missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.cells", description=__doc__)
+    parser.add_argument("--json", metavar="PATH", help="also write everything measured to PATH")
+    parser.add_argument("--rounds", type=int, default=5, help="cells of each kind (5)")
+    given = parser.parse_args(argv)
+    rows = measure(given.rounds)
+    for row in rows:
+        beside = f"   plain {row['plain_ms']:.1f} ms, %%xjit {row['xjit_ms']:.1f} ms" if "plain_ms" in row else ""
+        print(f"{row['what']:52} {row['value']:9.3g} {row['unit']:3} goal {row['goal']:.3g}{'' if row['value'] <= row['goal'] else '   missed'}{beside}")
+    if given.json:
+        Path(given.json).write_text(json.dumps(rows, indent=1) + "\n")
+    return int(any(row["value"] > row["goal"] for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
