@@ -16,7 +16,6 @@ from typing import Any
 
 from xlab.observe import records as r
 from xlab.observe.ledger_text import compilation_text, difference_text, ledger_text
-from xlab.observe.resharding import Resharding, resharding_text
 from xlab.observe.units import plural, significant, size_text, table, time_text
 
 LIMIT = 200
@@ -571,6 +570,7 @@ _forms.update(
         r.Notice: _notice,
         r.Failure: _failure,
         r.Report: _report,
+        Resharding: resharding_text,
     }
 )
 r.set_text_form(text)
