@@ -1,4 +1,4 @@
-"""`layout`: how an array lies on devices, and what moves when it is laid out differently. Reads nothing but types and meshes."""
+"""`layout`: how an array lies on devices. Reads nothing but types and meshes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.observe.program import mesh_info, spec_of, type_of
-from xlab.observe.records import Block, Layout, MeshInfo, Transfer
+from xlab.observe.records import Block, Layout, MeshInfo
 from xlab.sharding import NamedSharding, PartitionSpec, Sharding, get_mesh
 
 Slices = tuple[tuple[int, int], ...]
@@ -101,69 +101,3 @@ def replicated(typed: Any, mesh: MeshInfo, copies: int, aval: Any) -> tuple[str,
         else:
             out.append(f"every device along '{axis}' holds a copy; no free dimension divides by {n}")
     return tuple(out)
-
-
-def compare(before: Any, after: Any, shape: Any = None, *, dtype: Any = np.float32) -> Transfer:
-    """What moves when an array goes from one layout to another: who sends how many bytes to whom.
-
-    Every device fetches what it lacks from the nearest device (in mesh order) that has it. Both are layouts, arrays, or
-    shardings with a `shape`.
-
-    Example:
-        >>> from xlab.sharding import PartitionSpec, NamedSharding, make_mesh
-        >>> mesh = make_mesh((1,), ("data",))
-        >>> s = NamedSharding(mesh, PartitionSpec("data"))
-        >>> compare(s, s, (4,)).bytes_in
-        0
-    """
-    a, b = (x if isinstance(x, Layout) else layout(x, shape, dtype=dtype) for x in (before, after))
-    if a.type.shape != b.type.shape:
-        raise ValueError(f"the layouts are of different shapes, {a.type.shape} and {b.type.shape}: nothing to compare")
-    total = math.prod(n for n in a.type.shape if isinstance(n, int))
-    itemsize = a.bytes_total // total if total else 0
-    holders = [(block.device, block.slices) for block in a.blocks]
-    place = {block.device: i for i, block in enumerate(a.blocks)}
-    moves: dict[tuple[int, int], int] = {}
-    for block in b.blocks:
-        missing = [block.slices]
-        here = place.get(block.device, 0)
-        near = sorted(holders, key=lambda h: (h[0] != block.device, abs(place[h[0]] - here), h[0]))
-        for device, held in near:
-            if not missing:
-                break
-            left: list[Slices] = []
-            for piece in missing:
-                common = _meet(piece, held)
-                if common is None:
-                    left.append(piece)
-                    continue
-                if device != block.device:
-                    size = math.prod(stop - start for start, stop in common) * itemsize
-                    moves[device, block.device] = moves.get((device, block.device), 0) + size
-                left += _without(piece, common)
-            missing = left
-    messages = tuple((s, t, n) for (s, t), n in sorted(moves.items()) if n)
-    most = max((sum(n for s, _, n in messages if s == d) for d in {m[0] for m in messages}), default=0)
-    got = max((sum(n for _, t, n in messages if t == d) for d in {m[1] for m in messages}), default=0)
-    what = "nothing moves" if not messages else f"{len(messages)} messages, {sum(m[2] for m in messages):,} B in all"
-    return Transfer("reshard", bytes_in=most, bytes_out=got, times=1, origin="user", call="device_put",
-                    reason=f"{a.type.text} → {b.type.text}: {what}", operand=a.type.text,
-                    rounds=(messages,) if messages else (), mesh=b.mesh)
-
-
-def _meet(a: Slices, b: Slices) -> Slices | None:
-    out = tuple((max(x[0], y[0]), min(x[1], y[1])) for x, y in zip(a, b))
-    return out if all(start < stop for start, stop in out) else None
-
-
-def _without(piece: Slices, common: Slices) -> list[Slices]:
-    """What is left of a box when a box inside it is taken out, as boxes."""
-    out = []
-    rest = list(piece)
-    for d, ((start, stop), (low, high)) in enumerate(zip(piece, common)):
-        if start < low:
-            out.append((*rest[:d], (start, low), *rest[d + 1:]))
-        if high < stop:
-            out.append((*rest[:d], (high, stop), *rest[d + 1:]))
-        rest[d] = (low, high)
-    return out

@@ -570,7 +570,6 @@ _forms.update(
         r.Notice: _notice,
         r.Failure: _failure,
         r.Report: _report,
-        Resharding: resharding_text,
     }
 )
 r.set_text_form(text)
