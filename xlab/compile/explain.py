@@ -167,7 +167,7 @@ def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
         if was != now:
             arg = names[i] if i < len(names) else f"argument {i}"
             cause = "committed" if was is None or now is None else "sharding" if platform(was) == platform(now) else "backend"
-            changes.append((cause, arg, *(("uncommitted" if s is None else str(s)) for s in (was, now))))
+            changes.append((cause, arg, *map(keys.placement, (was, now))))
     if changes:
         return ", ".join(f"the placement of `{a}` went from {was} to {now}" for _, a, was, now in changes[:3]), tuple(changes)
     return f"the current mesh changed from {old_context} to {context}", (("mesh", name, str(old_context), str(context)),)

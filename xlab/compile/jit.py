@@ -58,6 +58,11 @@ class _Jit:
         self.executables: dict[tuple, Executable] = {}
         self.repeats = Repeats()
 
+    def is_plain(self) -> bool:
+        """Whether it was made with no options, so that it compiles what anybody else's jit of the function would."""
+        return not any((self.in_shardings, self.out_shardings, self.static_argnums, self.static_argnames, self.donate_argnums,
+                        self.donate_argnames, self.keep_unused, self.inline, self.compiler_options)) and self.name == function_name(self.fun)
+
     # -- from a call to a program ----------------------------------------------------------------------
 
     def flatten(self, args, kwargs):

@@ -10,8 +10,10 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from xlab.backend import client
 from xlab.config import FLAGS
 from xlab.core.avals import ShapedArray
+from xlab.sharding import NamedSharding, SingleDeviceSharding
 
 LONGEST = 80
 """Characters of one part."""
@@ -87,8 +89,8 @@ def parts(key: tuple[Traced | None, Placed | None]) -> dict[str, str]:
     if placed is not None:
         for i, sharding in enumerate(placed.placements):
             name = _name(made, i) if made is not None else f"argument {i}"
-            out[f"placement of {name}"] = "uncommitted" if sharding is None else _cut(str(sharding))
-        out["backend"] = ", ".join(sorted({platform(s) for s in placed.placements if s is not None})) or "default"
+            out[f"placement of {name}"] = placement(sharding)
+        out["backend"] = ", ".join(sorted({platform(s) for s in placed.placements if s is not None})) or client.default_backend()
         out["current mesh"] = "none" if placed.mesh is None else _cut(str(placed.mesh))
         out.update((option, short(value)) for option, value in placed.options.items())
         out["jit"] = str(placed.jit)
@@ -104,6 +106,19 @@ def options_by_name(values: tuple) -> dict[str, Any]:
 def platform(sharding: Any) -> str:
     """The kind of devices of a sharding."""
     return next(iter(sharding.device_set)).platform
+
+
+def placement(sharding: Any) -> str:
+    """Where an argument lies, in a few words."""
+    if sharding is None:
+        return "uncommitted"
+    if isinstance(sharding, SingleDeviceSharding):
+        return f"device {sharding.device.id}"
+    if isinstance(sharding, NamedSharding):
+        axes = " ".join(f"{name}={size}" for name, size in sharding.mesh.shape.items())
+        kind = f", {sharding.memory_kind}" if sharding.memory_kind not in (None, "device") else ""
+        return _cut(f"{sharding.spec} over {axes}{kind}")
+    return _cut(str(sharding))
 
 
 def describe(aval: Any) -> str:

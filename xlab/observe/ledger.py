@@ -83,9 +83,11 @@ def _against(same: list[_ledger.Entry], most: int, texts: dict[int, dict[str, st
     now = texts[last.number]
     names = list(dict.fromkeys((*now, *(part for e in before for part in texts[e.number]))))
     moved = [n for n in names if any(texts[e.number].get(n) != now.get(n) for e in before)]
+    if all(any(texts[e.number].get(n) != now.get(n) for n in moved if n not in _OBJECTS) for e in before):
+        moved = [n for n in moved if n not in _OBJECTS]        # other values make other objects: the values tell
     shown = moved[:MOST_PARTS]
     more = (("…", f"{len(moved) - MOST_PARTS} more parts differ"),) if len(moved) > MOST_PARTS else ()
-    which: dict[str, dict[str, str]] = {n: {} for n in shown if n in ("function object", "jit")}
+    which: dict[str, dict[str, str]] = {n: {} for n in shown if n in _OBJECTS}
 
     def row(entry: _ledger.Entry) -> tuple[tuple[str, str], ...]:
         found = texts[entry.number]
@@ -94,6 +96,9 @@ def _against(same: list[_ledger.Entry], most: int, texts: dict[int, dict[str, st
     first = len(same) - len(before)
     earlier = tuple((first + i, row(entry)) for i, entry in enumerate(before))
     return row(last), earlier
+
+
+_OBJECTS = ("function object", "jit")
 
 
 def _ordinal(known: dict[str, str], value: str) -> str:

@@ -29,6 +29,8 @@ def sentence(c: Compilation, so_far: float | None = None) -> str:
     """
     done = "was loaded from disk" if c.cache == "disk hit" else "compiled"
     time = f", {time_text(so_far)} so far" if so_far is not None and c.nth > 1 else ""
+    if c.nth == 1 and c.reason == f"`{c.function}` was never seen before":
+        return f"`{c.function}` {done}, for the first time"
     again = f"`{c.function}` {done} again" if c.nth > 1 else f"`{c.function}` {done}"
     why = f" because {c.reason}" if c.nth > 1 and c.reason else f": {c.reason}" if c.reason else ""
     return f"{again}{why}" + (f"; {nth_word(c.nth)} compile{time}" if c.nth > 1 else "")

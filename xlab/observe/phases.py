@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xlab import events
@@ -44,6 +44,19 @@ def phases(session: Session) -> Phases:
         if event.end_ns > event.start_ns:
             stack.append((len(out) - 1, event.end_ns))
     return Phases(out)
+
+
+def self_times(found: Sequence[Phase]) -> list[float]:
+    """What each phase spent itself, without those inside it, in microseconds.
+
+    >>> self_times((Phase("trace", "f", 0.0, 9.0), Phase("trace", "g", 1.0, 4.0, 1, 0)))
+    [5.0, 4.0]
+    """
+    own = [p.duration_us for p in found]
+    for p in found:
+        if 0 <= p.parent < len(own):
+            own[p.parent] -= p.duration_us
+    return [max(us, 0.0) for us in own]
 
 
 def timings(session: Session, measured: tuple[Timing, ...] = ()) -> tuple[Timing, ...]:

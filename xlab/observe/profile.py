@@ -12,7 +12,7 @@ from xlab.backend import profiling as _profiling
 from xlab.observe.phases import wait
 from xlab.observe.recorder import Session, paused
 from xlab.observe.records import Program, Transfer
-from xlab.observe.subject import Subject, subject
+from xlab.observe.subject import Subject, jitted, subject
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,13 @@ def profile(what: Any, *args: Any, repeat: int = 5, **kwargs: Any) -> Times:
         >>> list(times.equations)
         [0]
     """
-    from xlab.compile.jit import jit
     if not callable(what):
         raise TypeError(f"profile takes a function and its arguments, given {what!r}")
     with paused():
         if hasattr(what, "_executable"):
             about = subject(what)
         else:
-            what = what if hasattr(what, "trace") else jit(what)
+            what = jitted(what)
             about = subject(what, args, kwargs)
         about.executable  # noqa: B018  (compiled before the profile begins)
         for _ in range(2):

@@ -13,6 +13,7 @@ from xlab.backend import compiling, ir
 from xlab.compile import executable as _executable
 from xlab.compile.executable import Executable
 from xlab.compile.jit import jit
+from xlab.compile.memory_cache import on_clear
 from xlab.compile.stages import AHEAD, Compiled, Lowered, ShapeDtypeStruct, Traced
 from xlab.core.jaxpr import (
     ClosedJaxpr,
@@ -107,6 +108,35 @@ class Subject:
         return self._lowered.mesh if self._lowered is not None else None
 
 
+_jits: dict[int, tuple[Any, Any]] = {}
+on_clear(_jits.clear)
+
+
+def jitted(fun: Any, names: dict[str, Any] | None = None) -> Any:
+    """The jitted form of a function: itself, what somebody made of it by `jit` without options, or one made here to look at it.
+
+    What is made here is made once per function that a name holds, so that looking twice compiles once. `names` are those of the
+    function's module where none are given.
+    """
+    if hasattr(fun, "lower"):
+        return fun
+    names = names if names is not None else getattr(fun, "__globals__", {})
+    values = list(names.values())
+    for value in values:
+        owner = getattr(value, "_xlab_jit", None)
+        if owner is not None and owner.fun is fun and owner.is_plain():
+            return value
+    found = _jits.pop(id(fun), None)
+    if found is None or found[0] is not fun:
+        found = fun, jit(fun)
+        found[1]._xlab_jit.for_view = True
+    if any(value is fun for value in values):
+        _jits[id(fun)] = found
+        while len(_jits) > 64:
+            del _jits[next(iter(_jits))]
+    return found[1]
+
+
 def subject(what: Any, args: tuple = (), kwargs: dict | None = None) -> Subject:
     """The subject of `what`: a function with arguments, a `Traced`, `Lowered` or `Compiled`, an executable, or a jaxpr.
 
@@ -124,7 +154,7 @@ def subject(what: Any, args: tuple = (), kwargs: dict | None = None) -> Subject:
         return stage
     if callable(what):
         if not hasattr(what, "trace"):
-            what = jit(what)
+            what = jitted(what)
         traced = what.trace(*args, **kwargs)
         return Subject(traced.jaxpr, traced.fun_name, traced=traced)
     raise TypeError(f"expected a function and its arguments, a Traced, Lowered or Compiled, or a jaxpr; "

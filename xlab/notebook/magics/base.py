@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import xlab
 from xlab.core.source import shown_names
 from xlab.notebook.tracebacks import present
+from xlab.observe.subject import jitted as _jitted
 
 
 def told(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,8 +47,14 @@ def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], di
     if not isinstance(node, ast.Call):
         raise ValueError(f"%{magic} takes a call, such as %{magic} f(x, y); given {text!r}")
 
+    # What the call defines, such as a lambda, stands in this cell.
+    number, line = cell_line(shell)
+    file = f"<%{magic} in {number}>"
+    shown_names[file] = f"In[{number}]"
+    ast.increment_lineno(node, line - 1)
+
     def value(of: ast.expr) -> Any:
-        return eval(compile(ast.Expression(of), f"<%{magic}>", "eval"), shell.user_ns)
+        return eval(compile(ast.Expression(of), file, "eval"), shell.user_ns)
 
     args: list[Any] = []
     for a in node.args:
@@ -59,35 +65,25 @@ def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], di
     return value(node.func), tuple(args), kwargs, text
 
 
-_jitted: dict[int, tuple[Any, Any]] = {}
-
-
 def jitted(shell: Any, fun: Any) -> Any:
-    """The jitted form of a function: itself, or one made once per function that a name of the notebook holds.
-
-    So that a magic used twice compiles once.
-    """
-    if hasattr(fun, "lower"):
-        return fun
-    found = _jitted.pop(id(fun), None)
-    if found is None or found[0] is not fun:
-        found = fun, xlab.jit(fun)
-    if any(value is fun for value in shell.user_ns.values()):
-        _jitted[id(fun)] = found
-        while len(_jitted) > 64:
-            del _jitted[next(iter(_jitted))]
-    return found[1]
+    """The jitted form of a function: itself, what the notebook has of it, or one made once so that a magic used twice compiles once."""
+    return _jitted(fun, shell.user_ns)
 
 
 def cell_number(shell: Any) -> int:
     """The number of the cell that is running, as its prompt shows it."""
+    return cell_line(shell)[0]
+
+
+def cell_line(shell: Any) -> tuple[int, int]:
+    """The number of the cell that is running, and the line in it."""
     numbers = getattr(shell.compile, "_filename_map", {})
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_globals is shell.user_ns and frame.f_code.co_filename in numbers:
-            return numbers[frame.f_code.co_filename]
+            return numbers[frame.f_code.co_filename], frame.f_lineno
         frame = frame.f_back
-    return shell.execution_count
+    return shell.execution_count, 1
 
 
 class CellFile(NamedTuple):

@@ -8,7 +8,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
 from xlab.notebook import displays
-from xlab.notebook.magics.base import call_of, told
+from xlab.notebook.magics.base import call_of, jitted, told
 from xlab.observe.records import Report
 
 _TARGET = re.compile(r"\s*--target[ =](\S+)")
@@ -32,6 +32,7 @@ class Xflow(Magics):
         if targets:
             displays.show(observe.target(targets[-1], fun, *args, **kwargs).replace(title=f"{text} on {targets[-1]}"))
             return
+        fun = jitted(self.shell, fun)
         transfers = observe.transfers(fun, *args, **kwargs)
         if not transfers:
             print(f"{text}: no collectives; every device works alone")

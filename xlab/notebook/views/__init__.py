@@ -13,13 +13,15 @@ from __future__ import annotations
 from xlab.notebook.views.base import View
 from xlab.notebook.views.comparison import ComparisonView
 from xlab.notebook.views.dataflow import DataflowView
+from xlab.notebook.views.ladder import LadderView
 from xlab.notebook.views.layouts import MeshView
+from xlab.notebook.views.ledger import LedgerView
 from xlab.notebook.views.memory import MemoryView
 from xlab.notebook.views.mesh import DevicesView
 from xlab.notebook.views.program import ProgramView
 from xlab.notebook.views.report import ReportView
+from xlab.notebook.views.resharding import ReshardingView
 from xlab.notebook.views.stepper import StepperView
-from xlab.notebook.views.timings import LedgerView
 from xlab.observe.records import Record
 
 VIEWS: list[View] = [
@@ -29,9 +31,11 @@ VIEWS: list[View] = [
     MeshView(),
     DevicesView(),
     DataflowView(),
+    ReshardingView(),
     LedgerView(),
     MemoryView(),
     ComparisonView(),
+    LadderView(),
 ]
 
 

@@ -11,7 +11,7 @@ from xlab.notebook.views.layouts import layouts_data, layouts_panel
 from xlab.notebook.views.memory import memory_panel, passes_panel
 from xlab.notebook.views.program import columns, programs_panel
 from xlab.notebook.views.stepper import steps_data, steps_panel
-from xlab.notebook.views.timings import timings_panel
+from xlab.notebook.views.timings import timings_data, timings_panel
 from xlab.observe.records import Failure, MeshInfo, Notice, Report
 from xlab.observe.text import report_header
 
@@ -147,7 +147,7 @@ class ReportView(View):
                 ("program", "Program", r.programs, programs_panel, r.programs, programs),
                 ("shardings", "Shardings", r.layouts, layouts_panel, r.layouts, mesh),
                 ("collectives", "Collectives", r.transfers, transfers_panel, r.transfers, mesh),
-                ("timings", "Timings", timed and not alone, timings_panel, r.phases, r.timings, r.ledger),
+                ("timings", "Timings", timed and not alone, timings_panel, r.phases, r.timings, r.ledger, r.passes),
                 ("memory", "Memory", r.memory, memory_panel, r.memory),
                 ("passes", "Passes", r.passes, passes_panel, r.passes),
                 ("steps", "Steps", r.trace, steps_panel, r.trace),
@@ -174,4 +174,5 @@ class ReportView(View):
             "layouts": layouts_data(r.layouts),
             "transfers": transfers_data(r.transfers, mesh),
             "steps": steps_data(r.trace) if r.trace else None,
+            "timings": timings_data(r.phases, r.timings),
         }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
-from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, h, panel, table
-from xlab.observe.records import Compilation, Ledger, Phase, Timing
+from xlab.notebook.views.draw import Node, clean_json, h, panel, table
+from xlab.notebook.views.ledger import ledger_node
+from xlab.observe.phases import self_times
+from xlab.observe.records import Ledger, Pass, Phase, Timing
 from xlab.observe.text import text
 from xlab.observe.units import plural, time_text
 
@@ -21,7 +23,8 @@ WORDS = {
     "transfer": "transfer",
 }
 MOST_ROWS = 300
-MOST_COMPILES = 100
+MOST_SAVED = 5000
+"""Phases that the page itself can save as a file."""
 
 
 def ticks(total: float) -> list[float]:
@@ -47,73 +50,38 @@ def lanes(phases: tuple[Phase, ...]) -> list[list[Phase]]:
     return sorted(found.values(), key=lambda lane: lane[0].start_us)
 
 
-def waterfall(phases: tuple[Phase, ...], timings: tuple[Timing, ...]) -> Node:
-    """Rows of bars over one time axis. Steady runs are a number at the end of the row, never part of the cold bars."""
+def waterfall(phases: tuple[Phase, ...], timings: tuple[Timing, ...], passes: tuple[Pass, ...] = ()) -> Node:
+    """Rows of bars over one time axis, with what each row took in all and without what it called.
+
+    Steady runs are a number at the end of the row, never part of the cold bars.
+    """
     rows = lanes(phases)
     shown = rows[:MOST_ROWS]
     begin = min((p.start_us for lane in shown for p in lane), default=0.0)
     end = max((p.start_us + p.duration_us for lane in shown for p in lane), default=1.0)
     total = max(end - begin, 1e-6)
     warm = {t.function: t for t in timings}
-    seen: set[str] = set()
+    own = {id(p): us for p, us in zip(phases, self_times(phases), strict=True)}
     out = []
     for lane in shown:
         first = lane[0]
-        bars = []
-        for p in lane:
-            left, width = 100 * (p.start_us - begin) / total, 100 * p.duration_us / total
-            where = f" ({p.where})" if p.where else ""
-            word = WORDS.get(p.kind, p.kind) + (
-                f": cache {p.cache}{where}"
-                if p.cache == "hit" and p.kind not in ("cache_hit", "cache_miss")
-                else ""
-            )
-            tip = (
-                f"{p.function}   {word}   {time_text(p.duration_us)}   from {time_text(p.start_us - begin)}"
-                + (f"   {p.reason}" if p.reason else "")
-                + (f"   failed: {p.error}" if p.error else "")
-            )
-            kind = "xl-hit" if p.cache == "hit" or p.kind == "cache_hit" else f"xl-{p.kind}"
-            bars.append(
-                h(
-                    "span",
-                    {
-                        "class": f"xl-bar {kind}" + (" xl-failed" if p.error else ""),
-                        "style": f"left:{left:.3f}%;width:{width:.3f}%",
-                        "title": tip,
-                        "data-tip": tip,
-                        "data-fn": p.function,
-                    },
-                    f"{word} {time_text(p.duration_us)}" if width > 7 else "",
-                )
-            )
-        steady = ""
-        if (
-            first.function not in seen
-            and first.function in warm
-            and warm[first.function].warm_us is not None
-        ):
-            steady = "warm " + text(warm[first.function], times=True).split("warm ", 1)[1]
-            seen.add(first.function)
+        spent, itself = sum(p.duration_us for p in lane), sum(own[id(p)] for p in lane)
+        timing = warm.pop(first.function, None) if first.kind != "transfer" else None
+        steady = "" if timing is None or timing.warm_us is None else text(timing, times=True).split("warm ", 1)[1]
         out.append(
             h(
                 "div",
                 {"class": "xl-lane"},
-                h(
-                    "span",
-                    {"class": "xl-lane-name", "style": f"padding-left:{first.depth * 12}px"},
-                    ("└ " if first.depth else "") + first.function,
-                ),
-                h("span", {"class": "xl-track"}, *bars),
-                h("span", {"class": "xl-lane-end"}, steady),
+                h("span", {"class": "xl-lane-name", "style": f"padding-left:{first.depth * 12}px", "title": first.function},
+                  ("└ " if first.depth else "") + first.function),
+                h("span", {"class": "xl-track"}, *(_bar(p, own[id(p)], begin, total) for p in lane)),
+                h("span", {"class": "xl-lane-end", "title": "first to last of this row"}, time_text(spent)),
+                h("span", {"class": "xl-lane-end", "title": "without what it called"}, time_text(itself)),
+                h("span", {"class": "xl-lane-end xl-lane-warm", "title": "steady runs: median ± spread"}, steady),
             )
         )
     scale = [
-        h(
-            "span",
-            {"style": f"left:{100 * t / total:.2f}%"},
-            "0" if t == 0 else time_text(t).replace(".00 ", " ").replace(".0 ", " "),
-        )
+        h("span", {"style": f"left:{100 * t / total:.2f}%"}, "0" if t == 0 else time_text(t).replace(".00 ", " ").replace(".0 ", " "))
         for t in ticks(total)
         if t < 0.96 * total or not t
     ]
@@ -121,40 +89,104 @@ def waterfall(phases: tuple[Phase, ...], timings: tuple[Timing, ...]) -> Node:
     return h(
         "div",
         {"class": "xl-waterfall"},
-        h(
-            "div",
-            {"class": "xl-lane xl-scale"},
-            h("span", {"class": "xl-lane-name"}, ""),
-            h("span", {"class": "xl-track"}, *scale),
-            h("span", {"class": "xl-lane-end"}, ""),
-        ),
+        h("div", {"class": "xl-lane xl-scale"}, h("span", {"class": "xl-lane-name"}, ""), h("span", {"class": "xl-track"}, *scale),
+          *(h("span", {"class": "xl-lane-end" + name}, word) for word, name in (("cold", ""), ("self", ""), ("warm", " xl-lane-warm")))),
         *out,
+        _passes(passes),
         h("p", {"class": "xl-dim"}, f"{plural(more, 'more row')} not drawn") if more else None,
     )
 
 
+def _bar(p: Phase, itself: float, begin: float, total: float) -> Node:
+    left, width = 100 * (p.start_us - begin) / total, 100 * p.duration_us / total
+    where = f" ({p.where})" if p.where else ""
+    own_kind = p.kind in ("cache_hit", "cache_miss")
+    word = WORDS.get(p.kind, p.kind) + (where if own_kind else f": cache {p.cache}{where}" if p.cache else "")
+    inside = f" ({time_text(itself)} itself)" if itself < 0.995 * p.duration_us else ""
+    tip = (f"{p.function}   {word}   {time_text(p.duration_us)}{inside}   from {time_text(p.start_us - begin)}"
+           + (f"   {p.reason}" if p.reason else "") + (f"   failed: {p.error}" if p.error else ""))
+    # An event that takes no time is a tick; a hit is hollow.
+    kind = ("xl-hit" if p.cache == "hit" else f"xl-{p.kind}") + (" xl-tick" if own_kind and not p.duration_us else "")
+    return h(
+        "span",
+        {
+            "class": f"xl-bar {kind}" + (" xl-failed" if p.error else ""),
+            "style": f"left:{left:.3f}%;width:{width:.3f}%",
+            "title": tip,
+            "data-tip": tip,
+            "data-fn": p.function,
+        },
+        f"{WORDS.get(p.kind, p.kind)}{where if p.cache == 'hit' else ''} {time_text(p.duration_us)}" if width > 7 else "",
+    )
+
+
+def _passes(passes: tuple[Pass, ...]) -> Node | None:
+    """The compiler's passes end to end on a scale of their own: they were seen in a second compile."""
+    timed = [p for p in passes if p.duration_us]
+    total = sum(p.duration_us or 0.0 for p in timed)
+    if not timed or not total:
+        return None
+    bars, at = [], 0.0
+    for p in timed:
+        width = 100 * (p.duration_us or 0.0) / total
+        tip = f"{p.name}   {p.stage}   {time_text(p.duration_us)}   {plural(p.changed, 'line')} changed"
+        if width >= 0.05:
+            bars.append(h("span", {"class": "xl-bar xl-pass-bar" + ("" if p.changed else " xl-idle"), "title": tip, "data-tip": tip,
+                                   "style": f"left:{at:.3f}%;width:{width:.3f}%"}, p.name if width > 12 else ""))
+        at += width
+    return h(
+        "div",
+        {"class": "xl-lane xl-lane-passes"},
+        h("span", {"class": "xl-lane-name", "title": "seen in a second compile, on a scale of their own"}, "passes *"),
+        h("span", {"class": "xl-track"}, *bars),
+        h("span", {"class": "xl-lane-end"}, time_text(total)),
+        h("span", {"class": "xl-lane-end"}, ""),
+        h("span", {"class": "xl-lane-end xl-lane-warm xl-dim"}, f"* {len(timed)} timed, on their own scale"),
+    )
+
+
 def phase_totals(phases: tuple[Phase, ...]) -> Node | None:
-    """The same as numbers: time per kind, outermost phases only."""
-    found: dict[str, list[float]] = {}
-    for p in phases:
-        if not p.steady:
-            found.setdefault(p.kind, []).append(p.duration_us)
-    rows = [
-        h(
+    """The same as numbers: per kind how often, how long with what is inside (that of the same kind counted once), and without."""
+    rows = []
+    own = self_times(phases)
+    kinds = dict.fromkeys(p.kind for p in phases if not p.steady and p.duration_us)
+    for kind in kinds:
+        found = [i for i, p in enumerate(phases) if p.kind == kind and not p.steady]
+        outer = [i for i in found if not _inside(phases, i, kind)]
+        rows.append(h(
             "tr",
             None,
-            h(
-                "td",
-                None,
-                h("i", {"class": f"xl-key xl-{kind if kind != 'cache_hit' else 'hit'}"}),
-                WORDS.get(kind, kind),
-            ),
-            h("td", {"class": "n"}, len(times)),
-            h("td", {"class": "n"}, time_text(sum(times))),
-        )
-        for kind, times in found.items()
-    ]
-    return table((("phase", ""), ("count", "n"), ("total", "n")), rows) if rows else None
+            h("td", None, h("i", {"class": f"xl-key xl-{kind}"}), WORDS.get(kind, kind)),
+            h("td", {"class": "n"}, len(found)),
+            h("td", {"class": "n"}, time_text(sum(phases[i].duration_us for i in outer))),
+            h("td", {"class": "n"}, time_text(sum(own[i] for i in found))),
+        ))
+    return table((("phase, cold", ""), ("count", "n"), ("inclusive", "n"), ("exclusive", "n")), rows) if rows else None
+
+
+def _inside(phases: tuple[Phase, ...], i: int, kind: str) -> bool:
+    """Whether a phase is inside another of its kind."""
+    at = phases[i].parent
+    while at >= 0:
+        if phases[at].kind == kind:
+            return True
+        at = phases[at].parent
+    return False
+
+
+def cache_counts(phases: tuple[Phase, ...]) -> str:
+    """Hits and misses, in memory and on disk.
+
+    >>> cache_counts((Phase("cache_miss", "f", cache="miss", where="memory"), Phase("cache_hit", "f", cache="hit", where="disk")))
+    'caches: memory 1 miss; disk 1 hit'
+    """
+    found: dict[str, Counter[str]] = {}
+    for p in phases:
+        if p.kind in ("cache_hit", "cache_miss"):
+            found.setdefault(p.where or "memory", Counter())[p.cache] += 1
+    words = (f"{where} " + ", ".join(f"{n} {kind if n == 1 else 'hits' if kind == 'hit' else 'misses'}" for kind, n in sorted(counts.items()))
+             for where, counts in sorted(found.items(), reverse=True))
+    return f"caches: {'; '.join(words)}" if found else ""
 
 
 def timings_table(timings: tuple[Timing, ...]) -> Node | None:
@@ -171,100 +203,19 @@ def timings_table(timings: tuple[Timing, ...]) -> Node | None:
         )
         for t in timings
     ]
-    return (
-        table(
-            (
-                ("function", ""),
-                ("cold (first call)", "n"),
-                ("warm (median)", "n"),
-                ("spread", "n"),
-                ("runs", "n"),
-            ),
-            rows,
-        )
-        if rows
-        else None
-    )
+    head = (("function", ""), ("cold (first call)", "n"), ("warm (median)", "n"), ("spread", "n"), ("runs", "n"))
+    return table(head, rows) if rows else None
 
 
-def ledger_node(ledger: Ledger) -> Node:
-    """Every compile: sentence, what changed, the fix as code."""
-    total = sum(e.duration_us for e in ledger.entries)
-    return h(
-        "div",
-        {"class": "xl-ledger"},
-        h(
-            "h3",
-            None,
-            "Ledger ",
-            h(
-                "small",
-                None,
-                f"{plural(len(ledger.entries), 'compile')}, {time_text(total)} in all",
-            ),
-        ),
-        h("p", {"class": "xl-dim"}, f"the last {MOST_COMPILES}")
-        if len(ledger.entries) > MOST_COMPILES
-        else None,
-        *(_compilation(e, s) for e, s in [*zip(ledger.entries, so_far(ledger.entries))][-MOST_COMPILES:]),
-    )
-
-
-def so_far(entries: tuple[Compilation, ...]) -> list[float]:
-    """What the compiles of the same function took until each of them, it included.
-
-    >>> so_far((Compilation("f", 1, 2.0), Compilation("g", 1, 5.0), Compilation("f", 2, 3.0)))
-    [2.0, 5.0, 5.0]
-    """
-    spent: dict[object, float] = {}
-    out = []
-    for c in entries:
-        same = c.function, c.source
-        spent[same] = spent.get(same, 0.0) + c.duration_us
-        out.append(spent[same])
-    return out
-
-
-def _compilation(c: Compilation, total: float) -> Node:
-    cell = f" of {c.source.file}" if c.source and c.source.file.startswith("In[") else ""
-    where = f"  line {c.source.line}{cell}" if c.source and c.source.file != c.function else ""
-    rows = [
-        h(
-            "tr",
-            None,
-            h("td", None, d.cause),
-            h("td", None, h("code", None, d.what)),
-            h("td", None, h("del", None, d.was)),
-            h("td", None, h("ins", None, d.now)),
-        )
-        for d in c.differences
-    ]
-    return h(
-        "div",
-        {"class": "xl-compile" + (" xl-again" if c.nth > 1 else "")},
-        h(
-            "p",
-            None,
-            h("b", None, f"{c.function} "),
-            f"compile {c.nth} · {time_text(c.duration_us)}"
-            + (f", {time_text(total)} so far" if total > c.duration_us else "") + where,
-            f" — {c.reason}" if c.reason else "",
-        ),
-        table((("changed", ""), ("in", ""), ("was", ""), ("now", "")), rows) if rows else None,
-        h("p", {"class": "xl-fix"}, h("b", None, "fix "), h("code", None, c.fix))
-        if c.fix
-        else None,
-    )
-
-
-def timings_panel(
-    phases: tuple[Phase, ...], timings: tuple[Timing, ...], ledger: Ledger | None
-) -> Node:
+def timings_panel(phases: tuple[Phase, ...], timings: tuple[Timing, ...], ledger: Ledger | None, passes: tuple[Pass, ...] = ()) -> Node:
     """The Timings tab."""
     children: list[Any] = []
     if phases:
-        children.append(waterfall(phases, timings))
+        children.append(waterfall(phases, timings, passes))
     children.append(h("div", {"class": "xl-pair"}, phase_totals(phases), timings_table(timings)))
+    caches = cache_counts(phases)
+    if caches:
+        children.append(h("p", {"class": "xl-dim"}, caches))
     if ledger and ledger.entries:
         children.append(ledger_node(ledger))
     if not phases and not timings:
@@ -272,24 +223,9 @@ def timings_panel(
     return panel("timings", "Timings", *children)
 
 
-class LedgerView(View):
-    """Every compile of a session.
-
-    >>> LedgerView().title(Ledger())
-    'recompile ledger'
-    """
-
-    name = "ledger"
-    record_type = Ledger
-    height = 320
-    scripted = False
-
-    def title(self, record: Ledger) -> str:
-        """The same for every ledger."""
-        return "recompile ledger"
-
-    def tree(self, record: Ledger) -> Node:
-        """Sentences, tables, fixes."""
-        return h(
-            "article", {"class": "xl xl-report"}, panel("timings", "Ledger", ledger_node(record))
-        )
+def timings_data(phases: tuple[Phase, ...], timings: tuple[Timing, ...]) -> dict[str, Any] | None:
+    """Records that the page can save as files."""
+    if not phases and not timings:
+        return None
+    return clean_json({"phases": [p.to_json() for p in phases[:MOST_SAVED]], "timings": [t.to_json() for t in timings],
+                       "more": max(0, len(phases) - MOST_SAVED)})

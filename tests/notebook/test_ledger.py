@@ -1,0 +1,103 @@
+"""The ledger as the person at the keyboard reads it: their functions, their lines, and no compile that a magic made twice."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from xlab import observe
+
+SETUP = """
+import xlab
+from xlab import lax
+from xlab import numpy as jnp
+x = jnp.arange(32.0).reshape(8, 4)
+w = jnp.ones((4, 2))
+"""
+MAGICS = ("%xflow {}(x, w)", "%xtime --repeat 2 {}(x, w)", "%xmem {}(x, w)", "%xhlo {}(x, w)", "%xstep {}(x, w)", "%xladder {}(x, w)",
+          "%xjit {}(x, w)", "xlab.observe.memory({}, x, w)", "xlab.observe.profile({}, x, w, repeat=1)")
+
+
+@pytest.fixture
+def lab(shell):
+    shell.run_line_magic("load_ext", "xlab")
+    assert shell.run_cell(SETUP).success
+    return shell
+
+
+@pytest.fixture
+def run(lab):
+    from IPython.utils.capture import capture_output
+
+    def go(source):
+        lab.execution_count += 1
+        with capture_output() as got:
+            result = lab.run_cell(source)
+            result.raise_error()
+        return got
+
+    return go
+
+
+def entries(name):
+    return [e for e in observe.ledger().entries if e.function == name]
+
+
+def test_every_magic_on_one_function_compiles_it_once(run):
+    run("def one_function(x, w): return jnp.tanh(x @ w)")
+    for line in (*MAGICS, *MAGICS):
+        run(line.format("one_function"))
+    found = entries("one_function")
+    assert [e.nth for e in found] == [1] and "never seen before" in found[0].reason
+
+
+def test_a_magic_uses_the_jit_that_the_notebook_has(run):
+    run("def of_mine(x, w): return jnp.cos(x @ w)\nmine = xlab.jit(of_mine)\nmine(x, w)")
+    for line in MAGICS:
+        run(line.format("of_mine"))
+    assert len(entries("of_mine")) == 1
+
+
+def test_a_jit_after_a_magic_is_no_other_jit(run):
+    run("def looked_at(x, w): return jnp.sin(x @ w)")
+    run("%xtime --repeat 2 looked_at(x, w)")
+    run("first = xlab.jit(looked_at)\nfirst(x, w)")
+    assert "for a view only" in entries("looked_at")[1].reason and not entries("looked_at")[1].differences
+    run("second = xlab.jit(looked_at)\nsecond(x, w)")
+    assert [d.cause for d in entries("looked_at")[2].differences] == ["jit"]
+
+
+def test_a_jit_with_options_is_not_mistaken_for_the_function(run):
+    run("def with_options(x, w): return x + w.sum()\ndonating = xlab.jit(with_options, donate_argnums=0)\ndonating(x + 0, w)")
+    run("%xmem with_options(x, w)")
+    assert "without the options" in entries("with_options")[1].reason
+
+
+def test_a_function_defined_again_says_so(run):
+    for _ in range(2):
+        run("def again(x): return jnp.sum(x) * 3\nxlab.jit(again)(x)")
+    first, second = entries("again")[0], entries("again")[-1]
+    assert "never seen before" in first.reason
+    if second.nth == 2:                  # where a cell that runs again keeps the name of its file
+        assert "was defined again" in second.reason and "run the cell" in second.fix
+
+
+def test_lines_are_those_of_the_cells(lab, run):
+    lab.execution_count = 40
+    run("y = 1\n\ndef in_a_cell(x):\n    return jnp.sum(x)\nxlab.jit(in_a_cell)(x)")
+    number = lab.execution_count
+    (entry,) = entries("in_a_cell")
+    assert (entry.source.file, entry.source.line) == (f"In[{number}]", 3)
+    run("z = 2\n%xtime --repeat 2 (lambda q: jnp.sum(q) * 5)(x)")
+    entry = entries("<lambda>")[-1]
+    assert (entry.source.file, entry.source.line) == (f"In[{lab.execution_count}]", 2)
+    assert not [e for e in observe.ledger().entries[-2:] if re.search(r"\.py|ipython|xtime", str(e.source))]
+
+
+def test_equal_cells_compile_once(run):
+    for _ in range(3):
+        run("%%xjit --quiet\nresult_of_cell = jnp.sum(x @ w) * 11\n")
+    made = [e for e in observe.ledger().entries if e.function.startswith("In[")]
+    assert len({e.function for e in made if "result_of_cell" in str(e)}) <= 1
+    assert made[-1].nth == 1
