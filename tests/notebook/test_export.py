@@ -15,6 +15,7 @@ from xlab.notebook.views import VIEWS, view_for
 from xlab.notebook.views.draw import clean
 from xlab.observe import records as r
 from xlab.observe.comparison import Comparison, Figure, Pair
+from xlab.observe.resharding import Resharding
 from xlab.observe.text import text
 
 NASTY = [
@@ -92,6 +93,7 @@ def test_every_view_escapes(word, view):
         r.Ledger: report.ledger,
         r.Memory: report.memory[0],
         r.MeshInfo: sample.MESH,
+        Resharding: sample.resharding(report),
         Comparison: Comparison(word, word, (Figure(word, word, word, word, word),),
                                (Pair("changed", word, word), Pair("left", word, ""), Pair("right", "", word))),
     }[view.record_type]

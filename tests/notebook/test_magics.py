@@ -104,6 +104,16 @@ def test_collectives_are_shown_with_their_line(lab, run):
     assert re.search(r"all_reduce.*data.*partitioner.*2", shown(outputs))
 
 
+def test_two_layouts_of_one_array(lab, run):
+    run("%xmesh data=4,model=2\nxs = xlab.device_put(x, NamedSharding(xlab.sharding.get_mesh(), P('data', None)))")
+    outputs, _ = run("%xshard xs P(None, 'model')")
+    assert shown(outputs).startswith("xs: f32[8@data,4] → f32[8,4@model]\n  24 messages") and "iframe" in outputs[0]["text/html"]
+    outputs, _ = run("%xshard P('data') P('model') --shape 8,4 --mesh data=2,model=4")
+    assert "f32[8@data,4] → f32[8@model,4]" in shown(outputs)
+    with pytest.raises(ValueError, match="--shape 8,4"):
+        run("%xshard P('data') P('model')")
+
+
 def test_show_and_hide(lab, run):
     outputs, _ = run("%%xjit --show timings\ny = f(x, w)")
     assert "Memory" not in shown(outputs) and "Phases" in shown(outputs)
@@ -313,6 +323,6 @@ def test_only_a_page_is_given_a_widget(metadata, live):
 
     mesh = MeshInfo(("data",), (2,), (0, 1))
     shell = SimpleNamespace(kernel=object(), get_parent=lambda: {"metadata": metadata}, execution_count=1)
-    data, _ = displays._bundle(view_for(mesh), mesh, shell, None)
+    data, _ = displays.bundle(view_for(mesh), mesh, shell, None)
     assert {"text/plain", "text/html"} <= set(data)
     assert ("application/vnd.jupyter.widget-view+json" in data) == live

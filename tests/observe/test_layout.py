@@ -7,6 +7,7 @@ import pytest
 
 from tests.observe import programs
 from xlab import observe
+from xlab.observe.records import Record
 from xlab.sharding import NamedSharding, make_mesh
 from xlab.sharding import PartitionSpec as P
 
@@ -58,8 +59,23 @@ def test_comparing_says_what_moves():
         common = [max(0, min(p[1], q[1]) - max(p[0], q[0])) for p, q in zip(x.slices, held[x.device])]
         want += 4 * (8 - common[0] * common[1])
     assert sum(n for _, _, n in swapped.rounds[0]) == want
+    assert Record.from_json(swapped.to_json()) == swapped
     with pytest.raises(ValueError, match="different shapes"):
         observe.compare(programs.put(np.ones(8), "data"), programs.put(np.ones(4), "data"))
+
+
+def test_comparing_prefers_what_is_near_and_says_who_has_what():
+    x = programs.put(np.ones((8, 8)), "data", None)
+    moved = observe.compare(x, P(None, "model"), name="x", compiled=True)
+    assert all(s % 2 == t % 2 and n == 32 for s, t, n in moved.messages), "along `data` only"
+    assert set(moved.sent.values()) == set(moved.received.values()) == {96} and dict(moved.kept) == dict.fromkeys(range(8), 32)
+    assert [t.kind for t in moved.transfers] == ["all_gather"] and "full rematerialisation" in moved.warnings[0]
+    said = observe.text(moved).splitlines()
+    assert said[0] == "x: f32[8@data,8] → f32[8,8@model]"
+    assert said[1] == "  24 messages, 768 B in all, at most 96 B from one device and 96 B to one"
+    assert said[4].split() == "0 [0:2, 0:8] [0:8, 0:4] 32 B 96 B 2: 32 B, 4: 32 B, 6: 32 B 96 B".split()
+    assert observe.compare(x, P(None, "data"), compiled=True).warnings == (), "an all_to_all does it"
+    assert "nothing moves" in observe.text(observe.compare(programs.put(np.ones((8, 8))), P("data")))
 
 
 def test_silent_replication_is_flagged():

@@ -6,6 +6,7 @@ import itertools
 import math
 
 from xlab.observe import records as r
+from xlab.observe.resharding import Resharding
 
 MESH = r.MeshInfo(("data", "model"), (4, 2), tuple(range(8)), "cpu", (0,) * 8, ("Auto", "Auto"))
 
@@ -453,6 +454,14 @@ def trace(p: r.Program) -> r.Trace:
     return r.Trace(
         p, (r.Value("b", "f32[64@data,16,4]", 0.0, 16.0, 4.9, note="x"),), tuple(steps), len(steps)
     )
+
+
+def resharding(found: r.Report) -> Resharding:
+    """An argument of the sample laid out like another."""
+    before, after = found.layouts[0], found.layouts[0].replace(type=r.Type("f32", (64, 16), ((), ("model",))), shard_shape=(64, 8), blocks=tuple(
+        r.Block(d, ((0, 64), (8 * (d % 2), 8 * (d % 2) + 8)), d // 2) for d in range(8)), copies=4)
+    messages = tuple((s, t, 512) for t in range(8) for s in range(t % 2, 8, 2) if s != t)
+    return Resharding(before, after, messages, tuple((d, 512) for d in range(8)), found.transfers[:1], found.layouts[2].warnings)
 
 
 def report() -> r.Report:

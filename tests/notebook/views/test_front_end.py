@@ -18,6 +18,7 @@ from xlab.notebook.views.program import columns
 from xlab.observe import records as r
 from xlab.observe.comparison import Comparison
 from xlab.observe.layered import layered
+from xlab.observe.resharding import Resharding
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")
@@ -80,6 +81,7 @@ def test_every_view_starts_and_ends(view, module, tmp_path):
         r.Ledger: report.ledger,
         r.Memory: report.memory[0],
         r.MeshInfo: sample.MESH,
+        Resharding: sample.resharding(report),
         Comparison: observe.diff((jnp.sin, 1.0), (jnp.cos, 1.0), names=("one", "<two>")),
     }
     payload = tmp_path / "payload.json"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import Any
 
 from IPython.core.magic import Magics, line_magic, magics_class
 
+from xlab import observe
 from xlab.notebook import displays, options
 from xlab.notebook.magics.base import evaluate, told
 from xlab.sharding import NamedSharding, PartitionSpec, Sharding
@@ -24,6 +26,8 @@ class Xshard(Magics):
         """Draws the layout of an array, a spec or a sharding; reads addressable shards only.
 
         %xshard x
+        %xshard x P(None, 'model')                                  (what moves when it is laid out so)
+        %xshard P('data', None) P() --shape 8,4 --mesh data=4,model=2
         %xshard P('data', None) --shape 8,4 --mesh data=4,model=2
         """
         given = dict(_OPTION.findall(" " + line))
@@ -31,8 +35,17 @@ class Xshard(Magics):
         if not text:
             raise ValueError("%xshard takes an array, a sharding or a spec: %xshard x, "
                              "%xshard P('data', None) --shape 8,4 --mesh data=4,model=2")
-        value = self._value(text)
+        both = two_values(text)
         shape = tuple(int(n) for n in re.split(r"[,x]", given["shape"]) if n) if "shape" in given else None
+        if both is not None:
+            before, after = (self._placed(v, given) for v in map(self._value, both))
+            sized = next((x for x in (before, after) if not isinstance(x, (Sharding, PartitionSpec))), None)
+            if sized is None and shape is None:
+                raise ValueError(f"two specs say how arrays lie, of any shape: %xshard {text} --shape 8,4")
+            name = both[0] if both[0].isidentifier() and sized is before else ""
+            displays.show(observe.compare(before, after, shape, name=name, compiled=True))
+            return
+        value = self._value(text)
         if isinstance(value, PartitionSpec):
             value = options.named_sharding(options.mesh(given.get("mesh")), value, "the array")
         elif isinstance(value, NamedSharding) and "mesh" in given:
@@ -42,7 +55,35 @@ class Xshard(Magics):
                 if isinstance(value, NamedSharding) else None
         displays.show(value, shape)
 
+    def _placed(self, value: Any, given: dict[str, str]) -> Any:
+        """A spec on the mesh that `--mesh` gives; without it, on that of the other side."""
+        if isinstance(value, PartitionSpec) and "mesh" in given:
+            return options.named_sharding(options.mesh(given["mesh"]), value, "the array")
+        return value
+
     def _value(self, text: str) -> Any:
         if text.startswith("P(") and "P" not in self.shell.user_ns:
             return options.spec(text)
         return evaluate(self.shell, text, "an array, a sharding or a spec")
+
+
+def two_values(text: str) -> tuple[str, str] | None:
+    """The two expressions of a line, None where it is one.
+
+    >>> two_values("x P(None, 'model')"), two_values("f(x, 1)"), two_values("P('a') P()")
+    (('x', "P(None, 'model')"), None, ("P('a')", 'P()'))
+    """
+    if _is_expression(text):
+        return None
+    for space in re.finditer(r"\s+", text):
+        left, right = text[:space.start()], text[space.end():]
+        if _is_expression(left) and _is_expression(right):
+            return left, right
+    return None
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        return bool(ast.parse(text, mode="eval"))
+    except SyntaxError:
+        return False

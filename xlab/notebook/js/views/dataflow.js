@@ -21,7 +21,8 @@ export function curve([x1, y1], [x2, y2]) {
   return { s: edge(x1, y1), c, e: edge(x2, y2), n };
 }
 
-function arrowNode(a, b, size, largest) {
+/** One message as a curve with its bytes. */
+export function arrowNode(a, b, size, largest) {
   const { s, c, e, n } = curve(a, b);
   const thick = 1.2 + (4.8 * size) / largest;
   const back = Math.atan2(e[1] - c[1], e[0] - c[0]);

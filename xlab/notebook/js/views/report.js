@@ -2,8 +2,10 @@ import { build, followTheme, h, listen } from "../kit/dom.js";
 import { swell } from "../kit/format.js";
 import { lightElements, makeBus } from "../kit/bus.js";
 import { describe, mountProgram, readProgram } from "./program.js";
+import { mountLadder } from "./ladder.js";
 import { linkDevices } from "./mesh.js";
 import { mountLayouts } from "./layouts.js";
+import { mountResharding } from "./resharding.js";
 import { mountDataflow } from "./dataflow.js";
 import { mountStepper } from "./stepper.js";
 
@@ -110,6 +112,14 @@ export function enliven(root, data, model) {
       })).filter(Boolean));
     }
     if (name === "shardings") failing(section, () => mountLayouts(section, data.layouts, bus, bin));
+    if (name === "resharding") failing(section, () => mountResharding(section, data, bin));
+    if (name === "ladder") {
+      parts.set(name, failing(section, () => {
+        const part = mountLadder(section.querySelector(".xl-ladder-static"), programs, data.ladder, bus, bin);
+        part.start();
+        return part;
+      }));
+    }
     if (name === "collectives") failing(section, () => mountDataflow(section, data.transfers || [], bus, bin));
     if (name === "steps" && data.steps) {
       parts.set(name, failing(section, () => {
@@ -171,15 +181,16 @@ export function enliven(root, data, model) {
       if (typing) event.target.blur();
     } else if (typing) return;
     else if (event.key === "/") {
-      open("program");
-      parts.get("program")?.[0]?.search.focus();
+      if (current !== "ladder") open("program");
+      (parts.get("ladder") ?? parts.get("program")?.[0])?.search.focus();
     } else if (/^[1-9]$/.test(event.key) && panels[event.key - 1]) open(panels[event.key - 1].dataset.tab);
     else if (event.target.getAttribute?.("role") === "tab" && /Left|Right/.test(event.key)) {
       const names = [...tabs.keys()];
       const name = names[(names.indexOf(current) + (event.key === "ArrowRight" ? 1 : names.length - 1)) % names.length];
       open(name);
       tabs.get(name).focus();
-    } else if (current === "steps" && parts.get("steps")?.key(event.key)) event.preventDefault();
+    } else if (current === "ladder" && parts.get("ladder")?.key(event.key)) event.preventDefault();
+    else if (current === "steps" && parts.get("steps")?.key(event.key)) event.preventDefault();
     else if (current === "program" && ways[event.key] && parts.get("program")?.length) {
       const which = programs.findIndex((p) => bus.keys[0]?.startsWith(`${p.index}:`));
       parts.get("program")[Math.max(0, which)].move(ways[event.key]);
