@@ -18,9 +18,13 @@ PATIENCE = 300
 
 @dataclass
 class Answer:
-    """What one cell gave: its outputs by kind, comm messages it sent, its error, and how long it took."""
+    """What one cell gave: its outputs by kind, comm messages it sent, its error, and how long it took.
+
+    `seconds` are to the prompt, `followed` those from there until the last report stood in its place.
+    """
 
     seconds: float = 0.0
+    followed: float = 0.0
     displays: list[dict[str, Any]] = field(default_factory=list)
     results: list[dict[str, Any]] = field(default_factory=list)
     printed: str = ""
@@ -34,8 +38,8 @@ class Kernel:
     def __init__(self, manager: Any, client: Any):
         self.manager, self.client = manager, client
 
-    def run(self, code: str, cell: str | None = "a", *, fails: bool = False) -> Answer:
-        """Runs a cell and waits until the kernel is idle; raises when it fails and should not."""
+    def run(self, code: str, cell: str | None = "a", *, fails: bool = False, wait: bool = True) -> Answer:
+        """Runs a cell and waits until the kernel is idle and its reports are there; raises when it fails and should not."""
         message = self.client.session.msg("execute_request", {
             "code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False, "stop_on_error": False})
         if cell is not None:
@@ -44,6 +48,8 @@ class Kernel:
         self.client.shell_channel.send(message)
         found = self.listen(message["header"]["msg_id"], begin)
         self.client.get_shell_msg(timeout=PATIENCE)
+        if wait:
+            self.follow(found, message["header"]["msg_id"])
         assert fails == bool(found.error), found.error or f"expected an error of: {code}"
         return found
 
@@ -58,16 +64,33 @@ class Kernel:
             if kind == "status" and content["execution_state"] == "idle":
                 found.seconds = time.perf_counter() - begin
                 return found
-            if kind == "display_data":
-                found.displays.append(content)
-            elif kind == "execute_result":
-                found.results.append(content)
-            elif kind == "stream":
-                found.printed += content["text"]
-            elif kind == "error":
-                found.error = "\n".join(content["traceback"])
-            elif kind.startswith("comm_"):
-                found.comms.append({"kind": kind, **content})
+            self.take(found, kind, content)
+
+    def follow(self, found: Answer, number: str) -> None:
+        """Waits for the reports that follow a cell."""
+        begin = time.perf_counter()
+        while any("the report follows" in d["data"].get("text/plain", "") for d in found.displays):
+            message = self.client.get_iopub_msg(timeout=PATIENCE)
+            if message["parent_header"].get("msg_id") == number:
+                self.take(found, message["msg_type"], message["content"])
+                found.followed = time.perf_counter() - begin
+
+    def take(self, found: Answer, kind: str, content: dict[str, Any]) -> None:
+        """Puts what the kernel published to the rest."""
+        if kind == "display_data":
+            found.displays.append(content)
+        elif kind == "update_display_data":
+            for i, shown in enumerate(found.displays):
+                if shown["transient"].get("display_id") == content["transient"]["display_id"]:
+                    found.displays[i] = content
+        elif kind == "execute_result":
+            found.results.append(content)
+        elif kind == "stream":
+            found.printed += content["text"]
+        elif kind == "error":
+            found.error = "\n".join(content["traceback"])
+        elif kind.startswith("comm_"):
+            found.comms.append({"kind": kind, **content})
 
     def ask(self, comm: str, content: Any) -> list[dict[str, Any]]:
         """Sends a widget's message as its page would; returns the answers."""

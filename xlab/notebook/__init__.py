@@ -1,7 +1,7 @@
 """The Jupyter layer: magics, displays of live objects, reports, the command line's subcommands.
 
 In reading order: `cell.py` and `names.py` (a cell as one function), `options.py` (meshes and specs as text), `running.py` (run, record,
-show, fail well), `magics/` (one file each), `displays.py` (objects as records, records as outputs), `visualize.py`, `export.py`;
+show, fail well), `later.py` (the result first, its report after it), `magics/` (one file each), `displays.py` (objects as records, records as outputs), `visualize.py`, `export.py`;
 then `tour.py`, `lab.py`, `doctor.py`, `report_command.py`, which `python -m xlab` calls. May import the public names of `xlab` and
 `xlab.observe`; IPython and the widget packages are imported when they are used.
 
@@ -38,8 +38,9 @@ def load_ipython_extension(shell: Any) -> None:
     magics.register(shell)
     displays.register(shell)
     source.namers[:] = [_CellNames(shell)]
-    if _finish_effects not in shell.events.callbacks["post_run_cell"]:
-        shell.events.register("post_run_cell", _finish_effects)
+    for event, run in _EVENTS:
+        if run not in shell.events.callbacks[event]:
+            shell.events.register(event, run)
 
 
 def unload_ipython_extension(shell: Any) -> None:
@@ -50,8 +51,10 @@ def unload_ipython_extension(shell: Any) -> None:
     magics.unregister(shell)
     displays.unregister(shell)
     source.namers.clear()
-    if _finish_effects in shell.events.callbacks["post_run_cell"]:
-        shell.events.unregister("post_run_cell", _finish_effects)
+    _finish_reports()
+    for event, run in _EVENTS:
+        if run in shell.events.callbacks[event]:
+            shell.events.unregister(event, run)
 
 
 def _finish_effects(_result: Any = None) -> None:
@@ -59,6 +62,16 @@ def _finish_effects(_result: Any = None) -> None:
     effects = sys.modules.get("xlab.compile.effects")
     if effects is not None:
         effects.effects_barrier()
+
+
+def _finish_reports(_info: Any = None) -> None:
+    """Before a cell: reports of the cells before it are in their places."""
+    later = sys.modules.get("xlab.notebook.later")
+    if later is not None:
+        later.finish_all()
+
+
+_EVENTS = (("pre_run_cell", _finish_reports), ("post_run_cell", _finish_effects))
 
 
 class _CellNames:

@@ -31,7 +31,7 @@ def show(value: Any, shape: tuple[int, ...] | None = None, *, plain: str | None 
     from xlab.notebook.views import view_for
 
     record = record_of(value, shape)
-    shell = _kernel_shell()
+    shell = kernel_shell()
     if shell is None:
         from xlab.observe.text import text
 
@@ -39,7 +39,7 @@ def show(value: Any, shape: tuple[int, ...] | None = None, *, plain: str | None 
         return
     from IPython.display import display
 
-    data, metadata = _bundle(view_for(record), record, shell, handlers)
+    data, metadata = bundle(view_for(record), record, shell, handlers)
     if plain is not None:
         data = {**data, "text/plain": plain}
     display(data, metadata=metadata, raw=True)
@@ -85,7 +85,7 @@ def _is_report(record: Any) -> bool:
     return type(record).__name__ == "Report"
 
 
-def _kernel_shell() -> Any:
+def kernel_shell() -> Any:
     """The shell of a notebook kernel or of anything else that shows rich output; None in a terminal or a script."""
     import sys
 
@@ -96,7 +96,7 @@ def _kernel_shell() -> Any:
     return shell if rich else None
 
 
-def _bundle(view: Any, record: Any, shell: Any, handlers: Any) -> tuple[dict, dict]:
+def bundle(view: Any, record: Any, shell: Any, handlers: Any, where: tuple[str, int] | None = None) -> tuple[dict, dict]:
     """The bundle, with the widget on top where this shell belongs to a kernel. Running a cell again closes its old widgets."""
     if getattr(shell, "kernel", None) is None or not has_widgets() or not _somebody_looks(shell):
         return view.bundle(record), {}
@@ -108,11 +108,11 @@ def _bundle(view: Any, record: Any, shell: Any, handlers: Any) -> tuple[dict, di
     except Exception as error:      # the saved page says the same; only its liveliness is missing
         data = view.bundle(record)
         return {**data, "text/plain": f"{data['text/plain']}\n(no live view: {type(error).__name__}: {error})"}, {}
-    place, run = _place(shell)
-    kept = _live.setdefault(place, [])
+    cell, run = where or place(shell)
+    kept = _live.setdefault(cell, [])
     for old in [w for number, w in kept if number != run]:
         old.close()
-    _live[place] = [(number, w) for number, w in kept if number == run] + [(run, widget)]
+    _live[cell] = [(number, w) for number, w in kept if number == run] + [(run, widget)]
     return live if isinstance(live, tuple) else (live, {})
 
 
@@ -123,10 +123,10 @@ def _somebody_looks(shell: Any) -> bool:
     """
     import sys
 
-    return "cellId" in _asked(shell) or "google.colab" in sys.modules
+    return "cellId" in asked(shell) or "google.colab" in sys.modules
 
 
-def _asked(shell: Any) -> dict[str, Any]:
+def asked(shell: Any) -> dict[str, Any]:
     """What the front end says of the cell that is running."""
     try:
         return shell.get_parent().get("metadata", {})
@@ -134,9 +134,9 @@ def _asked(shell: Any) -> dict[str, Any]:
         return {}
 
 
-def _place(shell: Any) -> tuple[str, int]:
+def place(shell: Any) -> tuple[str, int]:
     """Which cell is running, by the front end's own id, and for which time."""
-    return str(_asked(shell).get("cellId") or f"run {shell.execution_count}"), shell.execution_count
+    return str(asked(shell).get("cellId") or f"run {shell.execution_count}"), shell.execution_count
 
 
 # ------------------------------------------------------------------------------------ what objects show themselves as

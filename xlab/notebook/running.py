@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from xlab import observe
-from xlab.notebook import displays
+from xlab.notebook import displays, later
 from xlab.notebook.options import PARTS
 from xlab.notebook.tracebacks import failure, interrupted, present, shorten
 from xlab.observe.records import Report
@@ -61,14 +61,24 @@ def only(report: Report, parts: frozenset[str]) -> Report:
     return report.replace(**dropped) if dropped else report
 
 
-def show_report(run: Recording, parts: frozenset[str] = frozenset(PARTS), opens: str = "") -> Report | None:
-    """Displays the report of a run, open at one tab. A report that cannot be made says why and breaks nothing."""
-    global last
+def show_report(run: Recording, parts: frozenset[str] = frozenset(PARTS), opens: str = "", *, now: bool = False) -> Report | None:
+    """Displays the report of a run, open at one tab. A report that cannot be made says why and breaks nothing.
+
+    In a live page the cell's result goes first and the report follows it, and None is returned, unless it is wanted `now`.
+    """
+    def make() -> Report | None:
+        global last
+        last = run.report(parts).replace(opens=opens)
+        return last if run.error is None or last.programs or last.phases else None
+
+    shell = displays.kernel_shell()
+    if not now and shell is not None and later.can_wait(shell):
+        later.show_later(shell, run.title, make)
+        return None
     try:
-        report = last = run.report(parts).replace(opens=opens)
-        if run.error is None or report.programs or report.phases:
+        if (report := make()) is not None:
             displays.show(report)
-        return report
+        return last
     except Exception as error:
         print(f"xlab: no report of {run.title}: {type(error).__name__}: {error}")
         return None

@@ -61,7 +61,7 @@ class Xjit(Magics):
             raise error.with_traceback(None) from None
         finally:
             if run is not None and not given.quiet:
-                report = show_report(run, parts)
+                report = show_report(run, parts, now=bool(given.save))
             elif run is not None and given.save:
                 report = run.report(parts)
             if run is not None and given.save and report is not None:
