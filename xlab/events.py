@@ -53,16 +53,26 @@ _depth = threading.local()
 lock = threading.Lock()
 
 STAGES = frozenset(("trace", "lower", "compile"))
-_stage_watcher: Callable[[str, str], Callable[[], Any]] | None = None
+StageWatcher = Callable[[str, str], Callable[[], Any]]
+
+_stage_watchers: tuple[StageWatcher, ...] = ()
 
 
-def set_stage_watcher(watcher: Callable[[str, str], Callable[[], Any]] | None) -> None:
+def watch_stages(watcher: StageWatcher) -> None:
     """Calls `watcher(kind, name)` when a stage of compilation begins and what it returns when the stage ends.
 
     Unlike a listener it leaves the calls of compiled programs alone, so that they stay on the native path.
     """
-    global _stage_watcher
-    _stage_watcher = watcher
+    global _stage_watchers
+    with lock:
+        _stage_watchers = (*(w for w in _stage_watchers if w != watcher), watcher)
+
+
+def unwatch_stages(watcher: StageWatcher) -> None:
+    """Stops calling `watcher`; unknown ones are ignored."""
+    global _stage_watchers
+    with lock:
+        _stage_watchers = tuple(w for w in _stage_watchers if w != watcher)
 
 
 def add(listener: Listener) -> None:
@@ -79,7 +89,7 @@ def remove(listener: Listener) -> None:
 
 def span(kind: str, **attrs: Any):
     """Context manager around one piece of work; yields the event's attributes, which may be added to."""
-    if not listeners and (_stage_watcher is None or kind not in STAGES):
+    if not listeners and (not _stage_watchers or kind not in STAGES):
         return _OFF
     return _Span(kind, attrs)
 
@@ -130,7 +140,7 @@ class _Span:
         self.depth = getattr(_depth, "now", 0)
         _depth.now = self.depth + 1
         self.ended = None
-        if _stage_watcher is not None and self.kind in STAGES:
+        if _stage_watchers and self.kind in STAGES:
             self._begin_stage()
         self.start = clock()
         return self.attrs
@@ -140,7 +150,8 @@ class _Span:
         _depth.now = self.depth
         if self.ended is not None:
             _depth.tracing -= self.kind == "trace"
-            self.ended()
+            for ended in self.ended:
+                ended()
         _send(Event(self.kind, self.start, end, self.attrs, threading.get_ident(), self.depth, exc))
         return False
 
@@ -152,7 +163,7 @@ class _Span:
             if inside:
                 return
             _depth.tracing = inside + 1
-        self.ended = _stage_watcher(self.kind, str(self.attrs.get("name", "")))
+        self.ended = [watcher(self.kind, str(self.attrs.get("name", ""))) for watcher in _stage_watchers]
 
 
 def _checked(kind: str) -> str:

@@ -162,7 +162,7 @@ _STAGES = {"trace": (JAXPR_TRACE_EVENT, "{}"), "lower": (JAXPR_TO_MLIR_MODULE_EV
 
 def _watch() -> None:
     """Has the runtime report its stages while anybody listens."""
-    _events.set_stage_watcher(_stage if any(c.listeners for c in _CHANNELS) else None)
+    (_events.watch_stages if any(c.listeners for c in _CHANNELS) else _events.unwatch_stages)(_stage)
 
 
 def _stage(kind: str, name: str) -> Callable[[], None]:

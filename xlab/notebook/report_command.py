@@ -14,7 +14,7 @@ import numpy as np
 
 import xlab
 from xlab import observe
-from xlab.notebook import options
+from xlab.notebook import heartbeat, options
 from xlab.notebook.export import write_html
 from xlab.notebook.tracebacks import failure, shorten
 from xlab.observe.text import text
@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     jitted = fun if hasattr(fun, "lower") else xlab.jit(fun)
     error = None
-    with set_mesh(mesh), observe.record() as session:
+    with set_mesh(mesh), heartbeat.beating(heartbeat.of_terminal()), observe.record() as session:
         try:
             xlab.block_until_ready(jitted(*args))
             if given.repeat > 0:
