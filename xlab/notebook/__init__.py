@@ -32,11 +32,12 @@ def __getattr__(name: str) -> Any:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext xlab`: registers magics and displays; a second time replaces the first."""
-    from xlab.notebook import completions, displays, magics
+    from xlab.notebook import completions, displays, heartbeat, magics
 
     completions.register(shell)
     magics.register(shell)
     displays.register(shell)
+    heartbeat.register(shell)
     source.namers[:] = [_CellNames(shell)]
     for event, run in _EVENTS:
         if run not in shell.events.callbacks[event]:
@@ -45,11 +46,12 @@ def load_ipython_extension(shell: Any) -> None:
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext xlab`: takes back what loading registered."""
-    from xlab.notebook import completions, displays, magics
+    from xlab.notebook import completions, displays, heartbeat, magics
 
     completions.unregister(shell)
     magics.unregister(shell)
     displays.unregister(shell)
+    heartbeat.unregister(shell)
     source.namers.clear()
     _finish_reports()
     for event, run in _EVENTS:
