@@ -16,6 +16,7 @@ from xlab.notebook.views.draw import clean
 from xlab.observe import records as r
 from xlab.observe.comparison import Comparison, Figure, Pair
 from xlab.observe.resharding import Resharding
+from xlab.observe.rungs import Ladder, Rung
 from xlab.observe.text import text
 
 NASTY = [
@@ -94,6 +95,8 @@ def test_every_view_escapes(word, view):
         r.Memory: report.memory[0],
         r.MeshInfo: sample.MESH,
         Resharding: sample.resharding(report),
+        Ladder: Ladder(word, (Rung(word, report.programs[0], word, ((0, 0),)), Rung(word, report.programs[0], word, ((0, 0),), (0,))),
+                       ((word, word),)),
         Comparison: Comparison(word, word, (Figure(word, word, word, word, word),),
                                (Pair("changed", word, word), Pair("left", word, ""), Pair("right", "", word))),
     }[view.record_type]

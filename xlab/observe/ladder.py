@@ -110,8 +110,9 @@ def _rung(name: str, base: Callable, args: tuple, first: Program, origins: dict[
         for word in reversed(words):
             fun, types = _DOES[word].make(fun, types)
         about = _linear_part(fun, types) if words[0] == "linearize" else subject(fun, types)
+    kept = _residual_names(base, args, first) if words in (["linearize"], ["transpose"]) else []
     return _record(name, f"{_DOES[words[0]].says}{', of ' + name[len(words[0]) + 1:-1] if words[1:] else ''}", about, words, first,
-                   origins, len(_tree.leaves(types[:1])))
+                   origins, len(_tree.leaves(types[:1])), kept)
 
 
 def _mesh() -> Mesh:
@@ -200,7 +201,7 @@ def _shard_map(fun: Callable, args: tuple) -> tuple[Callable, tuple]:
 
 _DOES = {
     "jvp": _Does("values with their tangents: each primitive's rule gives both", _jvp),
-    "linearize": _Does("only the tangents: what the values gave (after the bar) is known", _linearize),
+    "linearize": _Does("only the tangents: what the values gave is constant", _linearize),
     "transpose": _Does("the linear program backwards: from cotangents of results to cotangents of the argument", _transpose),
     "grad": _Does("the values forwards, then their linear program backwards from 1", _grad),
     "vmap": _Does(f"a batch of {EXAMPLES} examples: each primitive's rule places the batch dimension", _vmap),
@@ -212,7 +213,7 @@ _DOES = {
 
 
 def _record(name: str, says: str, about: Subject, words: list[str], first: Program, origins: dict[int, JaxprEqn],
-            primal_inputs: int) -> Rung:
+            primal_inputs: int, kept: list[str]) -> Rung:
     rules: dict[int, str] = {}
     links: list[tuple[int, int]] = []
 
@@ -236,7 +237,7 @@ def _record(name: str, says: str, about: Subject, words: list[str], first: Progr
     forward = words[0] in ("jvp", "linearize")
     notes = _notes(first, dict(links), {n: e.primitive.name for n, e in about.equations.items()}, derivative, forward)
     record = _named(_program(about), rules, notes).replace(name=name, sources=())
-    return Rung(name, _with_inputs(record, words, first, primal_inputs), says, tuple(sorted(links)), tuple(sorted(derivative)))
+    return Rung(name, _with_inputs(record, words, first, primal_inputs, kept), says, tuple(sorted(links)), tuple(sorted(derivative)))
 
 
 _SUM = "sum of cotangents"
@@ -248,11 +249,12 @@ def _rule(eqn: JaxprEqn, place: Derived, origin: JaxprEqn, words: list[str], ins
     name, of = eqn.primitive.name, origin.primitive.name
     if of.startswith("custom_") and name != of and not inside and not (chain and chain[0].startswith(("jvp", "batch"))):
         chain.insert(0, f"custom rule of {origin.params.get('name') or of}")
+    backwards = bool({"grad", "transpose"} & set(words))
+    if backwards and eqn.primitive is ad.add_jaxvals_primitive() and name != of and not (
+            chain and chain[-1].startswith("transpose") and not inside):
+        return _SUM
     if inside:
         return f"inside {' → '.join(chain) or of}"
-    backwards = bool({"grad", "transpose"} & set(words))
-    if backwards and eqn.primitive is ad.add_jaxvals_primitive() and name != of and not (chain and chain[-1].startswith("transpose")):
-        return _SUM
     return " → ".join(chain) or ("unchanged" if name == of else f"for {of}")
 
 
@@ -314,17 +316,39 @@ def _named(program: Program, rules: dict[int, str], notes: dict[int, str]) -> Pr
                   outputs=tuple(v.replace(note=notes.get(e.id, "")) for v in e.outputs)) for e in program.equations))
 
 
-def _with_inputs(program: Program, words: list[str], first: Program, primal_inputs: int) -> Program:
+def _residual_names(fun: Callable, args: tuple, first: Program) -> list[str]:
+    """What to call the values that linearisation keeps: as the user called them, or as the function of one named value."""
+    kept: list[Any] = []
+
+    def run(*xs: Any) -> Any:
+        kept.extend(getattr(x, "variable", None) for x in _pulled(fun, xs)[1].consts)
+        return ()
+    with named_rules():
+        jaxpr = jit(run).trace(*args).jaxpr.jaxpr
+    called = {e.id: (e.outputs[0].note, e.primitive) for e, _ in first.walk() if len(e.outputs) == 1}
+    names: dict[Any, str] = dict(zip(jaxpr.invars, (v.note for v in first.inputs)))
+    for eqn in jaxpr.eqns:
+        note, primitive = called.get(getattr(eqn.place, "origin", -1), ("", ""))
+        given = names.get(eqn.invars[0], "") if len(eqn.invars) == 1 and type(eqn.invars[0]) is not Literal else ""
+        if len(eqn.outvars) == 1:
+            names[eqn.outvars[0]] = note if primitive == eqn.primitive.name and note else f"{eqn.primitive.name}({given})" if given else ""
+    return [names.get(v, "") for v in kept]
+
+
+def _with_inputs(program: Program, words: list[str], first: Program, primal_inputs: int, kept: list[str]) -> Program:
     """The program with the user's names of its inputs; tangents and cotangents have a `d` in front."""
     names = [v.note for v in first.inputs]
     tangents = [f"d{n}" if n else "" for n in names[:primal_inputs]]
     if words[0] == "linearize":
         names = tangents
     elif words[0] == "transpose":
-        names = [f"d{v}" for v in first.outputs] if len(first.outputs) == 1 else []
+        last = next((v.note or v.name for e in first.equations for v in e.outputs if (v.name,) == first.outputs), "")
+        names = [f"d{last}", *kept] if last else []
     elif words[0] == "jvp":
         names[primal_inputs:primal_inputs] = tangents
     if "jvp" in words[1:] or "transpose" in words[1:]:
         names = []
     names += [""] * (len(program.inputs) - len(names))
-    return program.replace(inputs=tuple(v.replace(note=n) for v, n in zip(program.inputs, names)))
+    constants = [*kept, *[""] * len(program.constants)] if words[0] == "linearize" else [""] * len(program.constants)
+    return program.replace(inputs=tuple(v.replace(note=n) for v, n in zip(program.inputs, names)),
+                           constants=tuple(v.replace(note=n) for v, n in zip(program.constants, constants)))

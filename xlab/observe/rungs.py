@@ -40,6 +40,18 @@ def rule_counts(rung: Rung) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(found.items(), key=lambda kv: (-kv[1], kv[0])))
 
 
+def short_rule(rule: str) -> str:
+    """A rule for reading: several rules of one primitive name it once.
+
+    >>> short_rule("jvp of mul → transpose of mul"), short_rule("jvp of sin → transpose of mul → batch of mul")
+    ('jvp → transpose of mul', 'jvp of sin → transpose → batch of mul')
+    """
+    steps = rule.split(" → ")
+    of = [step.partition(" of ")[2] for step in steps]
+    return " → ".join(step.partition(" of ")[0] if n + 1 < len(steps) and of[n] and of[n] == of[n + 1] else step
+                      for n, step in enumerate(steps))
+
+
 def signature(program: Program) -> str:
     """`a:f32[3] b:f32[3] → d f`: what goes in, after a bar what is already known, and what comes out.
 
@@ -68,7 +80,7 @@ def rung_text(rung: Rung, o: Any, first: bool = False) -> str:
     rows = []
     for e, depth in shown:
         came = () if first else (f"← {origin[e.id]}" if e.id in origin else "",
-                                 ("∂ " if e.id in derivative else "  ") + (e.rule or ""))
+                                 ("∂ " if e.id in derivative else "  ") + short_rule(e.rule or ""))
         rows.append((str(e.id), *came, "  " * depth + equation_text(e)))
     more = len(equations) - len(shown)
     return "\n".join([

@@ -77,6 +77,10 @@ export class Element {
       this.childNodes.push(node);
     }
   }
+  prepend(...nodes) {
+    const rest = [...this.childNodes];
+    this.append(...nodes, ...rest);
+  }
   appendChild(node) { this.append(node); return node; }
   insertNear(node, offset) {
     node.remove();

@@ -19,6 +19,7 @@ from xlab.observe import records as r
 from xlab.observe.comparison import Comparison
 from xlab.observe.layered import layered
 from xlab.observe.resharding import Resharding
+from xlab.observe.rungs import Ladder
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")
@@ -69,6 +70,14 @@ def test_programs_pieces_layout_and_graph(tmp_path):
 
 
 @needs_node
+def test_a_ladder_has_one_selection_through_all_rungs(module, tmp_path):
+    made = observe.ladder(lambda x, w: jnp.sum(jnp.sin(x) @ w), jnp.ones((3, 4)), jnp.ones((4, 2)))
+    payload = tmp_path / "payload.json"
+    payload.write_text(json.dumps(view_for(made).payload(made), allow_nan=False))
+    assert run_node(HERE / "ladder.test.mjs", module, payload).strip() == "ok"
+
+
+@needs_node
 @pytest.mark.parametrize("view", VIEWS, ids=lambda v: v.name)
 def test_every_view_starts_and_ends(view, module, tmp_path):
     report = sample.report()
@@ -82,6 +91,7 @@ def test_every_view_starts_and_ends(view, module, tmp_path):
         r.Memory: report.memory[0],
         r.MeshInfo: sample.MESH,
         Resharding: sample.resharding(report),
+        Ladder: observe.ladder(jnp.sin, 1.0),
         Comparison: observe.diff((jnp.sin, 1.0), (jnp.cos, 1.0), names=("one", "<two>")),
     }
     payload = tmp_path / "payload.json"

@@ -84,6 +84,7 @@ def columns(program: Program) -> dict[str, Any]:
                 -1,
                 0,
             )
+    note(program.constants)
     put(program, 0)
     row("out " + " ".join(program.outputs), -1, 0)
     mesh = program.mesh

@@ -176,7 +176,8 @@ function levelColumn(program, level, bus, bin) {
   return column;
 }
 
-const pressed = (label, title, on, run, kind = "") => {
+/** A button that stays in when pressed. */
+export const pressed = (label, title, on, run, kind = "") => {
   const node = h("button", { type: "button", class: `xl-flat ${kind}`, title, "aria-pressed": String(on), click: () => {
     const now = node.getAttribute("aria-pressed") !== "true";
     node.setAttribute("aria-pressed", String(now));
@@ -185,7 +186,7 @@ const pressed = (label, title, on, run, kind = "") => {
   return node;
 };
 
-function keep(name, text, kind) {
+export function keep(name, text, kind) {
   const url = URL.createObjectURL(new Blob([text], { type: kind }));
   const link = h("a", { href: url, download: name });
   link.click();
