@@ -25,7 +25,7 @@ _HOME = {
     "transfers": "transfers", "assert_collectives": "transfers", "totals": "transfers",
     "memory": "memory", "live_arrays": "memory",
     "phases": "phases", "time": "phases", "timings": "phases", "ledger": "ledger",
-    "chrome_trace": "trace_events", "diff": "difference",
+    "chrome_trace": "trace_events", "drawing": "drawing", "diff": "difference",
     "profile": "profile", "profiled": "profile", "Times": "profile",
     "passes": "passes", "report": "report", "ladder": "ladder",
     "steps": "stepping", "step": "stepping", "Stepper": "stepping", "trace": "stepping", "summarise": "values",

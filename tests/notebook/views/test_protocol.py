@@ -51,7 +51,16 @@ def test_anything_else_is_refused_before_the_handler(message):
 
 
 def test_a_view_without_requests_answers_none():
-    assert "no requests" in answer(ReportView(), {}, GOOD)["error"]
+    assert "no requests" in answer(view_for(r.Ledger()), {}, GOOD)["error"]
+
+
+def test_a_report_draws_its_figures():
+    report = r.Report("f", phases=(r.Phase("compile", "f", 0.0, 20.0),), memory=(r.Memory("f", peak=8),))
+    for of in "timings", "memory":
+        ask = {"id": 2, "ask": "figure", "arguments": {"of": of}}
+        found = answer(ReportView(), ReportView().handlers(report), ask)["answer"]
+        assert found["record"] == "Drawing" and "<svg" in found["text"]
+    assert "nothing was compiled" in answer(ReportView(), ReportView().handlers(r.Report("f")), ask)["error"]
 
 
 def test_a_failing_handler_answers_with_its_error():

@@ -67,6 +67,10 @@ class View:
         """What the page needs beyond the tree, as JSON."""
         return {}
 
+    def handlers(self, record: Any) -> Mapping[str, Handler]:
+        """Answers to requests that need nothing but the record."""
+        return {}
+
     def payload(self, record: Any) -> dict[str, Json]:
         """Everything a live page is given."""
         return {"view": self.name, "tree": self.tree(record), "data": self.data(record)}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlab.notebook.views.base import View
-from xlab.notebook.views.dataflow import transfers_data, transfers_panel
+from xlab.notebook.views.base import Field, Request, View
+from xlab.notebook.views.dataflow import flow_data, transfers_data, transfers_panel
 from xlab.notebook.views.draw import Node, clean, h, key, panel
 from xlab.notebook.views.layouts import layouts_data, layouts_panel
 from xlab.notebook.views.memory import memory_panel, passes_panel
 from xlab.notebook.views.program import columns, programs_panel
 from xlab.notebook.views.stepper import steps_data, steps_panel
 from xlab.notebook.views.timings import timings_data, timings_panel
-from xlab.observe.records import Failure, MeshInfo, Notice, Report
+from xlab.observe.drawing import Drawing
+from xlab.observe.records import Failure, Layout, MeshInfo, Notice, Report
 from xlab.observe.text import report_header
+
+FIGURE = Request("figure", {"of": Field(str, ("timings", "memory"))}, Drawing, "a part of the report as matplotlib draws it")
 
 
 def mesh_of(report: Report) -> MeshInfo | None:
@@ -23,6 +26,15 @@ def mesh_of(report: Report) -> MeshInfo | None:
     return next(
         (x.mesh for x in (*report.programs, *report.layouts, *report.transfers) if x.mesh), None
     )
+
+
+def arguments_of(report: Report) -> dict[int, list[Layout]]:
+    """The arguments of each program that lies on several devices, in order."""
+    found: dict[int, list[Layout]] = {}
+    for x in report.layouts:
+        if x.role == "argument":
+            found.setdefault(x.program, []).append(x)
+    return found
 
 
 def guarded(name: str, title: str, draw: Any, *arguments: Any) -> Node:
@@ -117,6 +129,13 @@ class ReportView(View):
 
     name = "report"
     record_type = Report
+    requests = (FIGURE,)
+
+    def handlers(self, record: Report) -> dict[str, Any]:
+        """Figures are drawn when they are asked for."""
+        from xlab.observe.drawing import drawing
+
+        return {"figure": lambda of: drawing(record, of)}
 
     def tree(self, record: Report) -> Node:
         """Header, panels in reading order, versions."""
@@ -172,7 +191,8 @@ class ReportView(View):
             "opens": r.opens,
             "programs": programs,
             "layouts": layouts_data(r.layouts),
-            "transfers": transfers_data(r.transfers, mesh),
+            "transfers": transfers_data(r.transfers, mesh, arguments_of(r)),
+            "flow": flow_data(r.transfers, mesh),
             "steps": steps_data(r.trace) if r.trace else None,
             "timings": timings_data(r.phases, r.timings),
         }

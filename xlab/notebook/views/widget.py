@@ -33,7 +33,7 @@ class ReportWidget(anywidget.AnyWidget):
         super().__init__(payload=_sent(whole))
         self._saved = view.bundle(record, whole)
         self._view = view
-        self._handlers = dict(handlers or {})
+        self._handlers = {**view.handlers(record), **(handlers or {})}
         self.on_msg(self._hear)
 
     def _hear(self, _widget: Any, message: Any, _buffers: Any) -> None:

@@ -8,6 +8,7 @@ import { mountLayouts } from "./layouts.js";
 import { mountResharding } from "./resharding.js";
 import { mountDataflow } from "./dataflow.js";
 import { mountStepper } from "./stepper.js";
+import { mountTimings } from "./timings.js";
 
 /** A report comes alive: panels become tabs, one selection joins them, keys work. The picture is already there. */
 
@@ -120,7 +121,8 @@ export function enliven(root, data, model) {
         return part;
       }));
     }
-    if (name === "collectives") failing(section, () => mountDataflow(section, data.transfers || [], bus, bin));
+    if (name === "collectives") failing(section, () => mountDataflow(section, { transfers: data.transfers || [], ...data.flow }, bus, bin, null));
+    if (name === "timings" && data.timings) failing(section, () => mountTimings(section, data.timings, data.title, model, bin, say));
     if (name === "steps" && data.steps) {
       parts.set(name, failing(section, () => {
         const part = mountStepper(section.querySelector(".xl-steps-static"), data.steps, model, bin, programs.length ? bus : null);

@@ -5,10 +5,11 @@ import { jaxprColumn, pythonColumn, readProgram } from "./program.js";
 
 /** A run, scrubbed: transport, the whole run as nested bands, code, and the values alive now. */
 
+let asked = 0;
+
 /** Ask the kernel; without one, or when it refuses, the promise fails with words to show. */
-function asker(model, bin) {
+export function asker(model, bin) {
   if (!model?.send) return null;
-  let number = 0;
   const waiting = new Map();
   const hear = (message) => {
     const found = waiting.get(message?.id);
@@ -20,7 +21,8 @@ function asker(model, bin) {
   model.on("msg:custom", hear);
   bin.push(() => model.off("msg:custom", hear));
   return (ask, values) => new Promise((resolve, reject) => {
-    number += 1;
+    asked += 1;         // one count for all who ask, since all hear every answer
+    const number = asked;
     waiting.set(number, [resolve, reject]);
     model.send({ id: number, ask, arguments: values });
   });

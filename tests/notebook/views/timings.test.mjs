@@ -1,0 +1,41 @@
+// The page's own trace of phases is the one Python writes: node timings.test.mjs MODULE DATA
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+import { Element } from "./dom.mjs";
+
+const { traceEvents, mountTimings } = await import(pathToFileURL(process.argv[2]));
+const { title, data, trace } = JSON.parse(readFileSync(process.argv[3], "utf8"));
+assert.deepEqual(traceEvents(title, data.phases, data.timings), trace);
+
+// what can be saved: files always, a figure where there is a kernel
+const saved = [];
+globalThis.URL.createObjectURL = (blob) => (saved.push(blob), "blob:x");
+const section = new Element("section");
+mountTimings(section, data, title, null, [], () => {});
+const list = section.querySelector("select");
+assert.deepEqual(list.children.map((o) => o.textContent), ["⤓ save", "Chrome trace (Perfetto)", "JSON (records)"]);
+list.value = "Chrome trace (Perfetto)";
+list.fire("change");
+assert.deepEqual(JSON.parse(await saved[0].text()), trace);
+
+const heard = [];
+const sent = [];
+const model = { on: (_, f) => heard.push(f), off() {}, send: (m) => sent.push(m) };
+const live = new Element("section");
+const said = [];
+mountTimings(live, data, title, model, [], (text) => said.push(text));
+const choices = live.querySelector("select");
+assert.equal(choices.children.at(-1).textContent, "figure (matplotlib SVG)");
+choices.value = "figure (matplotlib SVG)";
+choices.fire("change");
+assert.deepEqual(sent[0].arguments, { of: "timings" });
+heard[0]({ id: sent[0].id, answer: { text: "<svg/>" } });
+await new Promise((run) => setTimeout(run, 5));
+assert.equal(await saved[1].text(), "<svg/>");
+choices.value = "figure (matplotlib SVG)";
+choices.fire("change");
+heard[0]({ id: sent[1].id, error: "no phases" });
+await new Promise((run) => setTimeout(run, 5));
+assert.deepEqual(said, ["no figure: no phases"]);
+console.log("ok");
