@@ -192,6 +192,10 @@ def program_node(program: Program, index: int, data: dict[str, Any]) -> Node:
         f"{n or '':>{width}}  {t}" for n, t in zip(python["number"], python["text"], strict=True)
     ]
     body = ["  " * d + t for t, d in zip(rows["text"], rows["depth"], strict=True)]
+    if data["heat"]:
+        by_line, by_row = heat_shares(data)
+        listing = [by_line.get(i, "").rjust(5) + " │ " + line for i, line in enumerate(listing)]
+        body = [by_row.get(i, "").rjust(5) + " │ " + line for i, line in enumerate(body)]
     parts = [
         h(
             "h3",
@@ -223,6 +227,28 @@ def program_node(program: Program, index: int, data: dict[str, Any]) -> Node:
             )
         )
     return h("div", {"class": "xl-program-static", "data-program": index}, *parts)
+
+
+def heat_shares(data: dict[str, Any]) -> tuple[dict[int, str], dict[int, str]]:
+    """Of the measured time, the share of each line of Python and of the jaxpr, as text; lines without one are left out.
+
+    >>> heat_shares({"heat": [[7, 3.0], [8, 1.0]], "eqs": {"id": [7, 8], "src": [0, 0], "row": [2, 3]}})
+    ({0: '100 %'}, {2: '75 %', 3: '25 %'})
+    """
+    eqs = data["eqs"]
+    place = {number: k for k, number in enumerate(eqs["id"])}
+    total = sum(us for _, us in data["heat"]) or 1.0
+    lines: dict[int, float] = {}
+    rows: dict[int, float] = {}
+    for number, us in data["heat"]:
+        k = place.get(number)
+        if k is not None:
+            lines[eqs["src"][k]] = lines.get(eqs["src"][k], 0.0) + us
+            rows[eqs["row"][k]] = us
+
+    def shares(found: dict[int, float]) -> dict[int, str]:
+        return {i: "<1 %" if us < 0.005 * total else f"{100 * us / total:.0f} %" for i, us in found.items() if us and i >= 0}
+    return shares(lines), shares(rows)
 
 
 _QUIET = re.compile(r', (?:backend_config|frontend_attributes|sharding)=\{.*\}$')

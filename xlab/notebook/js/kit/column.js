@@ -4,6 +4,11 @@ import { micros } from "./format.js";
 
 /** A virtual column of lines that folds, is searched, and takes part in the selection. */
 
+/** A share as the gutter writes it: nothing for what was not measured, and never a false zero. */
+function heatShare(share) {
+  return share <= 0 ? "" : share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`;
+}
+
 /**
  * @param {any} options `paint(row, i, needle)` puts the text of line i into its row; `ids(i)` are the equations of a line and `rowsOf(id)` its
  *   lines; `fold[i]` (list or Map) counts the lines that fold under i, `closed` lists those folded at first; `matches(i, needle)` where text is not all.
@@ -13,7 +18,8 @@ export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, numbe
   const hidden = new Set(closed || []);
   let lit = new Map();
   let needle = "";
-  const hottest = heat ? Math.max(...heat.values(), 1e-9) : 0;
+  const hottest = heat ? [...heat.values()].reduce((most, us) => Math.max(most, us), 1e-9) : 0;
+  const spent = heat ? [...heat.values()].reduce((sum, us) => sum + us, 1e-9) : 0;
   const visible = () => {
     if (!hidden.size) return null;
     const order = [];
@@ -31,8 +37,10 @@ export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, numbe
       const mark = lit.get(i);
       const row = h("div", { class: `xl-row ${mark || ""}${heat ? " xl-heated" : ""}`, role: "option", "data-i": i, "aria-selected": mark === "xl-sel" ? "true" : "false" });
       if (heat) {
-        const share = (heat.get(i) || 0) / hottest;
-        row.append(h("i", { class: "xl-heat", style: `width:${(share * 20).toFixed(1)}px`, title: heat.has(i) ? micros(heat.get(i)) : "" }));
+        const us = heat.get(i) || 0;
+        row.append(
+          h("i", { class: "xl-heat", style: `width:${((us / hottest) * 22).toFixed(1)}px;opacity:${(0.35 + (0.65 * us) / hottest).toFixed(2)}` }),
+          h("span", { class: "xl-heat-share", title: heat.has(i) ? `${micros(us)}, ${((100 * us) / spent).toFixed(1)} % of what was measured` : "" }, heatShare(us / spent)));
       }
       if (number) row.append(h("span", { class: "xl-no" }, String(number[i] || "").padStart(digits)));
       if (depth) row.append("  ".repeat(depth[i]));
@@ -75,7 +83,7 @@ export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, numbe
     rows.show(lines.length, visible());
   }
   const absent = h("small", {});
-  const bar = h("div", { class: "xl-column-title" }, h("span", {}, title, absent));
+  const bar = h("div", { class: "xl-column-title" }, heat ? h("span", { class: "xl-heat-title", title: "measured time and its share, by line" }, "time") : null, h("span", {}, title, absent));
   const column = {
     rows,
     title,
