@@ -24,7 +24,7 @@ routes = RuleTable("traffic.routes", "show the messages of", "rule(avals_in, ava
 """What a collective moves. Types are those of one device. Worked example, an all-reduce:
 `lambda avals_in, avals_out, axes, **_: Move("all_reduce", axes, "add", bytes_in=size(avals_in), bytes_out=size(avals_out))`."""
 
-ALGORITHMS = ("ring", "bidirectional", "direct")
+ALGORITHMS = ("ring", "bidirectional", "direct", "axes")
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,8 @@ def messages(kind: str, groups: Sequence[Sequence[int]] = (), pairs: Sequence[tu
         kind: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `collective_permute`, `collective_broadcast`.
         groups, pairs: device ids.
         bytes_in: what each device has before.
-        algorithm: `ring`, `bidirectional` (both directions at once, half the bytes each) or `direct` (everyone to everyone).
+        algorithm: `ring`, `bidirectional` (both directions at once, half the bytes each), `direct` (everyone to everyone), or
+            `axes` (a ring along every axis, all at once: a model of time, spelled out as one ring).
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"unknown algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}")
@@ -156,6 +157,7 @@ def messages(kind: str, groups: Sequence[Sequence[int]] = (), pairs: Sequence[tu
     make = _MAKERS.get(kind)
     if make is None:
         return []
+    algorithm = "ring" if algorithm == "axes" else algorithm
     out: list[Message] = []
     for group in groups:
         if len(group) > 1:
@@ -164,6 +166,18 @@ def messages(kind: str, groups: Sequence[Sequence[int]] = (), pairs: Sequence[tu
                 out.append(m._replace(source=group[m.source], target=group[m.target], origin=origin))
     out.sort(key=lambda m: m.round)
     return [m for m in out if m.size or not bytes_in]
+
+
+def message_count(kind: str, groups: Sequence[Sequence[int]] = (), pairs: Sequence[tuple[int, int]] = ()) -> int:
+    """At most how many messages one run has, without making them.
+
+    >>> message_count("all_reduce", ((0, 1, 2, 3),))
+    24
+    """
+    if kind == "collective_permute":
+        return len(pairs)
+    per = {"all_reduce": lambda n: 2 * n * (n - 1), "all_to_all": lambda n: n * n * (n - 1) // 2}
+    return sum(per.get(kind.removeprefix("ragged_"), lambda n: n * (n - 1))(len(g)) for g in groups)
 
 
 def rounds(found: Sequence[Message]) -> tuple[tuple[tuple[int, int, int], ...], ...]:
@@ -284,17 +298,34 @@ for _table in (_RING, _BOTH, _DIRECT):
     _table["ragged_all_to_all"] = _table["all_to_all"]
 
 
+# Over k axes at once, a ring along each: how often each axis is walked, bytes per link of one axis, and how it is written.
+_AXES = {
+    "all_reduce": (2, lambda n, s: 2 * s * (n - 1) / n, "2Σ(nᵢ−1)α + 2S(n−1)/(nkβ)"),
+    "all_gather": (1, lambda n, s: s * (n - 1), "Σ(nᵢ−1)α + S(n−1)/(kβ)"),
+    "reduce_scatter": (1, lambda n, s: s * (n - 1) / n, "Σ(nᵢ−1)α + S(n−1)/(nkβ)"),
+}
+
+
 def cost(kind: str, n: int, bytes_in: int, *, hops: int = 1, load: int | None = None, algorithm: str = "ring",
-         link: Link = LINKS["cpu"]) -> tuple[float, str]:
+         link: Link = LINKS["cpu"], sizes: Sequence[int] = ()) -> tuple[float, str]:
     """Predicted microseconds of one run, and the formula with its numbers.
 
     `n` devices per group, `bytes_in` on each. For a permute, `hops` is the longest way on the ring and `load` the bytes on
-    the busiest link.
+    the busiest link. `sizes` are those of the mesh axes, for the algorithm `axes`.
+
+    >>> cost("all_gather", 8, 1000, algorithm="axes", sizes=(4, 2), link=Link("example", 1.0, 1000.0))[0]
+    7.5
     """
     if kind == "collective_permute":
         load = bytes_in if load is None else load
         us = hops * link.alpha + load / link.beta if hops else 0.0
         return us, (f"hα + L/β = {hops}·{link.alpha:g} µs + {load:,} B/({link.beta / 1e3:g} GB/s) = {us:.3g} µs")
+    if algorithm == "axes" and len(sizes) > 1 and kind in _AXES and n > 1:
+        walks, on_link, written = _AXES[kind]
+        us = walks * sum(k - 1 for k in sizes) * link.alpha + on_link(n, bytes_in) / (len(sizes) * link.beta)
+        return us, (f"all axes at once: {written} with n={'·'.join(map(str, sizes))}, k={len(sizes)}, S={bytes_in:,} B, "
+                    f"α={link.alpha:g} µs, β={link.beta / 1e3:g} GB/s = {us:.3g} µs")
+    algorithm = "ring" if algorithm == "axes" else algorithm
     table = {"ring": _RING, "bidirectional": _BOTH, "direct": _DIRECT}[algorithm]
     if n < 2 or kind not in table:
         return 0.0, "0: one device per group" if n < 2 else f"no formula for {kind}"

@@ -24,6 +24,10 @@ from xlab.observe.records import MeshInfo, Transfer
 from xlab.observe.subject import Subject, subject
 
 
+MOST_MESSAGES = 20_000
+"""Messages of one collective that a record lists; a larger schedule is worked out round by round where it is drawn."""
+
+
 def transfers(what: Any, *args: Any, link: str | traffic.Link = "cpu", algorithm: str = "ring", compile: bool = True,
               program: int = 0, **kwargs: Any) -> tuple[Transfer, ...]:
     """The collectives of a program in the order they run.
@@ -31,7 +35,7 @@ def transfers(what: Any, *args: Any, link: str | traffic.Link = "cpu", algorithm
     Args:
         what: a function with its arguments, a stage of `jit`, or a jaxpr.
         link: the interconnect to predict for, a name in `traffic.LINKS` or a `Link(name, alpha, beta)`.
-        algorithm: `ring`, `bidirectional` or `direct`.
+        algorithm: `ring`, `bidirectional`, `direct`, or `axes` for rings along all axes of a collective at once.
         compile: look into the compiled module; without it only what the user wrote is known.
         program: index to write into the records.
 
@@ -302,7 +306,11 @@ def predicted(record: Transfer, link: traffic.Link, algorithm: str = "ring", gro
             hops, load = int(any(s != d for s, d in record.pairs)), record.bytes_in
         us, formula = traffic.cost(record.kind, n, record.bytes_in, hops=hops, load=load, algorithm=algorithm, link=link)
     else:
-        us, formula = traffic.cost(record.kind, n, record.bytes_in, algorithm=algorithm, link=link)
+        sizes = dict(zip(record.mesh.axis_names, record.mesh.axis_sizes)) if record.mesh is not None else {}
+        us, formula = traffic.cost(record.kind, n, record.bytes_in, algorithm=algorithm, link=link,
+                                   sizes=[sizes[a] for a in record.axes if a in sizes])
+    if traffic.message_count(record.kind, groups, record.pairs) > MOST_MESSAGES:
+        return record.replace(predicted_us=us, formula=formula)
     found = traffic.messages(record.kind, groups, record.pairs, bytes_in=record.bytes_in, algorithm=algorithm)
     return record.replace(predicted_us=us, formula=formula, rounds=traffic.rounds(found))
 

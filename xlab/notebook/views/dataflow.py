@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xlab.interpreters import traffic
 from xlab.notebook.views.base import View
+from xlab.notebook.views.layouts import mesh_data
 from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, table
 from xlab.notebook.views.mesh import mesh_places
-from xlab.observe.records import MeshInfo, Transfer
+from xlab.observe.records import Layout, MeshInfo, Transfer
 from xlab.observe.text import sentences, transfer_name, transfer_origin, transfer_over
 from xlab.observe.units import plural, size_text, time_text
 
@@ -18,17 +22,13 @@ MOST_ROWS = 300
 MOST_MESSAGES = 4000
 """Messages per collective that are sent to the page; a longer schedule is cut and says so."""
 
-HEAD = (
-    ("op", ""),
-    ("over", ""),
-    ("in → out per device", "n"),
-    ("× times", "n"),
-    ("predicted", "n"),
-    ("measured", "n"),
-    ("wait", "n"),
-    ("origin", ""),
-    ("line", "n"),
-)
+HEAD = (("op", ""), ("over", ""), ("in → out per device", "n"), ("× times", "n"), ("predicted", "n"), ("measured", "n"), ("wait", "n"),
+        ("origin", ""), ("line", "n"))
+
+MEASURED = ("measured", "wait")
+"""Columns that are there where a profile was taken."""
+
+GIVE = re.compile(r"give `([^`]+)` the sharding (P\((.*)\)) where")
 
 
 def rounds_of(t: Transfer) -> tuple[list[list[list[int]]], str]:
@@ -71,7 +71,7 @@ def weight(t: Transfer) -> float:
     ) * times
 
 
-def row(t: Transfer, index: int) -> list[Node]:
+def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
     """The table rows of one collective: its line and, when the partitioner added it, the reason."""
     found = key(t.program, t.equation)
     cells = [
@@ -97,8 +97,7 @@ def row(t: Transfer, index: int) -> list[Node]:
         ),
         h("td", {"class": "n"}, "?" if t.times is None else t.times),
         h("td", {"class": "n", "title": t.formula or None}, time_text(t.predicted_us)),
-        h("td", {"class": "n"}, time_text(t.measured_us) if t.measured_us is not None else "–"),
-        h("td", {"class": "n"}, time_text(t.wait_us) if t.wait_us is not None else "–"),
+        *(h("td", {"class": "n"}, time_text(us) if us is not None else "–") for us in ((t.measured_us, t.wait_us) if measured else ())),
         h(
             "td",
             {"class": "xl-added" if t.reshards else None},
@@ -127,24 +126,25 @@ def row(t: Transfer, index: int) -> list[Node]:
     return rows
 
 
-def totals(transfers: tuple[Transfer, ...]) -> Node:
-    """Bytes per device over each axis, trips included."""
-    found: dict[str, list[int]] = {}
-    unknown = False
+def totals(transfers: tuple[Transfer, ...], measured: bool = False) -> Node:
+    """What one run sends over each axis, and in all: trips of loops multiplied."""
+    found: dict[str, list[Any]] = {}
     for t in transfers:
-        unknown |= t.times is None
-        entry = found.setdefault(transfer_over(t), [0, 0])
-        entry[0] += t.bytes_in * (t.times if t.times is not None else 1)
-        entry[1] += 1
-    parts = [
-        f"over {name}: {size_text(moved)} in {plural(n, 'collective')}"
-        for name, (moved, n) in sorted(found.items())
-    ]
-    return h(
-        "p",
-        {"class": "xl-dim"},
-        "   ".join(parts) + ("   (loops of unknown length counted once)" if unknown else ""),
-    )
+        times = t.times if t.times is not None else 1
+        for name in (transfer_over(t), ""):
+            entry = found.setdefault(name, [0, 0, 0, 0.0, 0.0])
+            entry[0] += 1
+            entry[1] += times
+            entry[2] += t.bytes_in * times
+            entry[3] += (t.predicted_us or 0.0) * times
+            entry[4] += t.measured_us or 0.0
+    rows = [h("tr", {"data-over": name}, h("td", None, f"over {name}" if name else "one run of the program"), h("td", {"class": "n"}, f"{n:,}"),
+              h("td", {"class": "n"}, f"{runs:,}"), h("td", {"class": "n"}, size_text(moved)),
+              h("td", {"class": "n xl-predicted"}, time_text(us)), h("td", {"class": "n"}, time_text(taken)) if measured else None)
+            for name, (n, runs, moved, us, taken) in sorted(found.items(), key=lambda item: (item[0] == "", item[0]))]
+    head = [("in all", ""), ("collectives", "n"), ("runs", "n"), ("sent per device", "n"), ("predicted", "n")]
+    return h("div", None, table([*head, ("measured", "n")] if measured else head, rows, "xl-totals"),
+             h("p", {"class": "xl-dim"}, "Loops of unknown length are counted once.") if any(t.times is None for t in transfers) else None)
 
 
 def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
@@ -257,54 +257,107 @@ def _edge(x: float, y: float, cx: float, cy: float) -> tuple[float, float]:
 def transfers_panel(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> Node:
     """The Collectives tab: the table, totals, and one frame of the largest."""
     if not transfers:
-        return panel(
-            "collectives",
-            "Collectives",
-            h("p", {"class": "xl-dim"}, "No device sends anything to another."),
-        )
-    listed = range(len(transfers))
+        return panel("collectives", "Collectives", h("p", {"class": "xl-dim"}, "No device sends anything to another."))
+    listed: Any = range(len(transfers))
     if len(transfers) > MOST_ROWS:
         listed = sorted(sorted(listed, key=lambda i: -weight(transfers[i]))[:MOST_ROWS])
-    rows = [r for i in listed for r in row(transfers[i], i)]
+    measured = any(t.measured_us is not None for t in transfers)
+    rows = [r for i in listed for r in row(transfers[i], i, measured)]
     lighter = len(transfers) - len(listed)
     children: list[Any] = [
-        h("div", {"class": "xl-scroll"}, table(HEAD, rows, "xl-transfers")),
-        h("p", {"class": "xl-dim"}, f"{plural(lighter, 'lighter collective')} not listed")
-        if lighter
-        else None,
-        totals(transfers),
+        h("div", {"class": "xl-scroll"}, table([c for c in HEAD if measured or c[0] not in MEASURED], rows, "xl-transfers")),
+        h("p", {"class": "xl-dim"}, f"{plural(lighter, 'lighter collective')} not listed") if lighter else None,
+        totals(transfers, measured),
     ]
-    found = mesh or next((t.mesh for t in transfers if t.mesh), None)
+    found = mesh_of(transfers, mesh)
     if found:
         largest = max(transfers, key=weight)
-        children.append(
-            h(
-                "div",
-                {"class": "xl-stage", "data-transfer": transfers.index(largest)},
-                frame(largest, largest.mesh or found),
-            )
-        )
+        children.append(h("div", {"class": "xl-stage", "data-transfer": transfers.index(largest)}, frame(largest, found)))
     return panel("collectives", "Collectives", *children)
 
 
-def transfers_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> list[dict[str, Any]]:
-    """What the page needs to play each collective."""
+def mesh_of(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> MeshInfo | None:
+    """The mesh that collectives are drawn on."""
+    return mesh or next((t.mesh for t in transfers if t.mesh), None)
+
+
+def transfers_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None,
+                   arguments: Mapping[int, Sequence[Layout]] | None = None) -> list[dict[str, Any]]:
+    """What the page needs to price and play each collective; `arguments` are those of each program, for suggestions to try."""
     names = mesh.axis_names if mesh else ()
     out = []
     for t in transfers:
-        rounds, what = rounds_of(t)
-        out.append(
-            {
-                "name": clean(transfer_name(t)),
-                "over": clean(transfer_over(t)),
-                "what": what,
-                "rounds": rounds,
-                "formula": clean(t.formula),
-                "key": key(t.program, t.equation),
-                "hue": names.index(t.axes[0]) if t.axes and t.axes[0] in names else 0,
-            }
-        )
+        groups = groups_of(t)
+        given = not groups and not t.pairs or t.kind not in KINDS
+        rounds, what = rounds_of(t) if given else ([], "")
+        here = dict(zip(t.mesh.axis_names, t.mesh.axis_sizes, strict=True)) if t.mesh else {}
+        out.append({
+            "name": clean(transfer_name(t)), "over": clean(transfer_over(t)), "kind": clean(t.kind), "what": what, "rounds": rounds,
+            "groups": [list(g) for g in groups] if not t.pairs else [], "pairs": [list(p) for p in t.pairs[:MOST_MESSAGES]],
+            "n": max(map(len, groups), default=1), "sizes": [here[a] for a in t.axes if a in here], "route": route(t, groups) if t.pairs else [],
+            "bytes": t.bytes_in, "times": t.times, "us": t.predicted_us, "measured": t.measured_us, "wait": t.wait_us,
+            "formula": clean(t.formula), "origin": clean(t.origin), "line": t.source.line if t.source else 0,
+            "axes": [clean(a) for a in t.axes], "key": key(t.program, t.equation),
+            "hue": names.index(t.axes[0]) if t.axes and t.axes[0] in names else 0,
+            "attempt": attempt(t, (arguments or {}).get(t.program, ())),
+        })
     return out
+
+
+KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "ragged_all_to_all", "collective_permute", "collective_broadcast")
+
+
+def groups_of(t: Transfer) -> tuple[tuple[int, ...], ...]:
+    """The groups of a collective; of one over whole axes those of its mesh."""
+    if t.groups or t.mesh is None or not t.axes or not set(t.axes) <= set(t.mesh.axis_names):
+        return t.groups
+    ids = t.mesh.device_ids or tuple(range(t.mesh.size))
+    return tuple(tuple(ids[i] for i in g) for g in traffic.groups_along(t.mesh.axis_names, t.mesh.axis_sizes, t.axes))
+
+
+def route(t: Transfer, groups: Sequence[Sequence[int]]) -> list[int]:
+    """Hops and load of the busiest link of a permute on a ring in one direction, then in both."""
+    if not groups:
+        moved = int(any(s != d for s, d in t.pairs))
+        return [moved, t.bytes_in] * 2
+    return [n for both in (False, True) for n in traffic.permute_load(groups, t.pairs, t.bytes_in, both_ways=both)]
+
+
+def attempt(t: Transfer, arguments: Sequence[Layout]) -> dict[str, Any] | None:
+    """The placement that a suggestion asks for, where it is about an argument: which one, and its spec as lists of axes."""
+    found = GIVE.search(t.fix)
+    at = next((i for i, x in enumerate(arguments) if found and x.name == found[1]), None)
+    if found is None or at is None:
+        return None
+    entries = re.findall(r"None|'[^']*'|\([^)]*\)", found[3])
+    spec = [re.findall(r"'([^']*)'", e) for e in entries]
+    spec += [[]] * (len(arguments[at].type.shape) - len(spec))
+    return {"program": t.program, "argument": at, "spec": [[clean(a) for a in axes] for axes in spec], "text": clean(f"{found[1]} as {found[2]}")}
+
+
+def flow_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> dict[str, Any]:
+    """The mesh, the interconnects to choose from, and what the predictions in the records assume."""
+    found = mesh_of(transfers, mesh)
+    alpha, beta, way = assumed(transfers)
+    return {"mesh": mesh_data(found) if found else None, "links": [[link.name, link.alpha, link.beta] for link in traffic.LINKS.values()],
+            "alpha": alpha, "beta": beta, "way": way}
+
+
+def assumed(transfers: tuple[Transfer, ...]) -> tuple[float, float, str]:
+    """Latency, bandwidth and algorithm of the predictions, as their formulas say.
+
+    >>> assumed((Transfer("all_gather", formula="direct: α + S with n=4, S=8 B, α=1 µs, β=45 GB/s = 3 µs"),))
+    (1.0, 45000.0, 'direct')
+    """
+    alpha, beta, way = traffic.LINKS["cpu"].alpha, traffic.LINKS["cpu"].beta, "ring"
+    for t in transfers:
+        found = re.search(r"α=([\d.e+-]+) µs, β=([\d.e+-]+) GB/s", t.formula) or re.search(r"·([\d.e+-]+) µs \+ .*/\(([\d.e+-]+) GB/s\)", t.formula)
+        if found:
+            alpha, beta = float(found[1]), float(found[2]) * 1e3
+            said = t.formula.split(":")[0]
+            if t.kind != "collective_permute":
+                return alpha, beta, "axes" if said == "all axes at once" else said if said in traffic.ALGORITHMS else "ring"
+    return alpha, beta, way
 
 
 class DataflowView(View):
@@ -328,4 +381,4 @@ class DataflowView(View):
 
     def data(self, record: Transfer) -> dict[str, Any]:
         """The rounds."""
-        return {"transfers": transfers_data((record,), record.mesh)}
+        return {"transfers": transfers_data((record,), record.mesh), "flow": flow_data((record,), record.mesh)}

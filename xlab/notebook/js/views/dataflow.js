@@ -1,13 +1,18 @@
-import { h, listen } from "../kit/dom.js";
-import { bytes } from "../kit/format.js";
+import { h, listen, still } from "../kit/dom.js";
+import { bytes, micros, significant } from "../kit/format.js";
 import { makePlayer } from "../kit/player.js";
+import { axisHues, axisShade, coordinatesOf, deviceAt, meshPlaces, meshSize } from "./mesh.js";
+import { heldBefore, predictCost, roundMessages, roundsOf } from "./traffic.js";
 
-/** The collectives table sorts and filters; the chosen one plays on the mesh, round by round. */
+/** The collectives table sorts and filters and is priced for any interconnect; the chosen one plays on the mesh, round by round. */
 
-const hues = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
+const boxWide = 64;
+const boxTall = 46;
+const mostChunks = 16;
+const mostMoving = 400;
 
 /** The curve of one message between two device centres; Python draws the same for the first round. */
-export function curve([x1, y1], [x2, y2]) {
+export function curve([x1, y1], [x2, y2], [halfWide, halfTall] = [23, 18]) {
   const d = Math.hypot(x2 - x1, y2 - y1) || 1;
   const bend = d < 160 ? 14 : Math.min(60, d / 4);
   const n = [(y1 - y2) / d, (x2 - x1) / d];
@@ -15,15 +20,15 @@ export function curve([x1, y1], [x2, y2]) {
   const edge = (x, y) => {
     const dx = c[0] - x;
     const dy = c[1] - y;
-    const k = Math.min(dx ? 23 / Math.abs(dx) : Infinity, dy ? 18 / Math.abs(dy) : Infinity);
+    const k = Math.min(dx ? halfWide / Math.abs(dx) : Infinity, dy ? halfTall / Math.abs(dy) : Infinity);
     return k < Infinity ? [x + dx * k, y + dy * k] : [x, y];
   };
   return { s: edge(x1, y1), c, e: edge(x2, y2), n };
 }
 
 /** One message as a curve with its bytes. */
-export function arrowNode(a, b, size, largest) {
-  const { s, c, e, n } = curve(a, b);
+export function arrowNode(a, b, size, largest, half) {
+  const { s, c, e, n } = curve(a, b, half);
   const thick = 1.2 + (4.8 * size) / largest;
   const back = Math.atan2(e[1] - c[1], e[0] - c[0]);
   const tip = [0.45, -0.45].map((t) => `L${e[0] - (5 + thick) * Math.cos(back + t)} ${e[1] - (5 + thick) * Math.sin(back + t)}`);
@@ -33,36 +38,61 @@ export function arrowNode(a, b, size, largest) {
     h("text", { class: "xl-bytes", x: (s[0] + 2 * c[0] + e[0]) / 4 + n[0] * 26, y: (s[1] + 2 * c[1] + e[1]) / 4 + n[1] * 9 + 3 }, bytes(size)));
 }
 
-/** @param {HTMLElement} section @param {any[]} transfers */
-export function mountDataflow(section, transfers, bus, bin) {
-  const stage = section.querySelector(".xl-stage");
+/** A collective's schedule under one way of doing it: messages between devices, and what each device holds before a round. */
+export function scheduleOf(t, way) {
+  if (t.rounds.length) {
+    return { count: t.rounds.length, messages: (r) => t.rounds[r].map(([a, b, size]) => ({ a, b, size, chunk: -1, source: a })), held: () => null, what: t.what };
+  }
+  if (t.kind === "collective_permute") {
+    const arrives = new Map(t.pairs.map(([a, b]) => [b, a]));
+    return { count: 1, messages: () => t.pairs.filter(([a, b]) => a !== b).map(([a, b]) => ({ a, b, size: t.bytes, chunk: 0, source: a })), what: "each device sends to one other",
+      held: (r, device) => [{ source: r ? arrives.get(device) ?? -1 : device, share: 1 }], chunks: 1 };
+  }
+  const count = roundsOf(t.kind, t.n, way);
+  const groups = t.groups.filter((g) => g.length > 1);
+  const rank = new Map(groups.flatMap((g, k) => g.map((d, i) => [d, [k, i]])));
+  const states = new Map();
+  return { count, chunks: t.n, what: count ? "" : "no schedule known; the groups are drawn as rings",
+    messages: (r) => groups.flatMap((g) => roundMessages(t.kind, g.length, t.bytes, way, r).map((m) => ({ a: g[m.from], b: g[m.to], size: m.size, chunk: m.chunk, source: g[m.origin] }))),
+    held(r, device) {
+      const at = rank.get(device);
+      if (!at || t.n > mostChunks) return null;
+      const group = groups[at[0]];
+      const known = `${r} ${group.length}`;
+      if (!states.has(known)) states.set(known, heldBefore(t.kind, group.length, way, r));
+      return states.get(known)[at[1]].map((c) => ({ ...c, source: group[c.source] }));
+    } };
+}
+
+/** @param {HTMLElement} section @param {any} data transfers, their mesh, and the interconnects to choose from @param {Function|null} attempt runs a suggestion */
+export function mountDataflow(section, data, bus, bin, attempt) {
+  const { transfers, mesh, links } = data;
   const body = section.querySelector(".xl-transfers tbody");
   if (!body) return;
   const rows = [...body.querySelectorAll("tr[data-row]")];
-  if (stage) mountStage(stage, section, transfers, bus, bin);
+  const reason = (row) => body.querySelector(`tr[data-of="${row.dataset.row}"]`);
+  const heads = [...section.querySelectorAll(".xl-transfers th")];
+  const at = (name) => heads.findIndex((th) => th.textContent === name);
+  const model = { way: data.way, alpha: data.alpha, beta: data.beta };
+  const stage = mesh ? makeStage(section, transfers, mesh, model, bus, bin) : null;
 
-  const options = [["all origins", ""], ["written by you", "user"], ["added by the partitioner", "partitioner"]];
-  const filter = h("select", { "aria-label": "filter by origin", change: (e) => {
-    for (const row of body.children) row.hidden = Boolean(e.target.value) && row.dataset.origin !== e.target.value;
-  } }, options.map(([text, value]) => h("option", { value }, text)));
-  if (new Set(rows.map((row) => row.dataset.origin)).size > 1) section.querySelector(".xl-scroll").before(h("div", { class: "xl-bar-top" }, filter));
-
-  const weigh = (text) => {
-    const found = /(-?[\d.]+)\s*(µs|ms|s|B|KB|MB|GB|TB)?/.exec(text.split("→").pop());
-    const unit = { µs: 1, ms: 1e3, s: 1e6, B: 1, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12 };
-    return found ? +found[1] * (unit[found[2]] || 1) : -1;
-  };
-  section.querySelectorAll(".xl-transfers th").forEach((head, k) => {
-    let down = true;
+  // What the columns are sorted by: numbers where there are numbers.
+  const values = { op: (t) => t.name, over: (t) => t.over, "in → out per device": (t) => t.bytes, "× times": (t) => t.times ?? -1, predicted: (t) => t.us ?? -1,
+    measured: (t) => t.measured ?? -1, wait: (t) => t.wait ?? -1, origin: (t) => t.origin, line: (t) => t.line };
+  heads.forEach((head) => {
+    const value = values[head.textContent];
+    if (!value) return;
+    let down = head.classList.contains("n");
     const sort = () => {
-      const numeric = head.classList.contains("n");
-      const value = (row) => (numeric ? weigh(row.children[k].textContent) : row.children[k].textContent);
-      const sorted = [...rows].sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (numeric && down ? -1 : 1) * (!numeric && !down ? -1 : 1));
+      const sign = down ? -1 : 1;
+      const sorted = [...rows].sort((a, b) => { const [x, y] = [value(transfers[+a.dataset.row]), value(transfers[+b.dataset.row])]; return (x < y ? -1 : x > y ? 1 : 0) * sign; });
+      for (const other of heads) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
       down = !down;
       for (const row of sorted) {
-        const reason = body.querySelector(`tr[data-of="${row.dataset.row}"]`);
+        const why = reason(row);
         body.append(row);
-        if (reason) body.append(reason);
+        if (why) body.append(why);
       }
     };
     head.tabIndex = 0;
@@ -70,15 +100,115 @@ export function mountDataflow(section, transfers, bus, bin) {
     listen(bin, head, "click", sort);
     listen(bin, head, "keydown", (e) => e.key === "Enter" && sort());
   });
+
+  // Filters: who asked for it, and words anywhere in the row.
+  let origin = "";
+  let needle = "";
+  const hidden = h("span", { class: "xl-dim" });
+  const filter = () => {
+    let shown = 0;
+    for (const row of rows) {
+      const why = reason(row);
+      const text = `${row.textContent} ${why?.textContent || ""}`.toLowerCase();
+      row.hidden = Boolean((origin && row.dataset.origin !== origin) || (needle && !text.includes(needle)));
+      if (why) why.hidden = row.hidden;
+      shown += !row.hidden;
+    }
+    hidden.textContent = shown < rows.length ? `${shown} of ${rows.length}` : "";
+  };
+  const bar = h("div", { class: "xl-bar-top xl-transfers-bar" });
+  if (new Set(rows.map((row) => row.dataset.origin)).size > 1) {
+    const options = [["all origins", ""], ["written by you", "user"], ["added by the partitioner", "partitioner"]];
+    bar.append(h("select", { "aria-label": "filter by origin", change: (e) => { origin = e.target.value; filter(); } }, options.map(([text, value]) => h("option", { value }, text))));
+  }
+  if (rows.length > 3) bar.append(h("input", { type: "search", placeholder: "filter: op, axis, line", "aria-label": "filter collectives", input: (e) => { needle = e.target.value.trim().toLowerCase(); filter(); } }));
+  bar.append(hidden, pricing(links, model, () => price(true)));
+  section.querySelector(".xl-scroll").before(bar);
+
+  // Predictions follow the interconnect at once: rows, totals, and the formula of the one that is shown.
+  function price(again) {
+    const sums = new Map();
+    transfers.forEach((t) => {
+      const found = t.formula ? predictCost(t, model.way, model.alpha, model.beta, (x) => significant(x, true)) : { us: t.us };
+      if (again) t.us = found.us;
+      for (const name of [t.over, ""]) sums.set(name, (sums.get(name) || 0) + (t.us || 0) * (t.times ?? 1));
+    });
+    if (!again) return;
+    const k = at("predicted");
+    for (const row of rows) {
+      const t = transfers[+row.dataset.row];
+      row.children[k].textContent = t.us === null || t.us === undefined ? "?" : micros(t.us);
+    }
+    for (const row of section.querySelectorAll("tr[data-over]")) row.querySelector(".xl-predicted").textContent = micros(sums.get(row.dataset.over) || 0);
+    stage?.again();
+  }
+  price(false);
+
+  if (attempt) {
+    for (const row of rows) {
+      const t = transfers[+row.dataset.row];
+      const place = t.attempt && reason(row)?.querySelector("td");
+      if (place) place.append(" ", h("button", { type: "button", class: "xl-try", title: `compile with ${t.attempt.text}; nothing runs`, click: (e) => { e.stopPropagation(); attempt(t.attempt); } }, "try it"));
+    }
+  }
 }
 
-function mountStage(stage, section, transfers, bus, bin) {
-  const svg = stage.querySelector("svg");
-  const arrows = svg.querySelector(".xl-arrows");
-  const words = stage.querySelector(".xl-about p");
-  const places = new Map([...svg.querySelectorAll(".xl-dev")].map((g) => [+g.dataset.dev, [+g.dataset.x, +g.dataset.y]]));
+/** Interconnect, α, β and the way: presets and numbers of one's own. */
+function pricing(links, model, change) {
+  const same = () => links.findIndex(([, alpha, beta]) => alpha === model.alpha && beta === model.beta);
+  const number = (label, unit, get, set) => {
+    const field = h("input", { type: "number", min: 0, step: "any", "aria-label": label, input: () => {
+      const value = Number(field.value);
+      if (field.value === "" || !(value >= 0) || (unit === "GB/s" && value === 0)) return;
+      set(value);
+      preset.value = String(same());
+      change();
+    } });
+    field.value = String(get());
+    return [h("label", {}, label, " ", field, ` ${unit}`), field];
+  };
+  const [alphaNode, alpha] = number("α", "µs", () => model.alpha, (x) => (model.alpha = x));
+  const [betaNode, beta] = number("β", "GB/s", () => model.beta / 1e3, (x) => (model.beta = x * 1e3));
+  const preset = h("select", { "aria-label": "interconnect", change: () => {
+    const chosen = links[+preset.value];
+    if (!chosen) return;
+    [, model.alpha, model.beta] = chosen;
+    alpha.value = String(model.alpha);
+    beta.value = String(model.beta / 1e3);
+    change();
+  } }, links.map(([name], i) => h("option", { value: i, selected: i === same() }, name)), h("option", { value: -1, selected: same() < 0 }, "your numbers"));
+  const ways = [["ring", "ring"], ["bidirectional", "ring both ways"], ["direct", "all to all links"], ["axes", "all axes at once"]];
+  const way = h("select", { "aria-label": "algorithm", change: () => { model.way = way.value; change(); } }, ways.map(([value, text]) => h("option", { value, selected: value === model.way }, text)));
+  return h("span", { class: "xl-pricing", role: "group", "aria-label": "what predictions assume" }, h("span", { class: "xl-dim" }, "predict for"), preset, alphaNode, betaNode, way);
+}
+
+function makeStage(section, transfers, mesh, model, bus, bin) {
+  const stage = section.querySelector(".xl-stage");
+  if (!stage) return null;
+  const size = meshSize(mesh);
+  const places = meshPlaces(mesh, boxWide, boxTall, size > 64 ? [12, 12] : [88, 34]);
+  const position = new Map(Array.from({ length: size }, (_, i) => [deviceAt(mesh, i), i]));
+  const centre = (device) => places.centres[position.get(device)];
+  const title = h("h3", {});
+  const words = h("p", { class: "xl-formula" });
+  const line = h("p", { class: "xl-dim", "aria-live": "polite" });
+  const legend = h("p", { class: "xl-dim" });
+  const about = h("div", { class: "xl-about" }, title, words, line);
+  const arrows = h("g", { class: "xl-arrows" });
+  const svg = h("svg", { viewBox: `0 -16 ${places.width} ${places.height + 28}`, width: places.width, height: places.height + 28, role: "img" }, places.labels, arrows);
+  const held = new Map();
+  for (const [device, i] of position) {
+    const [x, y] = places.centres[i];
+    const cells = h("g", {});
+    svg.append(h("g", { class: "xl-dev", "data-dev": device, "data-tip": `device ${device}` },
+      h("rect", { x: x - boxWide / 2, y: y - boxTall / 2, width: boxWide, height: boxTall, rx: 3, class: "xl-cell" }),
+      h("text", { x, y: y - 4, class: "xl-cell-label" }, device), cells));
+    held.set(device, cells);
+  }
+  stage.replaceChildren(svg, about);
   let local = [];
   let moving = 0;
+  let chosen = -1;
   const tidy = () => {
     cancelAnimationFrame(moving);
     for (const run of local) run();
@@ -86,42 +216,87 @@ function mountStage(stage, section, transfers, bus, bin) {
   };
   bin.push(tidy);
 
-  function draw(transfer, round, animate) {
+  /** The colour of a device's blocks: its place along the axes that the collective runs over. */
+  const shadeOf = (t, device) => {
+    const coordinates = coordinatesOf(mesh, position.get(device) ?? 0);
+    const k = Math.max(0, mesh.names.indexOf(t.axes[0]));
+    return axisShade(k, coordinates[k], mesh.sizes[k]);
+  };
+
+  function drawHeld(t, schedule, r) {
+    for (const [device, node] of held) {
+      const chunks = schedule.held(r, device);
+      const [x, y] = centre(device);
+      const wide = chunks ? (boxWide - 8) / chunks.length : 0;
+      node.replaceChildren(...(chunks || []).flatMap((c, i) => {
+        const left = x - boxWide / 2 + 4 + i * wide;
+        const tall = 14 * c.share;
+        const known = c.source >= 0 && c.share > 0;
+        return [h("rect", { x: left + 0.5, y: y + 5, width: Math.max(1, wide - 1), height: 14, class: "xl-slot" }),
+          known ? h("rect", { x: left + 0.5, y: y + 19 - tall, width: Math.max(1, wide - 1), height: tall, class: c.waiting ? "xl-band xl-waiting" : "xl-band", style: shadeOf(t, c.source) }) : null,
+          known && wide >= 10 ? h("text", { x: left + wide / 2, y: y + 15, class: "xl-chunk" }, c.source) : null].filter(Boolean);
+      }));
+    }
+  }
+
+  function draw(t, schedule, r, animate) {
     cancelAnimationFrame(moving);
-    const messages = (transfer.rounds[round] || []).filter(([a, b]) => a !== b && places.has(a) && places.has(b));
-    const largest = Math.max(1, ...transfer.rounds.flat().map((m) => m[2]));
-    arrows.replaceChildren(...messages.map(([a, b, n]) => arrowNode(places.get(a), places.get(b), n, largest)));
-    if (!animate || messages.length > 400) return;
-    const blocks = messages.map(([a, b]) => {
-      const path = curve(places.get(a), places.get(b));
-      const node = h("rect", { class: "xl-parcel", width: 9, height: 9, x: -4.5, y: -4.5 });
+    const messages = r < schedule.count ? schedule.messages(r).filter((m) => m.a !== m.b && position.has(m.a) && position.has(m.b)) : [];
+    const links = new Map();
+    for (const m of messages) {
+      const name = `${m.a} ${m.b}`;
+      const found = links.get(name) || { ...m, size: 0 };
+      found.size += m.size;
+      links.set(name, found);
+    }
+    const largest = Math.max(1, ...[...links.values()].map((m) => m.size));
+    const half = [boxWide / 2 + 1, boxTall / 2 + 1];
+    arrows.replaceChildren(...[...links.values()].map((m) => arrowNode(centre(m.a), centre(m.b), m.size, largest, half)));
+    const sum = messages.reduce((a, m) => a + m.size, 0);
+    line.textContent = messages.length ? `${links.size} link${links.size > 1 ? "s" : ""} used, ${bytes(largest)} on the busiest, ${bytes(sum)} in all` : schedule.count ? "done: what each device has afterwards" : schedule.what;
+    drawHeld(t, schedule, r);
+    if (!animate || messages.length > mostMoving) return;
+    const parcels = messages.map((m) => {
+      const node = h("rect", { class: "xl-parcel xl-band", width: 13, height: 11, x: -6.5, y: -5.5, style: shadeOf(t, m.source) });
       arrows.append(node);
-      return [node, path];
+      return [node, curve(centre(m.a), centre(m.b), half)];
     });
     const begin = performance.now();
     const step = (now) => {
-      const t = Math.min(1, (now - begin) / 400);
-      const u = t * (2 - t);
-      for (const [node, { s, c, e }] of blocks) {
-        const at = [0, 1].map((i) => (1 - u) ** 2 * s[i] + 2 * u * (1 - u) * c[i] + u * u * e[i]);
-        node.setAttribute("transform", `translate(${at})`);
+      const part = Math.min(1, (now - begin) / 400);
+      const u = part * (2 - part);
+      for (const [node, { s, c, e }] of parcels) {
+        const to = [0, 1].map((i) => (1 - u) ** 2 * s[i] + 2 * u * (1 - u) * c[i] + u * u * e[i]);
+        node.setAttribute("transform", `translate(${to})`);
       }
-      if (t < 1) moving = requestAnimationFrame(step);
-      else for (const [node] of blocks) node.remove();
+      if (part < 1) moving = requestAnimationFrame(step);
+      else {
+        for (const [node] of parcels) node.remove();
+        drawHeld(t, schedule, r + 1);
+      }
     };
     moving = requestAnimationFrame(step);
   }
 
   function choose(i) {
     tidy();
-    const transfer = transfers[i];
-    svg.style.setProperty("--hue", hues[transfer.hue % 6]);
-    stage.querySelector("h3").textContent = `${transfer.name} over ${transfer.over}`;
-    words.textContent = transfer.what + (transfer.formula ? `\nt = ${transfer.formula}` : "");
-    svg.setAttribute("aria-label", `${transfer.name} on the mesh, ${transfer.what}`);
-    const player = makePlayer({ length: Math.max(1, transfer.rounds.length), label: "round", bin: local, show: (r, animate) => draw(transfer, r, animate) });
+    chosen = i;
+    const t = transfers[i];
+    svg.style.setProperty("--hue", axisHues[t.hue % 6]);
+    title.textContent = `${t.name} over ${t.over}`;
+    const way = model.way === "axes" ? "ring" : model.way;
+    const schedule = scheduleOf(t, way);
+    const cost = t.formula ? predictCost(t, model.way, model.alpha, model.beta, (x) => significant(x, true)) : null;
+    words.replaceChildren();
+    if (cost?.words) words.append(h("b", {}, `t = ${cost.words}`), h("br"), h("span", { class: "xl-dim" }, `${model.way === "axes" && t.sizes.length > 1 ? "the rounds are drawn as one ring; " : ""}${cost.numbers}`), h("br"), h("b", {}, `= ${micros(cost.us)}`), ...(t.times > 1 ? [h("span", { class: "xl-dim" }, ` × ${t.times} = ${micros(cost.us * t.times)}`)] : []));
+    const rounds = schedule.count;
+    svg.setAttribute("aria-label", `${t.name} on the mesh, ${rounds} rounds`);
+    // One frame more than rounds: what is there at the end.
+    const player = makePlayer({ length: Math.max(1, rounds + 1), label: "round", bin: local, show: (r, animate) => draw(t, schedule, r, animate && !still()) });
     stage.querySelector(".xl-player")?.remove();
-    stage.querySelector(".xl-about").append(player.el);
+    if (rounds) about.append(player.el);
+    legend.textContent = !rounds || t.n > mostChunks ? "" : /reduce/.test(t.kind) ? "A cell is a piece of the array: as full as there are parts summed in it." : "A cell is a block of the array: its colour and number say which device it comes from.";
+    about.append(legend);
     for (const row of section.querySelectorAll("tr[data-row]")) row.classList.toggle("xl-chosen", +row.dataset.row === i);
   }
   listen(bin, section, "click", (event) => {
@@ -136,4 +311,5 @@ function mountStage(stage, section, transfers, bus, bin) {
     if (i >= 0) choose(i);
   });
   choose(+stage.dataset.transfer);
+  return { again: () => choose(chosen) };
 }

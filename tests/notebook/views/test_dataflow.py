@@ -1,0 +1,89 @@
+"""The page's model of collectives is the runtime's: the same messages round by round, the same prices, and every block arrives."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.notebook.views import sample
+from xlab.interpreters import traffic
+from xlab.notebook import assets
+from xlab.notebook.views import dataflow
+from xlab.notebook.views.draw import html
+from xlab.observe import records as r
+
+HERE = Path(__file__).parent
+NODE = shutil.which("node")
+LINK = traffic.Link("mine", 1.5, 12_500.0)
+
+
+def cases():
+    for kind in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_broadcast"):
+        for n in (2, 3, 4, 5, 8):
+            for way in traffic.ALGORITHMS:
+                sizes = (n // 2, 2) if way == "axes" and n % 2 == 0 else (n,)
+                us, _ = traffic.cost(kind, n, 1000, algorithm=way, link=LINK, sizes=sizes)
+                rounds = traffic.rounds(traffic.messages(kind, (tuple(range(n)),), bytes_in=1000, algorithm=way))
+                yield {"kind": kind, "n": n, "way": way, "sizes": sizes, "us": us, "rounds": [sorted(x) for x in rounds]}
+
+
+@pytest.mark.skipif(NODE is None, reason="node is not installed; the front end is tested where it is")
+def test_the_page_has_the_same_messages_and_prices(tmp_path):
+    module = tmp_path / "traffic.mjs"
+    names = "predictCost, roundsOf, roundMessages, heldBefore, scheduleOf"
+    module.write_text(f"{assets.body()}\nexport {{ {names} }};\n", encoding="utf-8")
+    pairs = tuple((i, (i + 3) % 8) for i in range(8))
+    permute = r.Transfer("collective_permute", axes=("x",), pairs=pairs, bytes_in=1000, mesh=r.MeshInfo(("x",), (8,), tuple(range(8))))
+    route = dataflow.route(permute, dataflow.groups_of(permute))
+    prices = []
+    for way in ("ring", "bidirectional", "direct"):
+        hops, load = traffic.permute_load((tuple(range(8)),), pairs, 1000, both_ways=way == "bidirectional") if way != "direct" else (1, 1000)
+        prices.append([way, traffic.cost("collective_permute", 8, 1000, hops=hops, load=load, algorithm=way, link=LINK)[0]])
+    data = tmp_path / "data.json"
+    data.write_text(json.dumps({"cases": list(cases()), "alpha": LINK.alpha, "beta": LINK.beta, "route": route, "prices": prices}))
+    done = subprocess.run([NODE, HERE / "traffic.test.mjs", module, data], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip() == "ok"
+
+
+def test_a_record_says_what_its_prediction_assumes():
+    for way in traffic.ALGORITHMS:
+        us, formula = traffic.cost("all_gather", 8, 4096, algorithm=way, link=LINK, sizes=(4, 2))
+        assert dataflow.assumed((r.Transfer("all_gather", predicted_us=us, formula=formula),)) == (1.5, 12_500.0, way)
+    _, formula = traffic.cost("collective_permute", 8, 4096, hops=2, link=LINK)
+    assert dataflow.assumed((r.Transfer("collective_permute", formula=formula),)) == (1.5, 12_500.0, "ring")
+
+
+def test_totals_per_axis_and_per_run():
+    found = html(dataflow.totals(sample.report().transfers, True))
+    rows = [part.split("</tr>")[0] for part in found.split("<tr data-over=")[1:]]
+    assert [row.split("'")[1] for row in rows] == ["data", "model", ""]
+    assert "one run of the program" in rows[-1] and "counted once" in found
+    over = next(row for row in rows if row.startswith("'model'"))
+    assert "98.3 KB" in over and "216 µs" in over, "12 trips of 8,192 B and 18 µs"
+
+
+def test_columns_of_measured_times_only_where_there_are_any():
+    report = sample.report()
+    assert ">wait<" in html(dataflow.transfers_panel(report.transfers, sample.MESH))
+    plain = tuple(t.replace(measured_us=None, wait_us=None) for t in report.transfers)
+    assert ">wait<" not in html(dataflow.transfers_panel(plain, sample.MESH))
+
+
+def test_a_suggestion_about_an_argument_can_be_tried():
+    arguments = sample.report().layouts[:2]
+    t = r.Transfer("all_gather", fix="give `params['qkv']` the sharding P(None, ('data', 'model')) where it is made", program=0)
+    assert dataflow.attempt(t, arguments) == {"program": 0, "argument": 1, "spec": [[], ["data", "model"]],
+                                              "text": "params['qkv'] as P(None, ('data', 'model'))"}
+    assert dataflow.attempt(t.replace(fix="give `h` the sharding P() where it is made"), arguments) is None
+    assert dataflow.attempt(t.replace(fix="keep that dimension whole"), arguments) is None
+
+
+def test_schedules_of_whole_machines_are_not_sent_message_by_message():
+    mesh = r.MeshInfo(("x",), (512,), tuple(range(512)))
+    from xlab.observe.transfers import predicted
+    made = predicted(r.Transfer("all_reduce", "add", ("x",), (tuple(range(512)),), bytes_in=1 << 20, mesh=mesh), LINK)
+    assert made.rounds == () and made.predicted_us is not None
+    assert len(json.dumps(dataflow.transfers_data((made,), mesh))) < 4000

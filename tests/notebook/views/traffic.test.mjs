@@ -1,0 +1,37 @@
+// The page's schedules and prices against those of the runtime, and what every rank holds at the end.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import "./dom.mjs";
+
+const { predictCost, roundsOf, roundMessages, heldBefore, scheduleOf } = await import(process.argv[2]);
+const { cases, alpha, beta, route, prices } = JSON.parse(readFileSync(process.argv[3], "utf8"));
+const near = (a, b, words) => assert.ok(Math.abs(a - b) < 1e-6 * Math.max(1, b), `${words}: ${a} and not ${b}`);
+
+for (const { kind, n, way, sizes, us, rounds } of cases) {
+  const words = `${kind} over ${n} by ${way}`;
+  near(predictCost({ kind, n, sizes, bytes: 1000, route: [] }, way, alpha, beta, String).us, us, words);
+  const drawn = way === "axes" ? "ring" : way;
+  assert.equal(roundsOf(kind, n, drawn), rounds.length, words);
+  rounds.forEach((expected, t) => {
+    const sums = new Map();
+    for (const m of roundMessages(kind, n, 1000, drawn, t)) if (m.size) sums.set(`${m.from} ${m.to}`, (sums.get(`${m.from} ${m.to}`) || 0) + m.size);
+    const found = [...sums].map(([link, size]) => [...link.split(" ").map(Number), size]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    assert.deepEqual(found, expected.filter((m) => m[2]), `${words}, round ${t + 1}`);
+  });
+  const end = heldBefore(kind, n, drawn, rounds.length);
+  end.forEach((row, rank) => {
+    if (kind === "reduce_scatter") assert.equal(row[rank].share, 1, `${words}: rank ${rank} has its sum`);
+    else row.forEach((c, i) => {
+      assert.equal(c.share, 1, `${words}: rank ${rank} has block ${i}`);
+      if (kind === "all_to_all") assert.ok(c.source === i && !c.waiting, words);
+    });
+  });
+}
+for (const [way, us] of prices) near(predictCost({ kind: "collective_permute", n: 8, sizes: [8], bytes: 1000, route }, way, alpha, beta, String).us, us, `permute by ${way}`);
+
+// a permute: the block of the sender is what the receiver has
+const t = { kind: "collective_permute", n: 1, rounds: [], groups: [], pairs: [[0, 1], [1, 0]], bytes: 8 };
+assert.equal(scheduleOf(t, "ring").held(1, 0)[0].source, 1);
+// what is recorded message by message is played as recorded
+assert.equal(scheduleOf({ ...t, rounds: [[[0, 1, 8]], [[1, 0, 8]]] }, "ring").count, 2);
+console.log("ok");
