@@ -126,8 +126,8 @@ class TestWhole:
         f = xlab.jit(lambda x: squares(fma)(squares(fma)(x, 1.0), x))
         text = f.lower(2.0).as_text(debug_info=True)
         assert text.count("func.func private") == 2
-        assert {m[1] for m in re.finditer(r"stablehlo\.(?:add|multiply) .* loc\(#(\w+)\)", text)} == {"e0", "e1"}
-        assert 'fma;e1"' in text and "test_primitives.py" in text
+        assert {m[1] for m in re.finditer(r'stablehlo\.(?:add|multiply) .* loc\("\S*fma;(\w+)"', text)} == {"e0", "e1"}
+        assert "test_primitives.py" in text
         compiled = f.lower(2.0).compile().as_text()
         assert "fma;e0" in compiled and "fma;e1" in compiled
         assert float(f(2.0)) == 27.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from xlab.compile.placement import default_sharding
-from xlab.core.jaxpr import Jaxpr, subjaxprs
+from xlab.core.jaxpr import Jaxpr, inner_jaxprs
 from xlab.core.rules import RuleTable
 from xlab.errors import IncompatibleDevices
 
@@ -24,13 +24,16 @@ class Claim(NamedTuple):
 
 def intermediate_shardings(jaxpr: Jaxpr) -> Iterator[tuple[Any, Any]]:
     """Shardings fixed inside a program with the equation that fixes each, nested programs last."""
+    find, nested = sharding_sources.get, []
     for eqn in jaxpr.eqns:
-        rule = sharding_sources.get(eqn.primitive)
+        rule = find(eqn.primitive)
         if rule is not None:
             for sharding in rule(eqn):
                 if sharding is not None:
                     yield sharding, eqn
-    for inner in subjaxprs(jaxpr):
+        if eqn.params:
+            nested += inner_jaxprs(eqn.params)
+    for inner in nested:
         yield from intermediate_shardings(inner)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -270,15 +271,12 @@ class Compiled:
         return f"Compiled({self._lowered.name}, {len(self._executable.devices)} device(s))"
 
 
+_LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*;e\d+"(?:\(#\w+\))?\)$')
+
+
 def strip_locations(text: str) -> str:
     """StableHLO without the locations, as people read it."""
-    lines = []
-    for line in text.split("\n"):
-        if line.startswith("#"):
-            continue
-        cut = line.rfind(" loc(#e")
-        lines.append(line[:cut] if cut >= 0 and line.endswith(")") else line)
-    return "\n".join(lines)
+    return "\n".join(_LOCATION.sub("", line) for line in text.split("\n") if not line.startswith("#"))
 
 
 def attach(wrapped, owner):

@@ -274,11 +274,23 @@ def subjaxprs_of_params(params: dict) -> Iterator[tuple[str, Jaxpr | ClosedJaxpr
                     yield f"{name}[{i}]", item
 
 
+def inner_jaxprs(params: dict) -> Sequence[Jaxpr]:
+    """The jaxprs among an equation's parameters, as `subjaxprs_of_params` finds them, without names and opened."""
+    found: list[Jaxpr] | None = None
+    for value in params.values():
+        if isinstance(value, (ClosedJaxpr, Jaxpr)):
+            found = [*(found or ()), open_jaxpr(value)]
+        elif isinstance(value, (tuple, list)):
+            for item in value:
+                if isinstance(item, (ClosedJaxpr, Jaxpr)):
+                    found = [*(found or ()), open_jaxpr(item)]
+    return found or ()
+
+
 def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
     """The jaxprs directly inside a jaxpr, in equation order."""
     for eqn in jaxpr.eqns:
-        for _, inner in subjaxprs_of_params(eqn.params):
-            yield inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner
+        yield from inner_jaxprs(eqn.params)
 
 
 def open_jaxpr(j: Jaxpr | ClosedJaxpr) -> Jaxpr:
@@ -293,6 +305,7 @@ def number_equations(jaxpr: Jaxpr) -> dict[int, int]:
     twice is numbered once.
     """
     numbers: dict[int, int] = {}
+    number = numbers.setdefault
     done: set[int] = set()
 
     def visit(j: Jaxpr) -> None:
@@ -300,15 +313,9 @@ def number_equations(jaxpr: Jaxpr) -> dict[int, int]:
             return
         done.add(id(j))
         for eqn in j.eqns:
-            numbers.setdefault(id(eqn), len(numbers))
-            for value in eqn.params.values():
-                if isinstance(value, ClosedJaxpr):
-                    visit(value.jaxpr)
-                elif isinstance(value, Jaxpr):
-                    visit(value)
-                elif isinstance(value, tuple):
-                    for item in value:
-                        if isinstance(item, (Jaxpr, ClosedJaxpr)):
-                            visit(open_jaxpr(item))
+            number(id(eqn), len(numbers))
+            if eqn.params:
+                for inner in inner_jaxprs(eqn.params):
+                    visit(inner)
     visit(jaxpr)
     return numbers

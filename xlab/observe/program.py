@@ -181,7 +181,7 @@ def _argument_specs(about: Subject) -> dict[int, Any]:
 # ------------------------------------------------------------------------------------------------------- levels
 
 
-_TRAILING = re.compile(r" loc\((#\w+)\)$")
+_TRAILING = re.compile(r' loc\((?:(#\w+)|"(?:[^"\\]|\\.)*;e(\d+)[^"]*"(?:\(#\w+\))?)\)$')
 _DEFINED = re.compile(r'^(#\w+) = loc\("(?:[^"\\]|\\.)*;e(\d+)(?:["/.])')
 _INLINE = re.compile(r' loc\("(?:[^"\\]|\\.)*"(?:\(#\w+\)|:\d+:\d+)?\)')
 _ARGUMENT_LOC = re.compile(r' loc\("[^"]*"(?:\([^)]*\)|:\d+:\d+)\)(?=[,)])| loc\(#\w+\)(?=[,)])')
@@ -214,7 +214,7 @@ def mlir_level(name: str, text: str) -> Level:
         end = _TRAILING.search(line)
         if end:
             line = line[:end.start()]
-            number = defined.get(end.group(1))
+            number = int(end.group(2)) if end.group(2) else defined.get(end.group(1))
             if number is not None:
                 links.append((len(shown) + 1, (number,)))
         shown.append(_ARGUMENT_LOC.sub("", _INLINE.sub("", line)))

@@ -49,14 +49,12 @@ class _ModuleBuilder:
         self.name, self.platform, self.devices, self.assignment = name, platform, devices, assignment
         self.meshes = MeshTable()
         self.functions: list[str] = []
-        self.locations: list[str] = []
-        self.files: dict[tuple, str] = {}
+        self.files: list[str] = []
         self.places: dict[Any, str] = {}
-        self.labels: dict[tuple, str] = {}
+        self.around: dict[tuple, tuple[str, str]] = {}
         self.symbols: set[str] = {"main"}
         self.shared: dict[Any, str] = {}
         self.numbers: dict[int, int] = {}
-        self.defined: set[int] = set()
         self.callbacks: list[Callable] = []
         self.keepalive: list[Any] = []
 
@@ -71,23 +69,22 @@ class _ModuleBuilder:
         return symbol
 
     def location(self, eqn, scope: str) -> str:
-        """Reference to the location of an equation, defined once at the end of the module."""
+        """The location of an equation, as it ends the line of each of its operations.
+
+        All equations of one primitive written at one place have the same text around their number.
+        """
         number = self.numbers.get(id(eqn))
         if number is None:
             number = self.numbers[id(eqn)] = len(self.numbers)
-        if number not in self.defined:
-            self.defined.add(number)
-            code, lasti, inner = eqn.place
-            key = (scope, inner, eqn.primitive)
-            label = self.labels.get(key)
-            if label is None:
-                label = self.labels[key] = escape("/".join(p for p in (scope, inner, eqn.primitive.name) if p))
-            if code is None:
-                self.locations.append(f'#e{number} = loc("{label};e{number}")')
-            else:
-                alias = self.files.get((id(code), lasti)) or self._file(code, lasti)
-                self.locations.append(f'#e{number} = loc("{label};e{number}"({alias}))')
-        return f" loc(#e{number})"
+        code, lasti, inner = eqn.place
+        key = (scope, inner, eqn.primitive, id(code), lasti)
+        around = self.around.get(key)
+        if around is None:
+            label = escape("/".join(p for p in (scope, inner, eqn.primitive.name) if p))
+            place = f"({self._file(code, lasti)})" if code is not None else ""
+            around = self.around[key] = (f' loc("{label};e', f'"{place})')
+        before, after = around
+        return f"{before}{number}{after}"
 
     def _file(self, code, lasti) -> str:
         """Reference to a place in a file; equal places of equal code share it."""
@@ -97,8 +94,7 @@ class _ModuleBuilder:
             alias = self.places[place] = f"#f{len(self.places)}"
             until = (f":{place.end_column + 1}" if place.end_line == place.line
                      else f"{place.end_line}:{place.end_column + 1}")
-            self.locations.append(f'{alias} = loc("{escape(place.file)}":{place.line}:{place.column + 1} to {until})')
-        self.files[id(code), lasti] = alias
+            self.files.append(f'{alias} = loc("{escape(place.file)}":{place.line}:{place.column + 1} to {until})')
         return alias
 
 
@@ -452,8 +448,8 @@ def lower_module(closed: ClosedJaxpr, name: str, *, platform: str = "cpu", devic
     symbol = "jit_" + "".join(c if c.isalnum() or c in "_." else "_" for c in name)
     meshes = module.meshes.lines()
     text = "\n".join([
-        f"module @{symbol} attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{",
-        *meshes, main, *module.functions, "}", *module.locations, ""])
+        *module.files, f"module @{symbol} attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{",
+        *meshes, main, *module.functions, "}", ""])
     return LoweredModule(text, name, hoisted, module.callbacks, bool(meshes), _effects.in_order(closed.effects))
 
 
