@@ -86,7 +86,7 @@ export function mountDataflow(section, data, bus, bin, attempt) {
     const sort = () => {
       const sign = down ? -1 : 1;
       const sorted = [...rows].sort((a, b) => { const [x, y] = [value(transfers[+a.dataset.row]), value(transfers[+b.dataset.row])]; return (x < y ? -1 : x > y ? 1 : 0) * sign; });
-      for (const other of heads) other.removeAttribute("aria-sort");
+      for (const other of heads) other.setAttribute("aria-sort", "none");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       down = !down;
       for (const row of sorted) {
