@@ -15,6 +15,8 @@ from xlab.notebook.views import VIEWS, view_for
 from xlab.notebook.views.draw import clean
 from xlab.observe import records as r
 from xlab.observe.comparison import Comparison, Figure, Pair
+from xlab.observe.edits import Pass
+from xlab.observe.live import Live
 from xlab.observe.resharding import Resharding
 from xlab.observe.rungs import Ladder, Rung
 from xlab.observe.text import text
@@ -95,6 +97,7 @@ def test_every_view_escapes(word, view):
         r.Memory: report.memory[0],
         r.MeshInfo: sample.MESH,
         Resharding: sample.resharding(report),
+        Live: sample.live(report),
         Ladder: Ladder(word, (Rung(word, report.programs[0], word, ((0, 0),)), Rung(word, report.programs[0], word, ((0, 0),), (0,))),
                        ((word, word),)),
         Comparison: Comparison(word, word, (Figure(word, word, word, word, word),),
@@ -292,7 +295,7 @@ def test_long_lists_are_cut_and_say_so():
         layouts=report.layouts * 40,
         transfers=report.transfers * 200,
         ledger=r.Ledger(report.ledger.entries * 80),
-        passes=(r.Pass("fusion", "xla", 900, 1.0, "+ line\n" * 900),),
+        passes=(Pass("fusion", "xla", 900, 0, 1.0, edits=((0, (), ("line",) * 900),)),),
         trace=None,
     )
     page = export.to_html(many)

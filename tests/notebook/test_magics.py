@@ -182,8 +182,13 @@ def test_time_hlo_ladder_ledger_mem(lab, run):
     outputs, _ = run("%xladder jnp.sum(f(x, w))")
     outputs, _ = run("%xledger")
     assert "compile" in shown(outputs)
-    _, printed = run("%xmem")
-    assert re.search(r"^ *x +1 +128 B +1 device", printed, re.MULTILINE)
+    outputs, _ = run("%xmem")
+    assert re.search(r"^ *x +f32\[8,4\] +128 B +device 0 +In\[\d+\], line \d+", shown(outputs), re.MULTILINE)
+    _, printed = run("%xmem --lines")
+    assert "is recorded" in printed
+    run("made_here = f(x, w)\nmade_here = made_here + 1")
+    assert re.search(r"made_here.*line 2", shown(run("%xmem")[0]))
+    assert "not recorded" in run("%xmem --lines off")[1]
     outputs, _ = run("%xmem f(x, w)")
     assert "peak" in shown(outputs)
 

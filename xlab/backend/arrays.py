@@ -51,6 +51,21 @@ def set_typing(typed: Callable[[Any, Any], Any]) -> None:
     _typing = typed
 
 
+_made: Callable[[Sequence[Any]], None] | None = None
+
+
+def watch_made(run: Callable[[Sequence[Any]], None] | None) -> None:
+    """Calls `run(arrays)` for arrays that Python makes, until told None; native calls have a hook of their own."""
+    global _made
+    _made = run
+
+
+def _told(arrays: list[Any]) -> list[Any]:
+    if _made is not None:
+        _made(arrays)
+    return arrays
+
+
 def put(shards: Sequence[Any], aval: Any, sharding: Any, devices: Sequence[Any], committed: bool = True,
         copy: bool = False, *, owned: bool = False) -> ArrayImpl:  # fmt: skip
     """An array from one host array per addressable device.
@@ -77,10 +92,12 @@ def put(shards: Sequence[Any], aval: Any, sharding: Any, devices: Sequence[Any],
         if copy and type(shards[0]) is ArrayImpl:
             return copy_to_devices(shards[0], aval, sharding, devices, committed, copy=True)
         semantics = _ZERO_COPY if owned else _COPY_NOW
-        return _put(aval, sharding.native, shards, devices, committed, False, semantics, True)
+        made = _put(aval, sharding.native, shards, devices, committed, False, semantics, True)
+        return made if _made is None else _told([made])[0]
     if not owned:
         shards = _own_copies(shards)
-    return _put(aval, sharding.native, shards, devices, committed, False, _ZERO_COPY, True)
+    made = _put(aval, sharding.native, shards, devices, committed, False, _ZERO_COPY, True)
+    return made if _made is None else _told([made])[0]
 
 
 def _own_copies(shards: Sequence[Any]) -> list[Any]:
@@ -152,6 +169,11 @@ def shards(arr: ArrayImpl) -> list[ArrayImpl]:
     return out
 
 
+def known_shards(arr: ArrayImpl) -> Sequence[ArrayImpl]:
+    """The parts that somebody asked for before; they share the array's memory."""
+    return arr.__dict__.get(_SHARDS, ())
+
+
 def forget_shards(arr: ArrayImpl) -> None:
     """Drops the cached parts, as when the array is deleted."""
     arr.__dict__.pop(_SHARDS, None)
@@ -161,7 +183,8 @@ def from_shards(
     aval: Any, sharding: Any, arrays: Sequence[ArrayImpl], committed: bool = True
 ) -> ArrayImpl:
     """One array from one-device arrays in the sharding's device order; nothing is copied."""
-    return ArrayImpl(_typing(aval, sharding), sharding.native, list(arrays), committed, _skip_checks=True)
+    made = ArrayImpl(_typing(aval, sharding), sharding.native, list(arrays), committed, _skip_checks=True)
+    return made if _made is None else _told([made])[0]
 
 
 def copy_to_devices(arr: ArrayImpl, aval: Any, sharding: Any, devices: Sequence[Any], committed: bool = True, *,
@@ -175,7 +198,8 @@ def copy_to_devices(arr: ArrayImpl, aval: Any, sharding: Any, devices: Sequence[
     moved = _jax.batched_copy_array_to_devices_with_sharding(
         [arr], [targets], [native], [semantics]
     )[0]
-    return rewrap(moved, aval, sharding, committed)
+    made = rewrap(moved, aval, sharding, committed)
+    return made if _made is None else _told([made])[0]
 
 
 def rewrap(arr: ArrayImpl, aval: Any, sharding: Any, committed: bool = True) -> ArrayImpl:
@@ -193,7 +217,7 @@ def result_handler(aval: Any, sharding: Any, committed: bool = True) -> ResultHa
 
 def execute(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any]) -> list[Any]:
     """Runs an executable; arguments must already have its types, layouts and shardings."""
-    return exe.execute_sharded(flat_args).consume_with_handlers(handlers)
+    return _told(exe.execute_sharded(flat_args).consume_with_handlers(handlers))
 
 
 _turn = threading.Lock()
@@ -216,7 +240,7 @@ def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Seque
     if not in_turn:
         results = exe.execute_sharded(flat_args, with_tokens=True)
         done = results.consume_token()
-        return results.consume_with_handlers(handlers), done
+        return _told(results.consume_with_handlers(handlers)), done
     if called_back.depth:
         raise RuntimeError("A program in which devices wait for one another was started inside a host callback. The program that calls "
                            "back holds threads which these devices need, and both would wait forever: compute on one device there, or "
@@ -227,7 +251,7 @@ def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Seque
                 _running.block_until_ready()
         results = exe.execute_sharded(flat_args, with_tokens=True)
         done = _running = results.consume_token()
-        return results.consume_with_handlers(handlers), done
+        return _told(results.consume_with_handlers(handlers)), done
 
 
 class _CalledBack(threading.local):

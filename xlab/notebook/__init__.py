@@ -73,7 +73,23 @@ def _finish_reports(_info: Any = None) -> None:
         later.finish_all()
 
 
-_EVENTS = (("pre_run_cell", _finish_reports), ("post_run_cell", _finish_effects))
+def _note_arrays(result: Any = None) -> None:
+    """At the end of a cell: the arrays that are new were made in it."""
+    from xlab.backend import client
+
+    number = getattr(result, "execution_count", None)
+    if number is None or not client.started():
+        return
+    from IPython import get_ipython
+
+    from xlab.observe import creations
+
+    shell = get_ipython()
+    cell = getattr(getattr(result, "info", None), "raw_cell", "") or ""
+    creations.note_cell(f"In[{number}]", "" if cell.startswith("%%") else shell.transform_cell(cell), shell.user_ns)
+
+
+_EVENTS = (("pre_run_cell", _finish_reports), ("post_run_cell", _finish_effects), ("post_run_cell", _note_arrays))
 
 
 class _CellNames:

@@ -12,6 +12,7 @@ OPTIONS = {
              "--save", "--quiet"),
     "xtime": ("--repeat", "--cold", "--trace"),
     "xhlo": ("--stage",),
+    "xmem": ("--lines",),
     "xdiff": ("--mesh", "--in", "--repeat"),
     "xshard": ("--shape", "--mesh"),
 }

@@ -23,14 +23,14 @@ _HOME = {
     "record": "recorder", "Session": "recorder", "paused": "recorder",
     "program": "program", "layout": "layout", "compare": "moves",
     "transfers": "transfers", "assert_collectives": "transfers", "totals": "transfers",
-    "memory": "memory", "live_arrays": "memory",
+    "memory": "memory", "live_arrays": "memory", "live": "live", "track_arrays": "creations",
     "phases": "phases", "time": "phases", "timings": "phases", "ledger": "ledger",
     "chrome_trace": "trace_events", "drawing": "drawing", "diff": "difference",
     "profile": "profile", "profiled": "profile", "Times": "profile",
     "passes": "passes", "report": "report", "ladder": "ladder",
     "steps": "stepping", "step": "stepping", "Stepper": "stepping", "trace": "stepping", "summarise": "values",
     "Breakpoint": "breakpoints", "first_difference": "comparing", "jitted_difference": "comparing",
-    "target": "targets", "what_if": "whatif", "search_shardings": "whatif",
+    "target": "targets", "what_if": "whatif", "search_shardings": "whatif", "side_by_side": "placements", "Experiment": "experiment",
     "text": "text",
 }
 

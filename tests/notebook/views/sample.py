@@ -6,6 +6,8 @@ import itertools
 import math
 
 from xlab.observe import records as r
+from xlab.observe.edits import Pass
+from xlab.observe.live import Live, LiveArray
 from xlab.observe.resharding import Resharding
 
 MESH = r.MeshInfo(("data", "model"), (4, 2), tuple(range(8)), "cpu", (0,) * 8, ("Auto", "Auto"))
@@ -464,6 +466,14 @@ def resharding(found: r.Report) -> Resharding:
     return Resharding(before, after, messages, tuple((d, 512) for d in range(8)), found.transfers[:1], found.layouts[2].warnings)
 
 
+def live(found: r.Report) -> Live:
+    """Arrays alive, named after the sample."""
+    made = r.Source(found.title + FILE, 3, function=found.title, text=found.title + " = f(x)")
+    return Live((LiveArray(found.title + "f32[64@data,16]", 4096, found.title, tuple(range(8)), "P('data') over data=4 model=2", True, "", made),
+                 LiveArray("f32[16]", 64, "", (0,))), 4200, 1, tuple((d, 512 + 64 * (d == 0)) for d in range(8)),
+                ((found.title + ", line 3", 1, 4096), ("unknown", 2, 104)))
+
+
 def report() -> r.Report:
     """The whole sample."""
     p = program()
@@ -529,16 +539,15 @@ def report() -> r.Report:
             ),
         ),
         (
-            r.Pass(
-                "sdy-propagation",
-                "shardy",
-                42,
-                1200.0,
-                "--- before\n+++ after\n-  %0 = dot\n+  %0 = dot {sharding}\n",
-            ),
-            r.Pass("sdy-reshard-to-collectives", "shardy", 9, 300.0, "+  %7 = sdy.all_gather\n"),
-            r.Pass("algsimp", "xla", 0, 90.0),
-            r.Pass("fusion", "xla", 118, 5200.0, "-  add\n-  mul\n+  fusion\n"),
+            Pass("after propagation", "shardy", 1, 1, 1200.0, "shardy", ((1, ("  %0 = dot",), ("  %0 = dot {sharding}",)),),
+                 "func @main {\n  %0 = dot\n  return %0\n}"),
+            Pass("output module", "shardy", 1, 0, 300.0, "shardy", ((2, (), ("  %1 = all_gather %0",)),)),
+            Pass("algsimp", "xla", duration_us=90.0, runs=3),
+            Pass("fusion", "xla", 1, 2, 5200.0, "HLO passes", ((2, ("  %m = mul(%a, %b)  # e2", "  %s = add(%m, %c)  # e4"),
+                                                              ("  %fusion = fusion(%a, %b, %c)  # e4",)),),
+                 "HloModule jit_train_step\nENTRY %main {\n  %m = mul(%a, %b)  # e2\n  %s = add(%m, %c)  # e4\n}"),
+            Pass("copy-insertion", "xla", 900, 900, 40.0, "HLO passes", cut="9,000 characters of changes are not kept"),
+            Pass("Codegen", "codegen", duration_us=70000.0),
         ),
         r.Ledger(
             (

@@ -18,6 +18,7 @@ from xlab.notebook.views.program import columns
 from xlab.observe import records as r
 from xlab.observe.comparison import Comparison
 from xlab.observe.layered import layered
+from xlab.observe.live import Live
 from xlab.observe.resharding import Resharding
 from xlab.observe.rungs import Ladder
 
@@ -91,6 +92,7 @@ def test_every_view_starts_and_ends(view, module, tmp_path):
         r.Memory: report.memory[0],
         r.MeshInfo: sample.MESH,
         Resharding: sample.resharding(report),
+        Live: sample.live(report),
         Ladder: observe.ladder(jnp.sin, 1.0),
         Comparison: observe.diff((jnp.sin, 1.0), (jnp.cos, 1.0), names=("one", "<two>")),
     }

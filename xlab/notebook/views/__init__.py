@@ -16,6 +16,7 @@ from xlab.notebook.views.dataflow import DataflowView
 from xlab.notebook.views.ladder import LadderView
 from xlab.notebook.views.layouts import MeshView
 from xlab.notebook.views.ledger import LedgerView
+from xlab.notebook.views.live import LiveView
 from xlab.notebook.views.memory import MemoryView
 from xlab.notebook.views.mesh import DevicesView
 from xlab.notebook.views.program import ProgramView
@@ -34,6 +35,7 @@ VIEWS: list[View] = [
     ReshardingView(),
     LedgerView(),
     MemoryView(),
+    LiveView(),
     ComparisonView(),
     LadderView(),
 ]

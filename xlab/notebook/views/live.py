@@ -1,0 +1,98 @@
+"""Live arrays: where the bytes are, per line that made them, per device, and one by one."""
+
+from __future__ import annotations
+
+from xlab.notebook.views.base import View
+from xlab.notebook.views.draw import Node, h, panel, table
+from xlab.observe.live import Live, LiveArray, devices_text, place
+from xlab.observe.units import plural, size_text
+
+MOST_ROWS = 200
+MOST_LINES = 20
+MOST_DEVICES = 32
+
+
+def _size(size: int) -> Node:
+    return h("td", {"class": "n", "title": f"{size:,} B"}, size_text(size))
+
+
+def _share(size: int, most: int) -> Node:
+    return h("td", {"class": "xl-share"}, h("span", {"class": "xl-track"}, h(
+        "span", {"class": "xl-bar xl-part-temporaries", "style": f"left:0;width:{100 * size / max(1, most):.1f}%", "title": f"{size:,} B"})))
+
+
+def lines_node(live: Live) -> Node | None:
+    """Bytes by the place that made them."""
+    if not live.lines:
+        return None
+    most = live.lines[0][2]
+    rows = [h("tr", None, h("td", None, h("code", None, where)), h("td", {"class": "n"}, count), _size(size), _share(size, most))
+            for where, count, size in live.lines[:MOST_LINES]]
+    left = live.lines[MOST_LINES:]
+    return h("div", None, table((("made in", ""), ("arrays", "n"), ("bytes", "n"), ("", "")), rows),
+             h("p", {"class": "xl-dim"}, f"{plural(len(left), 'more place')}, {size_text(sum(s for *_, s in left))}") if left else None)
+
+
+def devices_node(live: Live) -> Node | None:
+    """Bytes on each device."""
+    if not live.devices:
+        return None
+    most = max(size for _, size in live.devices)
+    rows = [h("tr", None, h("td", {"class": "n"}, i), _size(size), _share(size, most)) for i, size in live.devices[:MOST_DEVICES]]
+    left = len(live.devices) - len(rows)
+    return h("div", None, table((("device", "n"), ("holds", "n"), ("", "")), rows),
+             h("p", {"class": "xl-dim"}, plural(left, "more device")) if left else None)
+
+
+def array_row(a: LiveArray, most: int) -> Node:
+    """One array."""
+    where = h("td", {"title": a.source.file if a.source else None}, h("code", None, place(a.source)),
+              h("small", None, f"  {a.source.text.strip()[:80]}") if a.source and a.source.text else None)
+    held = devices_text(a.devices) + (f", {a.memory_kind}" if a.memory_kind else "") + ("" if a.committed else ", uncommitted")
+    return h("tr", None, h("td", None, h("code", None, a.name) if a.name else h("span", {"class": "xl-dim"}, "no name")),
+             h("td", None, h("code", None, a.type), h("small", None, f"  {a.sharding}") if a.sharding else None),
+             _size(a.bytes), _share(a.bytes, most), h("td", None, held), where)
+
+
+def live_panel(live: Live) -> Node:
+    """The whole picture."""
+    count = len(live.arrays) + live.more
+    if not count:
+        return panel("memory", "Live arrays", h("p", {"class": "xl-dim"}, "No array of xlab is alive."))
+    shown = live.arrays[:MOST_ROWS]
+    left = count - len(shown)
+    small = sum(a.bytes for a in shown)
+    unknown = any(a.source is None for a in live.arrays)
+    note = ("lines are recorded" if live.tracked else "%xmem --lines records the line of every array from now on") + (
+        "; unknown: made before the extension was loaded" if unknown else "")
+    return panel(
+        "memory", "Live arrays",
+        h("p", {"class": "xl-sentence"}, h("strong", None, size_text(live.total)), f" in {plural(count, 'array')}"
+          + (f" on {plural(len(live.devices), 'device')}" if len(live.devices) > 1 else "")),
+        h("p", {"class": "xl-dim"}, note),
+        h("div", {"class": "xl-pair"}, lines_node(live), devices_node(live) if len(live.devices) > 1 else None),
+        h("div", {"class": "xl-scroll"}, table((("name", ""), ("array", ""), ("bytes", "n"), ("", ""), ("on", ""), ("made in", "")),
+                                               [array_row(a, shown[0].bytes) for a in shown], "xl-live-arrays")),
+        h("p", {"class": "xl-dim"}, f"{plural(left, 'smaller array')} not listed, {size_text(live.total - small)}") if left else None,
+    )
+
+
+class LiveView(View):
+    """The arrays alive now.
+
+    >>> LiveView().title(Live())
+    'live arrays'
+    """
+
+    name = "live"
+    record_type = Live
+    height = 420
+    scripted = False
+
+    def title(self, record: Live) -> str:
+        """The same for all."""
+        return "live arrays"
+
+    def tree(self, record: Live) -> Node:
+        """By line, by device, one by one."""
+        return h("article", {"class": "xl xl-report"}, live_panel(record))
