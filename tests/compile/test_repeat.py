@@ -117,3 +117,18 @@ def test_static_arguments_and_trees(mesh8):
     x = sharded(mesh8)
     for n in (2, 3, 2, 3):
         assert np.array_equal(f({"a": x}, n)["s"], np.asarray(x) * n)
+
+
+@pytest.mark.parametrize("where", ["host", "device", "mesh"])
+def test_a_program_with_large_constants_answers_again_and_again(where):
+    big = np.arange(512 * 64, dtype=np.float32).reshape(512, 64) / 1e4
+    x = xlab.device_put(np.ones((8, 512), np.float32))
+    if where == "mesh":
+        mesh = xlab.make_mesh((4, 2), ("data", "model"), axis_types=(xlab.sharding.AxisType.Auto,) * 2)
+        held = xlab.device_put(big, xlab.NamedSharding(mesh, xlab.P(None, "model")))
+        x = xlab.device_put(x, xlab.NamedSharding(mesh, xlab.P("data")))
+    else:
+        held = xlab.device_put(big) if where == "device" else big
+    f = xlab.jit(lambda x: x @ held)
+    for _ in range(4):
+        np.testing.assert_allclose(f(x), np.ones((8, 512)) @ big, rtol=1e-4)

@@ -373,13 +373,13 @@ class Executable:
 
     def fast_path(self, out_tree):
         """What the native dispatcher needs to repeat this call; None where Python must look at every call."""
-        if self.in_turn or not self._plain():
+        if self.in_turn or self.consts or not self._plain():     # native code would give the program its constants first, it takes them last
             return None
         kept = set(self.kept)
         return _native.FastPath(
             self.native, out_tree, [s.native for s in self.in_shardings], [s.native for s in self.out_shardings],
             list(map(typed, self.out_avals, self.out_shardings)), [self.committed] * len(self.out_avals),
-            [i in kept for i in range(len(self.in_avals))], [None] * len(self.kept), self.consts)
+            [i in kept for i in range(len(self.in_avals))], [None] * len(self.kept))
 
     def _plain(self) -> bool:
         """Whether a call is nothing but running the program on ordinary arrays."""

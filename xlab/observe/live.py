@@ -102,7 +102,7 @@ def _one(x: Any, name: str, size: int) -> LiveArray:
 def _names(names: Mapping[str, Any]) -> dict[int, str]:
     """Names of arrays by id, the first that holds each; outputs the shell keeps come last."""
     called: dict[int, str] = {}
-    for name, value in sorted(list(names.items()), key=lambda item: (item[0].startswith("_"), item[0])):
+    for name, value in sorted(dict(names).items(), key=lambda item: (item[0].startswith("_"), item[0])):
         if name in ("In", "Out", "_oh", "_dh", "_ih") or callable(value):
             continue
         try:
