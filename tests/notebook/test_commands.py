@@ -96,6 +96,21 @@ def test_the_tour(tmp_path, capsys):
     assert "all_reduce" in page and "http://" not in page.replace("http://www.w3.org", "")
 
 
+@pytest.mark.slow
+def test_a_short_tour_says_how_far_it_came(tmp_path, capsys):
+    from IPython.core.interactiveshell import InteractiveShell
+
+    pytest.importorskip("sklearn")
+    out = tmp_path / "report.html"
+    try:
+        assert tour.main(["--epochs", "1", "-o", str(out)]) == 1      # far from 95 %, and no assertion in the way
+    finally:
+        InteractiveShell.clear_instance()
+    text = capsys.readouterr().out
+    assert "Traceback" not in text and "all_reduce add" in text and text.rindex("test accuracy") > text.index("Phases")
+    assert out.exists()
+
+
 def test_options():
     assert options.axes("data=4 model=2") == {"data": 4, "model": 2}
     assert options.spec("P('data', None)") == P("data", None)
