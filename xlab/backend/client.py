@@ -187,6 +187,23 @@ def topology_devices(name: str, platform: str | None, **options: Any) -> list[De
     return list(_jax.get_default_c_api_topology(platform, name, options)._make_compile_only_devices())
 
 
+_virtual: dict[int, tuple[Device, ...]] = {}
+
+
+def virtual_devices(count: int) -> tuple[Device, ...]:
+    """Devices to compile for and not to run on: as many as a program is meant for, whatever this process was started with.
+
+    >>> len(virtual_devices(16))
+    16
+    """
+    found = _virtual.get(count)
+    if found is None:
+        with _lock:
+            # A client of its own: the process's has the devices that arrays live on.
+            found = _virtual.setdefault(count, tuple(_jax.get_tfrt_cpu_client(num_devices=count).devices()))
+    return found
+
+
 def live_arrays() -> list[Any]:
     """Every array alive on this client."""
     return client().live_arrays()

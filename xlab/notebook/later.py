@@ -30,8 +30,11 @@ def can_wait(shell: Any) -> bool:
     return True
 
 
-def show_later(shell: Any, title: str, make: Callable[[], Any]) -> None:
-    """Displays a line now and in its place, when the cell is over, the record that `make` returns; None leaves nothing there."""
+def show_later(shell: Any, title: str, make: Callable[[], Any], handlers: Any = None) -> None:
+    """Displays a line now and in its place, when the cell is over, the record that `make` returns; None leaves nothing there.
+
+    `handlers` answer the requests of its live view.
+    """
     from IPython.display import display
 
     asked, place = shell.get_parent(), displays.place(shell)
@@ -41,7 +44,7 @@ def show_later(shell: Any, title: str, make: Callable[[], Any]) -> None:
     def finish() -> None:
         parented = _parented(shell, asked)
         try:
-            data, metadata = _made(shell, title, make, place)
+            data, metadata = _made(shell, title, make, place, handlers)
             handle.update(data, metadata=metadata, raw=True)
         finally:
             parented()
@@ -64,14 +67,14 @@ def finish_all(_info: Any = None) -> None:
             gc.enable()
 
 
-def _made(shell: Any, title: str, make: Callable[[], Any], place: Any) -> tuple[dict, dict]:
+def _made(shell: Any, title: str, make: Callable[[], Any], place: Any, handlers: Any = None) -> tuple[dict, dict]:
     from xlab.notebook.views import view_for
 
     try:
         record = make()
         if record is None:
             return {"text/plain": "", "text/html": ""}, {}
-        return displays.bundle(view_for(record), record, shell, None, place)
+        return displays.bundle(view_for(record), record, shell, handlers, place)
     except (Exception, KeyboardInterrupt) as error:
         what = "interrupted; run the cell again for it" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
         return {"text/plain": f"xlab: no report of {title}: {what}"}, {}

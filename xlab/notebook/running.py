@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from xlab import observe
-from xlab.notebook import displays, later
+from xlab.notebook import displays, experiments, later
 from xlab.notebook.options import PARTS
 from xlab.notebook.tracebacks import failure, interrupted, present, shorten
 from xlab.observe.records import Report
@@ -72,12 +72,13 @@ def show_report(run: Recording, parts: frozenset[str] = frozenset(PARTS), opens:
         return last if run.error is None or last.programs or last.phases else None
 
     shell = displays.kernel_shell()
+    handlers = experiments.handlers(run.session.subjects) if shell is not None else None
     if not now and shell is not None and later.can_wait(shell):
-        later.show_later(shell, run.title, make)
+        later.show_later(shell, run.title, make, handlers)
         return None
     try:
         if (report := make()) is not None:
-            displays.show(report)
+            displays.show(report, handlers=handlers)
         return last
     except Exception as error:
         print(f"xlab: no report of {run.title}: {type(error).__name__}: {error}")

@@ -10,7 +10,6 @@ import numpy as np
 
 from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
-from xlab.core import dtypes
 from xlab.interpreters import traffic
 from xlab.observe.layout import Slices, layout
 from xlab.observe.records import Layout, Transfer

@@ -23,7 +23,6 @@ from xlab.observe.reasons import together as gathered
 from xlab.observe.records import MeshInfo, Transfer
 from xlab.observe.subject import Subject, subject
 
-
 MOST_MESSAGES = 20_000
 """Messages of one collective that a record lists; a larger schedule is worked out round by round where it is drawn."""
 

@@ -8,6 +8,7 @@ import math
 from xlab.observe import records as r
 from xlab.observe.edits import Pass
 from xlab.observe.live import Live, LiveArray
+from xlab.observe.placements import Ranking, WhatIf, placement_of, side_by_side
 from xlab.observe.resharding import Resharding
 
 MESH = r.MeshInfo(("data", "model"), (4, 2), tuple(range(8)), "cpu", (0,) * 8, ("Auto", "Auto"))
@@ -472,6 +473,17 @@ def live(found: r.Report) -> Live:
     return Live((LiveArray(found.title + "f32[64@data,16]", 4096, found.title, tuple(range(8)), "P('data') over data=4 model=2", True, "", made),
                  LiveArray("f32[16]", 64, "", (0,))), 4200, 1, tuple((d, 512 + 64 * (d == 0)) for d in range(8)),
                 ((found.title + ", line 3", 1, 4096), ("unknown", 2, 104)))
+
+
+def weighed(found: r.Report) -> WhatIf:
+    """The sample beside itself with one argument placed otherwise."""
+    other = found.replace(layouts=(found.layouts[1], *found.layouts[1:]), transfers=found.transfers[:1])
+    return side_by_side(found, other)
+
+
+def ranking(found: r.Report) -> Ranking:
+    """Two placements of the sample."""
+    return Ranking("train_step", (placement_of(found, "x P('data')"), placement_of(found, "x P()")), 7, 1)
 
 
 def report() -> r.Report:

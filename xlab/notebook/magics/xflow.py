@@ -8,8 +8,11 @@ from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
 from xlab.notebook import displays
+from xlab.notebook.experiments import handlers
 from xlab.notebook.magics.base import call_of, jitted, told
 from xlab.observe.records import Report
+from xlab.observe.report import argument_layouts
+from xlab.observe.subject import subject
 
 _TARGET = re.compile(r"\s*--target[ =](\S+)")
 
@@ -38,4 +41,6 @@ class Xflow(Magics):
             print(f"{text}: no collectives; every device works alone")
             return
         program = observe.program(fun, *args, levels=True, **kwargs)
-        displays.show(Report(text, (program,), transfers=tuple(transfers), mesh=transfers[0].mesh, opens="collectives"))
+        about = subject(fun, args, kwargs)
+        displays.show(Report(text, (program,), argument_layouts(about), tuple(transfers), mesh=transfers[0].mesh, opens="collectives"),
+                      handlers=handlers([about]))

@@ -9,8 +9,8 @@ from typing import Any
 
 from xlab.interpreters import traffic
 from xlab.notebook.views.base import View
-from xlab.notebook.views.layouts import mesh_data
 from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, table
+from xlab.notebook.views.layouts import mesh_data
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe.records import Layout, MeshInfo, Transfer
 from xlab.observe.text import sentences, transfer_name, transfer_origin, transfer_over
@@ -288,7 +288,7 @@ def transfers_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None,
     out = []
     for t in transfers:
         groups = groups_of(t)
-        given = not groups and not t.pairs or t.kind not in KINDS
+        given = (not groups and not t.pairs) or t.kind not in KINDS
         rounds, what = rounds_of(t) if given else ([], "")
         here = dict(zip(t.mesh.axis_names, t.mesh.axis_sizes, strict=True)) if t.mesh else {}
         out.append({

@@ -1,0 +1,50 @@
+"""What a live report answers when other placements are asked for: each program compiled as it was traced, never run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xlab import observe
+from xlab.notebook.views.whatif import SECONDS, read_placement
+from xlab.observe.placements import Ranking, WhatIf
+
+
+def handlers(subjects: Sequence[Any]) -> dict[str, Callable[..., Any]]:
+    """Answers to `what_if` and `search`, by number of the program in the report.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> from xlab.sharding import NamedSharding, PartitionSpec as P, make_mesh
+        >>> x = xlab.device_put(np.ones((8, 8), np.float32), NamedSharding(make_mesh((1,), ("i",)), P("i")))
+        >>> ask = handlers([xlab.jit(lambda x: x + 1).lower(x)])
+        >>> ask["what_if"](program=0, placement='{"mesh": [["i", 64]], "specs": {"0": [[], []]}}').after.mesh.text
+        'i=64'
+    """
+    made: dict[int, observe.Experiment] = {}
+
+    def experiment(program: int) -> Any:
+        if program >= len(subjects):
+            raise ValueError(f"this report has {len(subjects)} programs; asked for number {program}")
+        if program not in made:
+            made[program] = observe.Experiment(subjects[program])
+        return made[program]
+
+    def numbered(about: Any, numbers: Any) -> None:
+        wrong = [n for n in numbers if n >= len(about.arguments)]
+        if wrong:
+            raise ValueError(f"{about.about.name} has {len(about.arguments)} arguments on devices; asked for number {wrong[0]}")
+
+    def what_if(program: int, placement: str) -> WhatIf:
+        specs, axes, _ = read_placement(placement)
+        about = experiment(program)
+        numbered(about, specs)
+        return about.weigh(specs, axes or None)
+
+    def search(program: int, placement: str) -> Ranking:
+        _, axes, vary = read_placement(placement)
+        about = experiment(program)
+        numbered(about, vary)
+        return about.search(vary, axes or None, seconds=SECONDS)
+
+    return {"what_if": what_if, "search": search}

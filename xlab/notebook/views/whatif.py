@@ -1,0 +1,190 @@
+"""What if the arguments lay otherwise: two placements side by side, a ranking, and the controls of a live report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xlab.notebook.views.base import Field, Request, View
+from xlab.notebook.views.draw import Node, clean, h, panel, table
+from xlab.notebook.views.layouts import mesh_data
+from xlab.observe.placements import (
+    Placement,
+    Ranking,
+    WhatIf,
+    change_line,
+    collective_line,
+    cost_rows,
+    left_line,
+)
+from xlab.observe.reasons import spec_text
+from xlab.observe.records import Layout
+from xlab.observe.units import plural, size_text, time_text
+
+MOST_COLLECTIVES = 40
+MOST_PLACEMENTS = 100
+MOST_ARGUMENTS = 12
+LONGEST = 100_000
+"""Characters of a placement that a page may send."""
+
+SECONDS = 20.0
+"""How long a search that a page asks for may go on."""
+
+WHAT_IF = Request("what_if", {"program": Field(int, low=0, high=1 << 20), "placement": Field(str)}, WhatIf,
+                  "compile a program with its arguments placed otherwise, or for another mesh; `placement` is read as axis names and numbers")
+SEARCH = Request("search", {"program": Field(int, low=0, high=1 << 20), "placement": Field(str)}, Ranking,
+                 "try the placements of the arguments listed under `vary` and rank them")
+
+
+def read_placement(text: str) -> tuple[dict[int, tuple[tuple[str, ...], ...]], dict[str, int], tuple[int, ...]]:
+    """Specs by argument, axis sizes, and arguments to vary, as a page wrote them; nothing but names and numbers passes.
+
+    >>> read_placement('{"mesh": [["data", 4]], "specs": {"0": [["data"], []]}, "vary": [1]}')
+    ({0: (('data',), ())}, {'data': 4}, (1,))
+
+    Raises:
+        ValueError: it is anything else.
+    """
+    wrong = ValueError('a placement is {"mesh": [[axis, size], …], "specs": {argument: [[axis, …] per dimension]}, "vary": [argument, …]}; '
+                       f"given {text[:80]!r}")
+    if len(text) > LONGEST:
+        raise wrong
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        raise wrong from None
+    if not isinstance(given, dict) or not set(given) <= {"mesh", "specs", "vary"}:
+        raise wrong
+    mesh, specs, vary = given.get("mesh", []), given.get("specs", {}), given.get("vary", [])
+    fits = (isinstance(mesh, list) and all(isinstance(m, list) and len(m) == 2 and type(m[0]) is str and type(m[1]) is int for m in mesh)
+            and isinstance(specs, dict) and all(k.isdecimal() and k.isascii() and len(k) < 7 and _is_spec(v) for k, v in specs.items())
+            and isinstance(vary, list) and all(type(n) is int and n >= 0 for n in vary))
+    if not fits:
+        raise wrong
+    sizes = dict(mesh)
+    if len(sizes) != len(mesh):
+        raise ValueError(f"a mesh names each axis once; given {', '.join(f'{n}={s}' for n, s in mesh)}")
+    return {int(k): tuple(map(tuple, v)) for k, v in specs.items()}, sizes, tuple(vary)
+
+
+def _is_spec(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(axes, list) and all(type(a) is str for a in axes) for axes in value)
+
+
+# ------------------------------------------------------------------------------------------------------- pictures
+
+
+def what_if_node(x: WhatIf) -> Node:
+    """Numbers of both with bars, then the collectives of both."""
+    head = [("", ""), (x.before.title, "n"), ("", ""), (x.after.title, "n"), ("", ""), ("", "")]
+    rows = []
+    for what, was, now, a, b in cost_rows(x):
+        most = max(a, b) or 1
+        word = "same" if a == b else "less" if b < a else "more"
+        sign = {"same": "=", "less": "▼ less", "more": "▲ more"}[word]
+        rows.append(h("tr", {"class": f"xl-is-{word}"}, h("td", None, what), h("td", {"class": "n"}, was), h("td", None, _bar(a / most)),
+                      h("td", {"class": "n"}, now), h("td", None, _bar(b / most)), h("td", {"class": "xl-verdict"}, sign)))
+    return h("div", {"class": "xl-whatif-result"}, h("p", None, h("b", None, change_line(x))), table(head, rows, "xl-weighed"),
+             h("div", {"class": "xl-pair"}, _side(x.before), _side(x.after)))
+
+
+def _bar(share: float) -> Node:
+    return h("span", {"class": "xl-share"}, h("span", {"style": f"width:{100 * share:.1f}%"}))
+
+
+def _side(p: Placement) -> Node:
+    shown = p.collectives[:MOST_COLLECTIVES]
+    more = len(p.collectives) - len(shown)
+    return h("figure", {"class": "xl-weighed-side"}, h("figcaption", None, p.title, f" · mesh {p.mesh.text}" if p.mesh else ""),
+             h("ul", None, *(h("li", {"class": "xl-added" if t.reshards else None}, collective_line(t).replace("(!)", "⚠")) for t in shown))
+             if shown else h("p", None, "no collectives"),
+             h("p", {"class": "xl-dim"}, plural(more, "more collective")) if more else None)
+
+
+def ranking_node(x: Ranking) -> Node:
+    """Placements in order, the time of each as a bar."""
+    most = max((p.predicted_us for p in x.found), default=1) or 1
+    head = [("", "n"), ("placement", ""), ("collectives", "n"), ("sent per device", "n"), ("predicted", "n"), ("", ""), ("peak", "n")]
+    rows = [h("tr", {"data-rank": n - 1}, h("td", {"class": "n"}, n), h("td", None, h("code", None, p.title)),
+              h("td", {"class": "n"}, len(p.collectives)), h("td", {"class": "n"}, size_text(p.sent)), h("td", {"class": "n"}, time_text(p.predicted_us)),
+              h("td", None, _bar(p.predicted_us / most)), h("td", {"class": "n"}, size_text(p.peak)))
+            for n, p in enumerate(x.found[:MOST_PLACEMENTS], 1)]
+    more = len(x.found) - len(rows)
+    notes = [plural(more, "more placement")] * bool(more) + [left_line(x)] * bool(left_line(x))
+    return h("div", {"class": "xl-scroll"}, table(head, rows, "xl-ranking"), h("p", {"class": "xl-dim"}, "; ".join(notes)) if notes else None)
+
+
+def code_of(function: str, arguments: Sequence[Layout]) -> str:
+    """The Python that asks the same."""
+    specs = ", ".join(spec_text(x.type.spec or ()) for x in arguments[:MOST_ARGUMENTS]) + (", …" if len(arguments) > MOST_ARGUMENTS else "")
+    f = function if function.isidentifier() else "f"
+    return ("from xlab import observe\nfrom xlab.sharding import PartitionSpec as P\n\n"
+            f"tried = observe.Experiment({f}, *args)\n"
+            "print(tried.weigh({0: [['data'], []]}, {'data': 64, 'model': 8}))    # argument 0 as P('data', None), on 512 devices that need not be there\n"
+            "print(tried.search([0, 1]))    # the best placements of arguments 0 and 1\n"
+            f"# now: {specs}")
+
+
+def what_if_panel(programs: Mapping[int, tuple[str, Sequence[Layout]]]) -> Node:
+    """The What if tab: without a kernel the arguments as they lie, and the code that tries other placements."""
+    children = []
+    for function, arguments in programs.values():
+        rows = [h("tr", None, h("td", None, h("code", None, x.name)), h("td", None, h("code", None, x.type.text)),
+                  h("td", None, h("code", None, spec_text(x.type.spec or ())))) for x in arguments[:MOST_ARGUMENTS]]
+        more = len(arguments) - len(rows)
+        children += [h("h3", None, function), table([("argument", ""), ("type", ""), ("spec", "")], rows),
+                     h("p", {"class": "xl-dim"}, f"and {plural(more, 'more argument')}") if more > 0 else None,
+                     h("pre", {"class": "xl-code"}, code_of(function, arguments))]
+    return panel("whatif", "What if", h("div", {"class": "xl-whatif-static"},
+                 h("p", {"class": "xl-dim"}, "Other placements are compiled by a running kernel, never run. This is how to ask:"), *children))
+
+
+def what_if_data(programs: Mapping[int, tuple[str, Sequence[Layout]]]) -> list[dict[str, Any]]:
+    """What the controls need: arguments with their specs, and the mesh."""
+    return [{"program": index, "name": clean(function), "mesh": mesh_data(arguments[0].mesh),
+             "args": [{"name": clean(x.name), "type": clean(x.type.text), "shape": list(x.type.shape),
+                       "spec": [list(map(clean, axes)) for axes in x.type.spec or ((),) * len(x.type.shape)]} for x in arguments]}
+            for index, (function, arguments) in programs.items() if arguments[0].mesh is not None]
+
+
+class WhatIfView(View):
+    """One program under two placements.
+
+    >>> WhatIfView().title(WhatIf("f", Placement("now"), Placement("what if")))
+    'f: nothing lies otherwise'
+    """
+
+    name = "whatif"
+    record_type = WhatIf
+    height = 420
+    scripted = False
+
+    def title(self, record: WhatIf) -> str:
+        """The function and what is different."""
+        return f"{record.function}: {change_line(record)}"
+
+    def tree(self, record: WhatIf) -> Node:
+        """Numbers and collectives side by side."""
+        return h("article", {"class": "xl xl-report"}, panel("weighed", "What if", h("h3", None, record.function), what_if_node(record)))
+
+
+class RankingView(View):
+    """Placements of one program, the cheapest first.
+
+    >>> RankingView().title(Ranking("f"))
+    'placements of f'
+    """
+
+    name = "ranking"
+    record_type = Ranking
+    height = 420
+    scripted = False
+
+    def title(self, record: Ranking) -> str:
+        """The function."""
+        return f"placements of {record.function}"
+
+    def tree(self, record: Ranking) -> Node:
+        """One table."""
+        return h("article", {"class": "xl xl-report"}, panel("ranking", self.title(record), h("h3", None, self.title(record)), ranking_node(record)))

@@ -1,0 +1,233 @@
+"""`Experiment`: a program as it was traced, compiled for other placements of its arguments and other meshes. Nothing runs.
+
+It starts from the traced program and not from the function, so that what is compared is the program that ran.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xlab.backend import client
+from xlab.compile import executable as _executable
+from xlab.core.avals import ShapedArray
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from xlab.interpreters import traffic
+from xlab.observe.memory import memory as _memory
+from xlab.observe.placements import Placement, Ranking, WhatIf, placement_of
+from xlab.observe.program import mesh_info
+from xlab.observe.reasons import spec_text
+from xlab.observe.records import Report
+from xlab.observe.report import argument_layouts
+from xlab.observe.subject import Subject, subject
+from xlab.observe.transfers import transfers as _transfers
+from xlab.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+LARGEST = 4096
+"""Devices of the largest mesh that is compiled for."""
+
+Spec = Sequence[Sequence[str]]
+
+
+def mesh_of(axes: Mapping[str, int], like: Mesh | None = None) -> Mesh:
+    """A mesh to compile for: of this machine's devices where they suffice, of virtual ones otherwise.
+
+    >>> mesh_of({"data": 64, "model": 8}).size
+    512
+    """
+    names, sizes = tuple(axes), tuple(axes.values())
+    count = int(np.prod(sizes, dtype=np.int64))
+    if not names or min(sizes) < 1 or count > LARGEST:
+        raise ValueError(f"a mesh to compile for has axes of at least one device and {LARGEST:,} in all; given "
+                         f"{', '.join(f'{n}={s}' for n, s in axes.items()) or 'no axis'}")
+    if like is not None and dict(like.shape) == dict(axes):
+        return like
+    present = client.devices()
+    devices = present[:count] if count <= len(present) else client.virtual_devices(count)
+    grid = np.empty(count, dtype=object)
+    grid[:] = devices
+    return Mesh(grid.reshape(sizes), names, (AxisType.Auto,) * len(names))
+
+
+class Experiment:
+    """One program to try placements on.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> from xlab.sharding import NamedSharding, make_mesh, PartitionSpec as P
+        >>> x = xlab.device_put(np.ones((8, 8), np.float32), NamedSharding(make_mesh((1,), ("i",)), P("i")))
+        >>> tried = Experiment(xlab.jit(lambda x: x + 1), x).weigh({0: ((), ("i",))}, {"i": 4})
+        >>> tried.after.arguments, len(tried.after.collectives)
+        ((('x', 'f32[8,8@i]'),), 0)
+    """
+
+    def __init__(self, what: Any, *args: Any, link: str | traffic.Link = "cpu", **kwargs: Any):
+        self.about = subject(what, args, kwargs)
+        self.link = link
+        low = self.about.lowered
+        if low.mesh is None or not hasattr(low.mesh, "devices"):
+            raise ValueError(f"{self.about.name} lies on no mesh: give an argument a NamedSharding, or set a mesh with xlab.set_mesh(mesh)")
+        self.mesh: Mesh = low.mesh
+        avals, names = self.about.closed.in_avals, self.about.closed.jaxpr.debug_info.arg_names
+        self.arguments = [i for i in low.kept if isinstance(avals[i], ShapedArray)]
+        self.names = [names[i] if i < len(names) else f"argument {i}" for i in self.arguments]
+        self.shapes = [tuple(avals[i].shape) for i in self.arguments]
+        self._now: Placement | None = None
+
+    def now(self) -> Placement:
+        """The program as it is."""
+        if self._now is None:
+            self._now = placement_of(_report(self.about, self.link), "now")
+        return self._now
+
+    def weigh(self, specs: Mapping[int, Spec] | None = None, axes: Mapping[str, int] | None = None) -> WhatIf:
+        """The program as it is, beside the program with some arguments placed otherwise.
+
+        Args:
+            specs: by number of the argument, the mesh axes of each dimension.
+            axes: another mesh, by axis sizes; may be larger than this machine.
+
+        Raises:
+            ValueError: an axis is not in the mesh or used twice, a dimension does not divide, or the program is written for one
+                shape of mesh.
+        """
+        return WhatIf(self.about.name, self.now(), self.placement(specs or {}, axes, "what if"))
+
+    def placement(self, specs: Mapping[int, Spec], axes: Mapping[str, int] | None = None, title: str = "") -> Placement:
+        """The cost of one placement."""
+        mesh = mesh_of(axes, self.mesh) if axes else self.mesh
+        low, closed = self.about.lowered, on_mesh(self.about.closed, self.mesh, mesh, self.about.name)
+        shardings: list[Any] = [None] * len(closed.in_avals)
+        for i, s in zip(low.kept, low.in_shardings):
+            shardings[i] = _moved(s, self.mesh, mesh, getattr(closed.in_avals[i], "ndim", 0))
+        for number, spec in specs.items():
+            at = self.arguments[number]
+            shardings[at] = NamedSharding(mesh, self._spec(number, spec, mesh))
+        outs = [_moved(s, self.mesh, mesh, getattr(a, "ndim", 0)) for s, a in zip(low.out_shardings, closed.out_avals)]
+        given = _executable.lower(closed, low.name, shardings, out_shardings=outs, donated=low.donated,
+                                  arg_names=closed.jaxpr.debug_info.arg_names, compiler_options=low.compiler_options)
+        return placement_of(_report(Subject(closed, low.name, lowered=given), self.link), title)
+
+    def _spec(self, number: int, spec: Spec, mesh: Mesh) -> PartitionSpec:
+        name, shape = self.names[number], self.shapes[number]
+        used = list(itertools.chain(*spec))
+        unknown = [a for a in used if a not in mesh.axis_names]
+        if unknown or len(set(used)) < len(used) or len(spec) > len(shape):
+            raise ValueError(f"the spec of `{name}` names each of the axes {', '.join(map(str, mesh.axis_names))} at most once, over its "
+                             f"{len(shape)} dimensions; given {spec_text(tuple(tuple(axes) for axes in spec))}")
+        return PartitionSpec(*(tuple(axes) or None for axes in spec))
+
+    def search(self, arguments: Sequence[int] | None = None, axes: Mapping[str, int] | None = None, *, limit: int = 64,
+               seconds: float | None = None) -> Ranking:
+        """Tries the sensible placements of some arguments, by default all; the cheapest first.
+
+        Where there are more combinations than `limit`, one argument after the other is moved to its best place until none moves.
+
+        Args:
+            arguments: numbers of the arguments to vary; the others stay.
+            limit, seconds: when to stop; what was not tried is counted.
+        """
+        mesh = mesh_of(axes, self.mesh) if axes else self.mesh
+        chosen = list(range(len(self.arguments))) if arguments is None else list(arguments)
+        options = [list(placements_of(self.shapes[i], dict(mesh.shape))) for i in chosen]
+        tried: dict[Any, Placement | None] = {}
+        total = int(np.prod([len(o) for o in options], dtype=np.float64))
+        start = time.perf_counter()
+
+        def cost(specs: tuple) -> tuple[float, float]:
+            if specs not in tried:
+                if len(tried) >= limit or (seconds is not None and tried and time.perf_counter() - start > seconds):
+                    raise TimeoutError
+                title = ", ".join(f"{self.names[i]} {spec_text(spec)}" for i, spec in zip(chosen, specs))
+                tried[specs] = None
+                with contextlib.suppress(ValueError):      # a dimension inside does not divide
+                    tried[specs] = self.placement(dict(zip(chosen, specs)), axes, title)
+            made = tried[specs]
+            return (made.predicted_us, made.peak) if made is not None else (math.inf, math.inf)
+
+        with contextlib.suppress(TimeoutError):
+            if total <= limit:
+                for specs in itertools.product(*options):
+                    cost(specs)
+            else:
+                best, before = tuple(o[0] for o in options), None
+                while best != before:
+                    before = best
+                    for k, choices in enumerate(options):
+                        best = min(((*best[:k], spec, *best[k + 1:]) for spec in choices), key=cost)
+        found = sorted((p for p in tried.values() if p is not None), key=lambda p: (p.predicted_us, p.peak))
+        return Ranking(self.about.name, tuple(found), total - len(tried), len(tried) - len(found))
+
+
+def placements_of(shape: Sequence[int], axes: Mapping[str, int]) -> Iterator[tuple[tuple[str, ...], ...]]:
+    """Every way to give each mesh axis to at most one dimension that it divides, those that split most first.
+
+    >>> list(placements_of((4,), {"a": 2}))
+    [(('a',),), ((),)]
+    """
+    names = [n for n, size in axes.items() if size > 1]
+    found = []
+    for place in itertools.product(range(len(shape), -1, -1), repeat=len(names)):
+        dims: list[tuple[str, ...]] = [()] * len(shape)
+        for name, d in zip(names, place):
+            if d < len(shape):
+                dims[d] = (*dims[d], name)
+        if all(n % int(np.prod([axes[a] for a in dim], dtype=np.int64)) == 0 for n, dim in zip(shape, dims)):
+            found.append(tuple(dims))
+    found.sort(key=lambda dims: -sum(map(len, dims)))
+    return iter(found)
+
+
+def _report(about: Subject, link: Any) -> Report:
+    return Report(about.name, (), argument_layouts(about), _transfers(about, link=link), memory=(_memory(about),), mesh=mesh_info(about.mesh))
+
+
+def _moved(s: Any, old: Mesh, new: Mesh, ndim: int) -> Any:
+    """A sharding on another mesh: axes that are not there are left out."""
+    if not isinstance(s, NamedSharding):
+        return s
+    kept = [tuple(a for a in (s.spec.axes_of(d) or ()) if a in new.axis_names) or None for d in range(min(len(s.spec), ndim))]
+    return NamedSharding(new if s.mesh == old else s.mesh, PartitionSpec(*kept), memory_kind=s.memory_kind)
+
+
+def on_mesh(closed: ClosedJaxpr, old: Mesh, new: Mesh, name: str) -> ClosedJaxpr:
+    """A program with its sharding constraints on another mesh.
+
+    Raises:
+        ValueError: a part of it is written for the shape of its mesh: `shard_map`, or types that carry shardings.
+    """
+    if new is old:
+        return closed
+    if not old.are_all_axes_auto:
+        raise ValueError(f"{name} has explicit axes: its types were made for the mesh {dict(old.shape)}. Trace it again on the other mesh: "
+                         "observe.what_if(f, args, in_shardings=…, mesh=…)")
+    done: dict[int, Jaxpr] = {}
+
+    def value(x: Any, where: str) -> Any:
+        if isinstance(x, NamedSharding) and x.mesh == old:
+            return _moved(x, old, new, len(x.spec))
+        if x == old.abstract_mesh or x is old:
+            raise ValueError(f"{name} has a {where} over the mesh {dict(old.shape)}: its body is written for that shape. Trace it again on the "
+                             "other mesh: observe.what_if(f, args, in_shardings=…, mesh=…)")
+        if isinstance(x, ClosedJaxpr):
+            return ClosedJaxpr(jaxpr(x.jaxpr), x.consts)
+        if isinstance(x, Jaxpr):
+            return jaxpr(x)
+        return type(x)(value(item, where) for item in x) if type(x) in (tuple, list) else x
+
+    def equation(eqn: JaxprEqn) -> JaxprEqn:
+        params = {k: value(v, eqn.primitive.name) for k, v in eqn.params.items()}
+        return eqn if all(params[k] is v for k, v in eqn.params.items()) else eqn.replace(params=params)
+
+    def jaxpr(j: Jaxpr) -> Jaxpr:
+        if id(j) not in done:
+            done[id(j)] = j.replace(eqns=[equation(e) for e in j.eqns])
+        return done[id(j)]
+
+    return ClosedJaxpr(jaxpr(closed.jaxpr), closed.consts)
