@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 300
+PATIENCE = 90
 """Seconds that an answer may take on a machine that others use too."""
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from xlab.backend import client as _clients
 from xlab.backend import ir as _ir
 from xlab.backend.native import _hlo, _jax
+from xlab.backend.sheltered import sheltered
 
 Executable = _jax.LoadedExecutable
 HloSharding = _hlo.HloSharding
@@ -84,8 +85,8 @@ def compile_text(text: str | bytes | Any, devices: Sequence[Any], *, partitions:
     if host_callbacks:
         # Only a parsed module may be given together with callbacks.
         module = _ir.parse(text) if isinstance(text, (str, bytes)) else text
-        return backend.compile_and_load(module, where, made, list(host_callbacks))
-    return backend.compile_and_load(text, where, made)
+        return sheltered(backend.compile_and_load, module, where, made, list(host_callbacks))
+    return sheltered(backend.compile_and_load, text, where, made)
 
 
 _COLLECTIVES = (b"all-reduce", b"all-gather", b"reduce-scatter", b"all-to-all", b"collective-permute",

@@ -112,7 +112,11 @@ def bundle(view: Any, record: Any, shell: Any, handlers: Any, where: tuple[str, 
     kept = _live.setdefault(cell, [])
     for old in [w for number, w in kept if number != run]:
         old.close()
-    _live[cell] = [(number, w) for number, w in kept if number == run] + [(run, widget)]
+    _live[cell] = [*kept, (run, widget)]
+    for name in [name for name, of in _live.items() if not all(w.is_open for _, w in of)]:
+        _live[name] = [(number, w) for number, w in _live[name] if w.is_open]
+        if not _live[name]:
+            del _live[name]
     return live if isinstance(live, tuple) else (live, {})
 
 

@@ -35,6 +35,8 @@ class ReportWidget(anywidget.AnyWidget):
         self._view = view
         self._handlers = {**view.handlers(record), **(handlers or {})}
         self.on_msg(self._hear)
+        if self.comm is not None and hasattr(self.comm, "on_close"):
+            self.comm.on_close(lambda _message: self.close())
 
     def _hear(self, _widget: Any, message: Any, _buffers: Any) -> None:
         if isinstance(message, dict) and message.get("ask") == "module":
@@ -48,11 +50,18 @@ class ReportWidget(anywidget.AnyWidget):
         data, metadata = live if isinstance(live, tuple) else (live, {})
         return {**(data or {}), **self._saved}, metadata
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still there for a page."""
+        return self.comm is not None
+
     def close(self) -> None:
-        """Stop answering and let the record's session go."""
+        """Stop answering and let the record's session go; the same where the page closes its end."""
         self._handlers.clear()
         self._saved = {}
+        layout = self.layout
         super().close()
+        layout.close()          # a widget of its own, which would stay behind
 
 
 def _sent(payload: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,150 @@
+"""A real kernel with a page at the other end: the result first, its report after it, and nothing left behind."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from tests.notebook.kernels import kernel
+
+pytest.importorskip("ipykernel")
+pytest.importorskip("anywidget")
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+SETUP = """
+%load_ext xlab
+import gc, time
+import xlab
+from xlab import lax
+from xlab import numpy as jnp
+x = jnp.arange(32.0).reshape(8, 4)
+w = jnp.ones((4, 2))
+def f(x, w):
+    return jnp.tanh(x @ w)
+"""
+
+COUNTS = """
+def counts():
+    import linecache, sys
+    import comm
+    import ipywidgets
+    from xlab import events
+    from xlab.notebook import displays, later
+    from xlab.observe import recorder, stepping
+    import matplotlib
+    for _ in range(3):
+        gc.collect()
+    kinds = [type(o) for o in gc.get_objects()]
+    return {"arrays": len(xlab.live_arrays()), "widgets": len(ipywidgets.widgets.widget._instances),
+            "comms": len(comm.get_comm_manager().comms), "listeners": len(events.listeners), "sessions": kinds.count(recorder.Session),
+            "steppers": kinds.count(stepping.Stepper), "kept": sum(map(len, displays._live.values())), "waiting": len(later._waiting),
+            "files": len(linecache.cache)}
+"""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with kernel(tmp_path_factory.mktemp("kernel")) as k:
+        k.run(SETUP)
+        k.run(COUNTS)
+        yield k
+
+
+def plain(answer) -> str:
+    return "\n".join(d["data"].get("text/plain", "") for d in answer.displays)
+
+
+def model_of(answer) -> str:
+    return next(d["data"][WIDGET]["model_id"] for d in answer.displays if WIDGET in d["data"])
+
+
+def test_the_result_comes_first_and_the_report_takes_its_place(live):
+    early = live.run("%%xjit\ny = f(x, w)\ny.sum()", "one", wait=False)
+    assert early.results and "the report follows" in plain(early)
+    done = live.run("%%xjit\ny = f(x, w)\ny.sum()", "one")
+    assert "equations" in plain(done) and {"text/plain", "text/html", WIDGET} <= set(done.displays[0]["data"])
+    assert "<iframe" in done.displays[0]["data"]["text/html"] and len(done.displays) == 1
+
+
+def test_reports_are_there_before_the_next_cell(live):
+    live.run("%%xjit\ny = f(x, w) * 2\n", "a", wait=False)
+    answer = live.run("from xlab.notebook import later, running\nprint(len(later._waiting), running.last.title)", "b")
+    assert answer.printed.startswith("0 In[")
+
+
+def test_a_saved_run_gets_its_report_at_once(live):
+    answer = live.run("%%xjit\ny = f(x, w)\n", None, wait=False)
+    assert "equations" in plain(answer) and WIDGET not in answer.displays[0]["data"]
+
+
+def test_a_report_that_fails_says_so_in_its_place(live):
+    live.run("import xlab.observe as o\nkept = o.report\ndef broken(*a, **k): raise LookupError('no report today')\no.report = broken")
+    try:
+        answer = live.run("%%xjit\ny = f(x, w) + 5\n7", "c")
+    finally:
+        live.run("o.report = kept")
+    assert "LookupError: no report today" in plain(answer) and answer.results[0]["data"]["text/plain"] == "7"
+
+
+def test_an_error_shows_what_was_recorded(live):
+    answer = live.run("%%xjit\nz = xlab.jit(lambda a: a + 1)(x)\n1 / 0", "d", fails=True)
+    assert "ZeroDivisionError" in answer.error and "ZeroDivisionError" in plain(answer)
+
+
+def test_a_page_asks_and_is_answered(live):
+    answer = live.run("%xstep f(x, w)", "e")
+    model = model_of(answer)
+    step, = live.ask(model, {"id": 3, "ask": "move", "arguments": {"how": "next", "index": 0, "equation": -1}})
+    assert step["id"] == 3 and step["answer"]["index"] == 1
+    refused, = live.ask(model, {"id": 4, "ask": "eval", "arguments": {}})
+    assert "this view answers" in refused["error"]
+    files, = live.ask(model, {"ask": "module"})
+    assert "export default" in files["module"]
+
+
+def test_200_reruns_leave_nothing(live):
+    cells = {"report": "%%xjit\ny = f(x, w) + 3\n", "steps": "%xstep f(x, w)", "layout": "%xshard x", "fails": "%%xjit\ny = f(x, w)\n1 / 0"}
+
+    def rerun(times):
+        for _ in range(times):
+            for name, code in cells.items():
+                live.run(code, name, fails=name == "fails")
+
+    rerun(3)
+    before = live.value("counts()")
+    rerun(50)
+    assert live.value("counts()") == before
+
+
+def test_other_cells_outputs_that_are_closed_or_copied_leave_nothing(live):
+    live.run("%xstep f(x, w)", "last")
+    before = live.value("counts()")
+    for turn in range(20):
+        answer = live.run("%xstep f(x, w)", f"copy {turn}")
+        model = model_of(answer)
+        live.ask(model, {"ask": "module"})
+        message = live.client.session.msg("comm_close", {"comm_id": model, "data": {}})
+        live.client.shell_channel.send(message)
+        live.listen(message["header"]["msg_id"])
+    live.run("%xstep f(x, w)", "last")
+    found, begun = eval(live.value("counts()")), eval(before)
+    assert {k: v for k, v in found.items() if k != "files"} == {k: v for k, v in begun.items() if k != "files"}
+
+
+def test_an_interrupted_compile(live):
+    """A long compile, interrupted as the stop button does it: one sentence, names as they were, and the kernel goes on."""
+    code = ("%%xjit\ny = x\nfor i in range(3000):\n    y = jnp.sin(y) * 1.01 + i\n")
+    message = live.client.session.msg("execute_request", {"code": code, "silent": False, "store_history": True, "user_expressions": {},
+                                                          "allow_stdin": False, "stop_on_error": False})
+    message["metadata"] = {"cellId": "g"}
+    live.run("before = y = 5", "h")
+    live.client.shell_channel.send(message)
+    live.client.get_iopub_msg(timeout=60)
+    time.sleep(0.5)
+    live.manager.interrupt_kernel()
+    answer = live.listen(message["header"]["msg_id"])
+    live.client.get_shell_msg(timeout=60)
+    assert re.search("KeyboardInterrupt: interrupted while compiling", answer.error), answer.error
+    assert live.value("y") == "5" and live.value("jnp.sin(x).shape") == "(8, 4)"
