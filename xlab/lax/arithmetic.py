@@ -17,7 +17,7 @@ from xlab.lax import cuts
 from xlab.lax import elementwise as _e
 from xlab.lax.bits import bitwise_and
 from xlab.lax.comparison import eq, gt, lt, ne, select
-from xlab.lax.elementwise import adapt, elementwise, operand_aval
+from xlab.lax.elementwise import elementwise, operand_aval
 from xlab.lax.reduce_sum import reduce_sum_p
 from xlab.lax.shape import broadcast_in_dim, full_like, reshape, zeros_like_aval
 
@@ -53,7 +53,7 @@ def _spread_tangent(t, out):
 
 def add(x, y):
     """Elementwise sum `x + y`."""
-    return add_p.bind(*adapt("add", x, y))
+    return add_p.bind(x, y)
 
 
 def _add_jvp(primals, tangents):
@@ -87,7 +87,7 @@ mlir.register_lowering(add_any_p, mlir.binary("stablehlo.add"))
 
 def sub(x, y):
     """Elementwise difference `x - y`."""
-    return sub_p.bind(*adapt("sub", x, y))
+    return sub_p.bind(x, y)
 
 
 def _sub_jvp(primals, tangents):
@@ -114,7 +114,7 @@ mlir.register_lowering(sub_p, mlir.binary("stablehlo.subtract"))
 
 def mul(x, y):
     """Elementwise product `x * y`."""
-    return mul_p.bind(*adapt("mul", x, y))
+    return mul_p.bind(x, y)
 
 
 mul_p = elementwise("mul", _e.numeric, operands=2)
@@ -148,7 +148,7 @@ def _guarded(op: str, by_zero):
 
 def div(x, y):
     """Elementwise quotient; integers divide towards zero."""
-    return div_p.bind(*adapt("div", x, y))
+    return div_p.bind(x, y)
 
 
 def _div_transpose(ct, x, y):
@@ -169,10 +169,10 @@ mlir.register_lowering(div_p, _guarded("stablehlo.divide", lambda ctx, x, aval: 
 
 def rem(x, y):
     """Elementwise remainder with the sign of the dividend."""
-    return rem_p.bind(*adapt("rem", x, y))
+    return rem_p.bind(x, y)
 
 
-rem_p = elementwise("rem", _e.numeric, operands=2)
+rem_p = elementwise("rem", _e.real, operands=2)
 ad.defjvp(rem_p, lambda t, x, y: _spread_tangent(t, rem_p.bind(x, y)),
           lambda t, x, y: mul(neg(t), _truncate(div_p.bind(x, y))))
 mlir.register_lowering(rem_p, _guarded("stablehlo.remainder", lambda ctx, x, aval: x))
@@ -277,11 +277,8 @@ mlir.register_lowering(is_finite_p, lambda ctx, x: ctx.op(
 
 
 def pow(x, y):
-    """Elementwise power; a Python integer exponent becomes `integer_pow`."""
-    if isinstance(y, int) and not isinstance(y, bool):
-        return integer_pow(x, y)
-    return pow_p.bind(x, y) if not isinstance(x, (int, float)) and not isinstance(y, (int, float)) else pow_p.bind(
-        *adapt("pow", x, y))
+    """Elementwise power; the exponent has the base's dtype, or is an integer."""
+    return pow_p.bind(x, y)
 
 
 def _pow_aval(x, y):
@@ -311,6 +308,8 @@ def integer_pow(x, y: int):
     """Elementwise power with a fixed integer exponent, by repeated squaring."""
     if y < 0 and not _e.inexact(aval_of(x).dtype):
         raise TypeError(f"Integers cannot be raised to negative powers, got integer_pow({aval_of(x)}, {y})")
+    if hasattr(y, "shape") and not isinstance(y, np.generic):
+        raise TypeError(f"integer_pow takes its exponent from the program's text, an integer, got {y!r}: use pow for an array")
     return integer_pow_p.bind(x, y=int(y))
 
 
@@ -376,7 +375,7 @@ def _share_by(wins_over):
 
 def max(x, y):
     """Elementwise maximum; NaN if either is NaN. Complex numbers compare by real part, then by imaginary part."""
-    return max_p.bind(*adapt("max", x, y))
+    return max_p.bind(x, y)
 
 
 def _winner(compare, extremum):
@@ -426,7 +425,7 @@ mlir.register_lowering(max_p, _extremum_lowering("stablehlo.maximum"))
 
 def min(x, y):
     """Elementwise minimum; NaN if either is NaN. Complex numbers compare by real part, then by imaginary part."""
-    return min_p.bind(*adapt("min", x, y))
+    return min_p.bind(x, y)
 
 
 min_p = elementwise("min", _e.sortable, operands=2)
@@ -437,15 +436,15 @@ mlir.register_lowering(min_p, _extremum_lowering("stablehlo.minimum"))
 
 def clamp(min, x, max):
     """Elementwise `x` limited to `[min, max]`; the bounds have the shape of `x` or are scalars."""
-    return clamp_p.bind(*adapt("clamp", min, x, max))
+    return clamp_p.bind(min, x, max)
 
 
 def _clamp_aval(lo, x, hi):
-    _e.check_dtypes("clamp", (lo, x, hi), _e.ordered)
+    _e.check_dtypes("clamp", (lo, x, hi), _e.sortable)
     for bound in (lo, hi):
         if bound.shape not in ((), x.shape):
             raise TypeError(f"clamp bounds must be scalars or have the operand's shape {x.shape}, got {bound.shape}")
-    return ShapedArray(x.shape, x.dtype, x.weak_type)
+    return ShapedArray(x.shape, x.dtype, lo.weak_type and x.weak_type and hi.weak_type)
 
 
 def _clamp_jvp(t, lo, x, hi):

@@ -7,7 +7,7 @@ import numpy as np
 from xlab.core import dtypes
 from xlab.interpreters import ad, mlir
 from xlab.lax import elementwise as _e
-from xlab.lax.elementwise import adapt, elementwise
+from xlab.lax.elementwise import elementwise
 
 __all__ = ["bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clz", "mulhi", "population_count", "shift_left",
            "shift_right_arithmetic", "shift_right_logical"]
@@ -36,17 +36,17 @@ ad.defzero(mulhi_p)
 
 def bitwise_and(x, y):
     """Elementwise and."""
-    return and_p.bind(*adapt("bitwise_and", x, y))
+    return and_p.bind(x, y)
 
 
 def bitwise_or(x, y):
     """Elementwise or."""
-    return or_p.bind(*adapt("bitwise_or", x, y))
+    return or_p.bind(x, y)
 
 
 def bitwise_xor(x, y):
     """Elementwise exclusive or."""
-    return xor_p.bind(*adapt("bitwise_xor", x, y))
+    return xor_p.bind(x, y)
 
 
 def bitwise_not(x):
@@ -56,17 +56,17 @@ def bitwise_not(x):
 
 def shift_left(x, y):
     """Elementwise `x << y`; 0 where `y` is at least the width."""
-    return shift_left_p.bind(*adapt("shift_left", x, y))
+    return shift_left_p.bind(x, y)
 
 
 def shift_right_logical(x, y):
     """Elementwise `x >> y`, filling with zeros."""
-    return shift_right_logical_p.bind(*adapt("shift_right_logical", x, y))
+    return shift_right_logical_p.bind(x, y)
 
 
 def shift_right_arithmetic(x, y):
     """Elementwise `x >> y`, filling with the sign."""
-    return shift_right_arithmetic_p.bind(*adapt("shift_right_arithmetic", x, y))
+    return shift_right_arithmetic_p.bind(x, y)
 
 
 def population_count(x):
@@ -88,7 +88,7 @@ def mulhi(x, y, /):
         >>> print(lax.mulhi(np.uint8([200]), np.uint8([100])))
         [78]
     """
-    return mulhi_p.bind(*adapt("mulhi", x, y))
+    return mulhi_p.bind(x, y)
 
 
 def _mulhi_lowering(ctx, x, y):

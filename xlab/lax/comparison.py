@@ -12,7 +12,7 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.lax import cuts
 from xlab.lax import elementwise as _e
-from xlab.lax.elementwise import adapt, elementwise
+from xlab.lax.elementwise import elementwise
 from xlab.lax.shape import broadcast_in_dim, full_like
 
 __all__ = ["eq", "ge", "gt", "le", "lt", "ne", "select", "select_n"]
@@ -43,32 +43,32 @@ lt_p = _comparison("lt", _e.ordered)
 
 def eq(x, y):
     """Elementwise `x == y`."""
-    return eq_p.bind(*adapt("eq", x, y))
+    return eq_p.bind(x, y)
 
 
 def ne(x, y):
     """Elementwise `x != y`."""
-    return ne_p.bind(*adapt("ne", x, y))
+    return ne_p.bind(x, y)
 
 
 def ge(x, y):
     """Elementwise `x >= y`."""
-    return ge_p.bind(*adapt("ge", x, y))
+    return ge_p.bind(x, y)
 
 
 def gt(x, y):
     """Elementwise `x > y`."""
-    return gt_p.bind(*adapt("gt", x, y))
+    return gt_p.bind(x, y)
 
 
 def le(x, y):
     """Elementwise `x <= y`."""
-    return le_p.bind(*adapt("le", x, y))
+    return le_p.bind(x, y)
 
 
 def lt(x, y):
     """Elementwise `x < y`."""
-    return lt_p.bind(*adapt("lt", x, y))
+    return lt_p.bind(x, y)
 
 
 def select(pred, on_true, on_false):
@@ -80,7 +80,6 @@ def select_n(which, *cases):
     """Elementwise choice among cases: by a bool (two cases) or an int32 index; `which` may be a scalar."""
     if not cases:
         raise TypeError("select_n needs at least one case")
-    cases = adapt("select_n", *cases)
     return select_n_p.bind(which, *cases)
 
 

@@ -10,7 +10,7 @@ from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import is_undefined_primal
 from xlab.lax import elementwise as _e
-from xlab.lax.arithmetic import abs_p, add, div, mul, neg, sign
+from xlab.lax.arithmetic import _summed, abs_p, add, div, mul, neg, sign
 from xlab.lax.comparison import eq, select
 from xlab.lax.elementwise import elementwise
 from xlab.lax.shape import full_like
@@ -38,10 +38,18 @@ def _complex_aval(x, y):
 
 
 batching.defbroadcasting(complex_p)
-ad.deflinear2(complex_p, lambda ct, x, y: [real(ct) if is_undefined_primal(x) else None,
-                                           imag(neg(ct)) if is_undefined_primal(y) else None])
-mlir.register_lowering(complex_p, lambda ctx, x, y: ctx.op(
-    f"stablehlo.complex {x}, {y} : ({ctx.types_in()}) -> {ctx.type_out()}"))
+ad.deflinear2(complex_p, lambda ct, x, y: [_summed(real(ct), x) if is_undefined_primal(x) else None,
+                                           _summed(imag(neg(ct)), y) if is_undefined_primal(y) else None])
+
+
+def _complex_lowering(ctx, x, y):
+    out = ctx.avals_out[0]
+    part = ShapedArray(out.shape, ctx.avals_in[0].dtype)
+    x, y = (ctx.spread(v, a, part) for v, a in zip((x, y), ctx.avals_in))
+    return ctx.op(f"stablehlo.complex {x}, {y} : ({mlir.tensor_type(part)}, {mlir.tensor_type(part)}) -> {ctx.type_out()}")
+
+
+mlir.register_lowering(complex_p, _complex_lowering)
 
 
 def real(x):
@@ -93,7 +101,7 @@ def _abs_jvp(t, ans, x):
 
 
 def _replace_zero(x):
-    return select(eq(x, 0.), full_like(x, 1), x)
+    return select(eq(x, full_like(x, 0)), full_like(x, 1), x)
 
 
 ad.defjvp2(abs_p, _abs_jvp)

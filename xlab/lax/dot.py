@@ -63,6 +63,9 @@ def dot(lhs, rhs, *, dimension_numbers=None, precision=None, preferred_element_t
         Array([3., 3.], dtype=float32)
     """
     if dimension_numbers is None:
+        if not np.ndim(lhs) or not np.ndim(rhs):
+            raise ValueError(f"lax.dot: dimension_numbers must be specified when not performing simple un-batched matrix-matrix, "
+                             f"matrix-vector, or vector-vector products; got {lhs!r} and {rhs!r}")
         la, ra = aval_of(lhs), aval_of(rhs)
         if not (1 <= la.ndim <= 2 and 1 <= ra.ndim <= 2 and la.shape[-1] == ra.shape[0]):
             raise ValueError(f"lax.dot: dimension_numbers must be specified when not performing simple un-batched "

@@ -1,6 +1,7 @@
-"""What the elementwise families share: declaring such a primitive, and bringing operands together.
+"""What the elementwise families share: declaring such a primitive, and its rules of shapes and dtypes.
 
-Operands have one shape, or are scalars beside arrays; they have one dtype. Python numbers adapt to the arrays.
+Operands have one shape, or are scalars beside arrays; they have one dtype. A Python number is a scalar of its own (weak) type and
+adapts to nothing: `xlab.numpy` promotes, `lax` does not.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching
 
-_PYTHON_NUMBERS = frozenset((bool, int, float, complex))
 
 # What a primitive accepts: predicates on dtypes, with their names for messages.
 def floating(d):
@@ -121,45 +121,13 @@ def to_bool(_):
     return np.dtype(bool)
 
 
-def adapt(name: str, *xs):
-    """Operands for a `lax` function: Python numbers take the dtype of the arrays beside them."""
-    for x in xs:
-        if type(x) in _PYTHON_NUMBERS:
-            return _adapted(name, xs)
-    return xs
-
-
-def _adapted(name, xs):
-    arrays = [x for x in xs if type(x) not in _PYTHON_NUMBERS]
-    if not arrays:
-        return xs
-    dtype, weak = aval_of(arrays[0]).dtype, all(aval_of(x).weak_type for x in arrays)
-    return tuple(scalar_like(name, x, dtype, weak) if type(x) in _PYTHON_NUMBERS else x for x in xs)
-
-
-def scalar_like(name, x, dtype, weak=False):
-    """A Python number as a NumPy scalar of the given dtype (a Python one where that is weak), if that keeps its kind."""
-    kind = dtypes.python_scalar_dtype(type(x))
-    ok = (dtypes.issubdtype(dtype, np.complexfloating)
-          or (not dtypes.issubdtype(kind, np.complexfloating)
-              and (dtypes.issubdtype(dtype, np.floating)
-                   or (not dtypes.issubdtype(kind, np.floating)
-                       and (dtypes.issubdtype(dtype, np.integer) or kind == np.bool_)))))
-    if not ok or dtypes.is_extended(dtype):
-        raise TypeError(f"lax.{name} requires arguments to have equal dtypes, got {dtypes.name(dtype)} and the Python "
-                        f"{type(x).__name__} {x}")
-    if type(x) is int and not dtypes.issubdtype(dtype, np.integer):
-        aval_of(x)                # a number that no integer type of programs holds is refused
-    if type(x) is int and dtypes.issubdtype(dtype, np.integer):
-        limits = dtypes.iinfo(dtype)
-        if not limits.min <= x <= limits.max:
-            raise OverflowError(f"lax.{name}: the Python int {x} does not fit into {dtypes.name(dtype)}, which holds "
-                                f"{limits.min} to {limits.max}")
-    if weak:
-        scalar = dtypes.scalar_type_of(dtype)
-        if dtypes.canonicalize_dtype(dtypes.python_scalar_dtype(scalar)) == dtype:
-            return scalar(x)
-    return np.asarray(x).astype(dtype)[()]
+def scalar_like(value, aval):
+    """A number as a scalar of a type's dtype, a Python one where the type is weak."""
+    if aval.weak_type:
+        scalar = dtypes.scalar_type_of(aval.dtype)
+        if dtypes.canonicalize_dtype(dtypes.python_scalar_dtype(scalar)) == aval.dtype:
+            return scalar(value)
+    return np.asarray(value).astype(aval.dtype)[()]
 
 
 def operand_aval(x):

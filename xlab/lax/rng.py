@@ -10,7 +10,6 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
-from xlab.lax.elementwise import adapt
 from xlab.lax.shape import canonical_shape, squeeze
 from xlab.lax.slicing import dynamic_update_index_in_dim, slice_in_dim
 
@@ -30,7 +29,7 @@ class RandomAlgorithm(enum.IntEnum):
 
 def rng_uniform(a, b, shape):
     """Uniform numbers in [a, b) from the device's stateful generator; prefer `xlab.random`."""
-    return rng_uniform_p.bind(*adapt("rng_uniform", a, b), shape=canonical_shape(shape))
+    return rng_uniform_p.bind(a, b, shape=canonical_shape(shape))
 
 
 def _uniform_aval(a, b, *, shape):
@@ -38,7 +37,7 @@ def _uniform_aval(a, b, *, shape):
         raise ValueError(f"rng_uniform takes bounds of one dtype, got {dtypes.name(a.dtype)} and {dtypes.name(b.dtype)}")
     if a.shape or b.shape:
         raise ValueError(f"rng_uniform takes scalar bounds, got shapes {a.shape} and {b.shape}")
-    return ShapedArray(shape, a.dtype)
+    return ShapedArray(shape, a.dtype, a.weak_type and b.weak_type)
 
 
 def _uniform_lowering(ctx, a, b, *, shape):

@@ -19,6 +19,7 @@ from xlab.interpreters.ad import Zero, instantiate_zeros
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax import cuts
 from xlab.lax.convert import convert
+from xlab.lax.elementwise import scalar_like
 from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
 __all__ = ["broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcasted_iota", "collapse", "concatenate", "copy",
@@ -293,12 +294,15 @@ def concatenate(operands, dimension: int):
         raise ValueError("concatenate requires a non-empty sequences of arrays")
     if len(operands) == 1 and hasattr(operands[0], "aval"):
         return operands[0]
-    return concatenate_p.bind(*operands, dimension=canonical_axis(dimension, aval_of(operands[0]).ndim))
+    avals = list(map(aval_of, operands))
+    return concatenate_p.bind(*operands, dimension=canonical_axis(dimension, avals[0].ndim) if avals[0].ndim else 0)
 
 
 def _concatenate_aval(*xs, dimension):
     first = xs[0]
-    for x in xs[1:]:
+    for x in xs:
+        if not x.ndim:
+            raise TypeError(f"concatenate joins along a dimension, and scalars have none: got {', '.join(map(str, xs))}")
         if x.dtype != first.dtype:
             raise TypeError(f"concatenate requires equal dtypes, got {', '.join(map(str, xs))}")
         if x.ndim != first.ndim or any(a != b for i, (a, b) in enumerate(zip(x.shape, first.shape)) if i != dimension):
@@ -331,11 +335,11 @@ def pad(operand, padding_value, padding_config):
 
 
 def _pad_aval(x, value, *, padding_config):
-    if x.dtype != value.dtype:
-        raise TypeError(f"pad needs operand and padding value of one dtype, got {x} and {value}")
     if value.shape or len(padding_config) != x.ndim:
         raise ValueError(f"pad takes a scalar value and one (low, high, interior) per dimension of {x}; got {value} and "
                          f"{padding_config}")
+    if x.dtype != value.dtype:
+        raise TypeError(f"pad needs operand and padding value of one dtype, got {x} and {value}")
     shape = []
     for d, (lo, hi, interior) in zip(x.shape, padding_config):
         if interior < 0:
@@ -369,16 +373,25 @@ mlir.register_lowering(pad_p, lambda ctx, x, v, padding_config: ctx.op(
 
 def full(shape, fill_value, dtype=None, *, sharding=None):
     """An array of the given shape with one value everywhere."""
+    return _filled(shape, fill_value, dtype, False, sharding)
+
+
+def _filled(shape, fill_value, dtype, weak, sharding):
     shape = canonical_shape(shape)
-    aval = aval_of(fill_value)
-    if aval.shape:
-        raise TypeError(f"full takes a scalar fill value, got {aval}")
-    weak = dtype is None and aval.weak_type
-    dtype = aval.dtype if dtype is None else dtypes.canonicalize_dtype(dtype)
+    if dtype is None or type(fill_value) is not int:
+        aval = aval_of(fill_value)
+        if aval.shape:
+            raise TypeError(f"full takes a scalar fill value, got {aval}")
+        if dtype is None:
+            weak, dtype = aval.weak_type, aval.dtype
+    dtype = dtypes.canonicalize_dtype(dtype)
+    if type(fill_value) is complex and not weak and not dtypes.issubdtype(dtype, np.complexfloating):
+        raise TypeError(f"full cannot put the complex number {fill_value} into an array of {dtypes.name(dtype)}: give its real part, or "
+                        f"a complex dtype")
     if isinstance(fill_value, (bool, int, float, complex, np.generic, np.ndarray)):
-        value = np.asarray(fill_value).astype(dtype)[()]
-        if weak:
-            value = convert(fill_value, dtype, True)
+        value = scalar_like(fill_value, ShapedArray((), dtype, weak))
+        if weak and isinstance(value, np.generic):     # a weak type that no Python number has
+            value = convert(value, dtype, True)
     else:
         value = convert(fill_value, dtype, weak)
     asked = None if sharding is None else canonical_out_sharding(sharding, "full", len(shape))
@@ -392,7 +405,9 @@ def full_like(x, fill_value, dtype=None, shape=None, *, sharding=None):
         raise TypeError("full_like cannot fill an array of keys")
     if sharding is None and aval.cut is not None and (shape is None or tuple(shape) == aval.shape):
         sharding = aval.cut
-    return full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype, sharding=sharding)
+    shape = aval.shape if shape is None else shape
+    return _filled(shape, fill_value, aval.dtype, aval.weak_type, sharding) if dtype is None else _filled(
+        shape, fill_value, dtype, False, sharding)
 
 
 def empty(shape, dtype, *, out_sharding=None):

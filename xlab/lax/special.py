@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlab.interpreters import ad, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import add, mul
-from xlab.lax.elementwise import adapt, elementwise
+from xlab.lax.elementwise import elementwise
 from xlab.lax.shape import full_like
 
 __all__ = ["digamma", "lgamma", "nextafter", "polygamma", "zeta"]
@@ -23,17 +23,17 @@ def digamma(x):
 
 def polygamma(m, x):
     """Elementwise derivative of order `m` of `digamma`; both arguments are floats."""
-    return polygamma_p.bind(*adapt("polygamma", m, x))
+    return polygamma_p.bind(m, x)
 
 
 def zeta(x, q):
     """Elementwise Hurwitz zeta function: the sum of `(q + k)^-x` over k = 0, 1, ..."""
-    return zeta_p.bind(*adapt("zeta", x, q))
+    return zeta_p.bind(x, q)
 
 
 def nextafter(x, y):
     """The representable number next to each element of `x` in the direction of `y`."""
-    return nextafter_p.bind(*adapt("nextafter", x, y))
+    return nextafter_p.bind(x, y)
 
 
 def _binary(op: str):

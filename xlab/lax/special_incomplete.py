@@ -17,7 +17,7 @@ from xlab.lax.arithmetic import abs, add, div, mul, neg, sub
 from xlab.lax.bits import bitwise_and, bitwise_not, bitwise_or
 from xlab.lax.comparison import eq, ge, gt, le, lt, ne, select
 from xlab.lax.convert import convert_element_type
-from xlab.lax.elementwise import adapt, check_dtypes, elementwise
+from xlab.lax.elementwise import check_dtypes, elementwise
 from xlab.lax.shape import full_like
 from xlab.lax.special import digamma, lgamma
 from xlab.lax.special_forms import brought, number, until_settled, widened
@@ -30,22 +30,22 @@ _MOST_TERMS = 20000
 
 def igamma(a, x):
     """Elementwise regularized lower incomplete gamma function P(a, x)."""
-    return igamma_p.bind(*adapt("igamma", a, x))
+    return igamma_p.bind(a, x)
 
 
 def igammac(a, x):
     """Elementwise regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), accurate where it is small."""
-    return igammac_p.bind(*adapt("igammac", a, x))
+    return igammac_p.bind(a, x)
 
 
 def igamma_grad_a(a, x):
     """Elementwise derivative of `igamma(a, x)` in `a`."""
-    return igamma_grad_a_p.bind(*adapt("igamma_grad_a", a, x))
+    return igamma_grad_a_p.bind(a, x)
 
 
 def betainc(a, b, x):
     """Elementwise regularized incomplete beta function."""
-    return regularized_incomplete_beta_p.bind(*adapt("regularized_incomplete_beta", a, b, x))
+    return regularized_incomplete_beta_p.bind(a, b, x)
 
 
 # -- the two recurrences of the gamma family ---------------------------------------------------------------------
@@ -186,7 +186,6 @@ def random_gamma_grad(a, x, *, dtype=None):
 
     It is -P_a / P_x, which is -x/a (S (log x - psi(a + 1)) + S_a) below the mean and x (h (log x - psi(a)) + h_a) above it.
     """
-    a, x = adapt("random_gamma_grad", a, x)
     check_dtypes("random_gamma_grad", (aval_of(a), aval_of(x)), _e.floating)
     dtype = aval_of(x).dtype if dtype is None else dtypes.canonicalize_dtype(dtype)
     return convert_element_type(_random_gamma_grad(*brought([a, x])), dtype)

@@ -13,7 +13,7 @@ from xlab.lax.accuracy import attribute, checked, unary
 from xlab.lax.arithmetic import _spread_tangent, add, div, integer_pow, mul, neg, pow_p, square, sub
 from xlab.lax.comparison import eq, select
 from xlab.lax.convert import convert_element_type
-from xlab.lax.elementwise import adapt, elementwise
+from xlab.lax.elementwise import elementwise
 from xlab.lax.shape import full_like
 
 __all__ = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "erf_inv", "erfc",
@@ -194,7 +194,7 @@ def reciprocal_of(x):
 
 def atan2(x, y):
     """Elementwise angle of the point with ordinate `x` and abscissa `y`."""
-    return atan2_p.bind(*adapt("atan2", x, y))
+    return atan2_p.bind(x, y)
 
 
 atan2_p = elementwise("atan2", _e.inexact, operands=2)

@@ -166,7 +166,7 @@ def standard_gumbel(key, shape, dtype, mode="low"):
     # Two draws: below one half, the second one fills in the bits that the first has not.
     high, low = halves(unit_uniform(key, (2, *shape), dtype))
     fine = lax.add(lax.add(high, lax.mul(as_dtype(info.eps, dtype), low)), as_dtype(info.tiny, dtype))
-    x = where(lax.ge(high, 0.5), high, fine)
+    x = where(lax.ge(high, as_dtype(0.5, dtype)), high, fine)
     return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(x)))))
 
 
@@ -203,7 +203,7 @@ def cauchy(key, shape=(), dtype=None, *, out_sharding=None):
 @drawn(2)
 def _cauchy(key, shape, dtype):
     u = unit_uniform(key, shape, dtype, dtypes.finfo(dtype).eps, 1.0)
-    return lax.tan(lax.mul(as_dtype(np.pi, dtype), lax.sub(u, 0.5)))
+    return lax.tan(lax.mul(as_dtype(np.pi, dtype), lax.sub(u, as_dtype(0.5, dtype))))
 
 
 def lognormal(key, sigma=np.float32(1.0), shape=None, dtype=None, *, out_sharding=None):
@@ -242,7 +242,7 @@ def rayleigh(key, scale, shape=None, dtype=None, *, out_sharding=None):
 @drawn(2)
 def _rayleigh(key, shape, dtype, scale):
     scale = to_shape(as_dtype(scale, dtype), shape)
-    return lax.mul(scale, lax.sqrt(lax.mul(lax.log(unit_uniform(key, shape, dtype)), -2.0)))
+    return lax.mul(scale, lax.sqrt(lax.mul(lax.log(unit_uniform(key, shape, dtype)), as_dtype(-2, dtype))))
 
 
 def weibull_min(key, scale, concentration, shape=(), dtype=None):
@@ -318,7 +318,7 @@ def _triangular(key, shape, dtype, left, mode, right):
     width = lax.sub(right, left)
     u = unit_uniform(key, shape, dtype)
     rising = lax.add(left, lax.sqrt(lax.mul(lax.mul(u, width), lax.sub(mode, left))))
-    falling = lax.sub(right, lax.sqrt(lax.mul(lax.mul(lax.sub(1.0, u), width), lax.sub(right, mode))))
+    falling = lax.sub(right, lax.sqrt(lax.mul(lax.mul(lax.sub(as_dtype(1, dtype), u), width), lax.sub(right, mode))))
     return lax.select(lax.lt(u, lax.div(lax.sub(mode, left), width)), rising, falling)
 
 
@@ -336,7 +336,7 @@ def _wald(key, shape, dtype, mean):
     v = standard_normal(first, shape, dtype)
     z = unit_uniform(second, shape, dtype)
     y = lax.integer_pow(v, 2)
-    m2 = lax.integer_pow(mean, 2)
-    root = lax.sqrt(lax.add(lax.mul(lax.mul(4.0, mean), y), lax.mul(m2, lax.integer_pow(y, 2))))
-    x = lax.sub(lax.add(mean, lax.div(lax.mul(m2, y), 2.0)), lax.mul(lax.div(mean, 2.0), root))
+    m2, two = lax.integer_pow(mean, 2), as_dtype(2, dtype)
+    root = lax.sqrt(lax.add(lax.mul(lax.mul(as_dtype(4, dtype), mean), y), lax.mul(m2, lax.integer_pow(y, 2))))
+    x = lax.sub(lax.add(mean, lax.div(lax.mul(m2, y), two)), lax.mul(lax.div(mean, two), root))
     return lax.select(lax.le(z, lax.div(mean, lax.add(mean, x))), x, lax.div(m2, x))

@@ -344,7 +344,7 @@ def _choice(key, n, shape, replace, axis, mode, a, p):
         totals = lax.cumsum(p)
         dtype = aval_of(p).dtype
         last = lax.squeeze(lax.slice(totals, (n - 1,), (n,)), (0,))
-        r = lax.mul(last, lax.sub(1.0, unit_uniform(key, shape, dtype)))
+        r = lax.mul(last, lax.sub(as_dtype(1, dtype), unit_uniform(key, shape, dtype)))
         found = _first_at_least(totals, r)
     else:
         noisy = lax.add(standard_gumbel(key, (n,), aval_of(p).dtype, mode), lax.log(p))

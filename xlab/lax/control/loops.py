@@ -17,6 +17,7 @@ from xlab.lax.control.common import check_callables
 from xlab.lax.control.scan import scan
 from xlab.lax.control.while_loop import while_loop
 from xlab.lax.convert import convert_element_type
+from xlab.lax.elementwise import scalar_like
 from xlab.lax.shape import canonical_axis, concatenate, pad, reshape, rev
 from xlab.lax.slicing import slice_in_dim
 
@@ -43,7 +44,7 @@ def fori_loop(lower, upper, body_fun: Callable, init_val, *, unroll: int | bool 
 
         def step(carry, _):
             i, val = carry
-            return (add(i, 1), body_fun(i, val)), None
+            return (_next(i), body_fun(i, val)), None
         # The counter is an integer variable of the program, so the body may index with it.
         counter = np.asarray(first).astype(dtypes.canonicalize_dtype(int))[()]
         (_, out), _ = scan(step, (counter, init_val), None, length=length, unroll=1 if unroll is None else unroll)
@@ -51,9 +52,13 @@ def fori_loop(lower, upper, body_fun: Callable, init_val, *, unroll: int | bool 
     if unroll is not None and unroll is not False:
         raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known.")
     first, last = (x if aval_of(x).dtype == dtype else convert_element_type(x, dtype) for x in (lower, upper))
-    _, _, out = while_loop(lambda s: lt(s[0], s[1]), lambda s: (add(s[0], 1), s[1], body_fun(s[0], s[2])),
+    _, _, out = while_loop(lambda s: lt(s[0], s[1]), lambda s: (_next(s[0]), s[1], body_fun(s[0], s[2])),
                            (first, last, init_val))
     return out
+
+
+def _next(i):
+    return add(i, scalar_like(1, aval_of(i)))
 
 
 def _dtype_of_bounds(lower, upper):

@@ -279,7 +279,7 @@ def triu(x, k: int = 0):
 def _nothing(x):
     """Zeros like x, weak where it is."""
     aval = aval_of(x)
-    return broadcast_in_dim(_e.scalar_like("full", 0, aval.dtype, aval.weak_type), aval.shape, (), out_sharding=aval.cut)
+    return broadcast_in_dim(_e.scalar_like(0, aval), aval.shape, (), out_sharding=aval.cut)
 
 
 def diagonal(x):
@@ -302,4 +302,4 @@ def over_rows(v, shape):
 
 def symmetrize(x):
     """The mean of each matrix and its conjugate transpose."""
-    return div(add(x, h(x)), 2)
+    return div(add(x, h(x)), _e.scalar_like(2, aval_of(x)))
