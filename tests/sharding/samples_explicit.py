@@ -77,6 +77,15 @@ def summands(n):
     return n.jax.sharding.PartitionSpec("x", None, unreduced={"y"})
 
 
+def reduced(n):
+    return n.jax.sharding.PartitionSpec(None, reduced={"y"})
+
+
+def summing(n):
+    """Its columns over `y`, as a sum that is not carried out."""
+    return n.jax.shard_map(lambda v: n.lax.pcast(v * 2.0, "y", to="unreduced"), in_specs=out(n, "x", "y"), out_specs=summands(n))
+
+
 def parts(n, a, b):
     """A product that is still a sum over `y`."""
     return n.jnp.dot(a, b, out_sharding=summands(n))
@@ -252,6 +261,16 @@ ROWS = [
         lambda v: n.lax.psum(v, "y"), in_specs=summands(n), out_specs=out(n, "x"))(parts(n, a, b)), [A, B], XY, ("y",)),
     row("unreduced_out_of_shard_map", lambda n, a: n.jax.sharding.reshard(n.jax.shard_map(
         lambda v: n.lax.pcast(v, "y", to="unreduced"), in_specs=out(n, "x", "y"),
-        out_specs=summands(n))(a), out(n, "x")), [A], XY),
+        out_specs=summands(n))(a), out(n, "x")), [A], XY, grad=True),
+    row("unreduced_out_and_in", lambda n, a: n.jax.shard_map(lambda u: n.lax.psum(u, "y") * 3.0, in_specs=summands(n), out_specs=out(n, "x", None))(
+        summing(n)(a)), [A], XY, grad=True),
+    row("unreduced_dot_into_shard_map", lambda n, a, b: n.jax.shard_map(
+        lambda v: n.jnp.sin(n.lax.psum(v, "y")), in_specs=summands(n), out_specs=out(n, "x", None))(parts(n, a, b)), [A, B], XY, ("y",), grad=True),
+    row("reduced_into_shard_map", lambda n, v, a: n.jax.shard_map(
+        lambda r, a: a * n.lax.pcast(r, "y", to="varying").sum(), in_specs=(reduced(n), out(n, "x", "y")), out_specs=out(n, "x", "y"))(
+            n.jax.sharding.reshard(v, reduced(n)), a), [V, A], (None,), XY, grad=True),
+    row("reduced_out_of_shard_map", lambda n, v: n.jax.sharding.reshard(n.jax.shard_map(
+        lambda v: n.lax.pcast(v * 2.0, "y", to="reduced"), in_specs=out(n, None), out_specs=reduced(n))(v), out(n, None)), [V], (None,),
+        grad=True),
 ]
 SAMPLES = [sample for rows in ROWS for sample in rows]

@@ -1,5 +1,7 @@
 """Sharding in types: what programs print and lower to, what it costs where no axis is Explicit, and the ways it composes."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -224,9 +226,33 @@ def test_unreduced_values(context):
     assert "unreduced" in repr(u)
     np.testing.assert_allclose(reshard(u, P("x")), X @ X.T)
     np.testing.assert_allclose(reshard(u + u, P()), 2 * X @ X.T)
-    with pytest.raises(NotImplementedError, match="derivative"):
-        xlab.grad(lambda v: xlab.shard_map(lambda w: lax.psum(w, "y"), in_specs=P("x", None, unreduced={"y"}), out_specs=P("x"))(
-            jnp.dot(v, v.T.at[:].get(out_sharding=P("y", None)), out_sharding=P("x", None, unreduced={"y"}))).sum())(a)
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+def test_derivatives_through_unreduced_specs(context, check_vma):
+    """Cotangents of summands are one reduced value, those of a reduced value are summands."""
+    shard = functools.partial(xlab.shard_map, check_vma=check_vma)
+    summed = P("x", None, unreduced={"y"})
+    w = np.arange(4, dtype=np.float32)
+
+    def out_and_in(v):
+        u = shard(lambda v: lax.pcast(v, "y", to="unreduced") if check_vma else v, in_specs=P("x", "y"), out_specs=summed)(v)
+        return (shard(lambda u: lax.psum(u, "y") * u.shape[0], in_specs=summed, out_specs=P("x", None))(u) ** 2).sum()
+
+    def reduced_in(w, v):
+        r = reshard(w, P(None, reduced={"y"}))
+        return (shard(lambda r, v: v * (lax.pcast(r, "y", to="varying") if check_vma else r).sum(),
+                      in_specs=(P(None, reduced={"y"}), P("x", "y")), out_specs=P("x", "y"))(r, v) ** 2).sum()
+    a = put("x", "y")
+    n = a.shape[0] // context.shape["x"]
+    whole = np.asarray(a).reshape(len(a), context.shape["y"], -1).sum(1)
+    np.testing.assert_allclose(xlab.grad(out_and_in)(a), np.tile(2 * n * n * whole, (1, context.shape["y"])), rtol=1e-5)
+    got = xlab.grad(reduced_in, (0, 1))(w, a)
+    np.testing.assert_allclose(got[0], np.full(4, 2 * w.sum() * (np.asarray(a) ** 2).sum()), rtol=1e-5)
+    np.testing.assert_allclose(got[1], 2 * w.sum() ** 2 * np.asarray(a), rtol=1e-5)
+    assert str(xlab.typeof(got[0])) == "f32[4]"
+    value, slope = xlab.jvp(lambda v: out_and_in(v), (a,), (a,))
+    np.testing.assert_allclose(slope, 2 * value, rtol=1e-5)
 
 
 # -- errors -----------------------------------------------------------------------------------------------

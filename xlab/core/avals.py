@@ -53,6 +53,10 @@ class ManualAxisType:
             self.unreduced if unreduced is None else unreduced,
             self.reduced if reduced is None else reduced)
 
+    def transposed(self) -> ManualAxisType:
+        """Type of the cotangent: that of summands is one value, that of one reduced value are summands."""
+        return self.update(unreduced=self.reduced, reduced=self.unreduced) if self.unreduced or self.reduced else self
+
     def __bool__(self):
         return bool(self.varying or self.unreduced or self.reduced)
 

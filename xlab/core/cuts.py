@@ -40,8 +40,14 @@ def cut_results(prim: Primitive, avals: Sequence, params: dict,
             raise ValueError(f"Mesh for all inputs should be equal. {prim.name} got one mesh: {mesh} and another mesh: {cut.mesh}. "
                              f"Bring the operands to one mesh with xlab.device_put or xlab.reshard.")
     plain = tuple([a if getattr(a, "cut", None) is None else a.update(sharding=None) for a in avals])
+    crossed = _crossed(avals)
+    if crossed:
+        plain = tuple([_varying(a, x, crossed) for a, x in zip(avals, plain)])
     out, effects = evaluate(prim, plain, params)
     outs = out if prim.multiple_results else (out,)
+    if crossed:
+        outs = tuple([o.update(mat=o.mat.update(varying=o.mat.varying - crossed)) for o in outs])
+        out = outs if prim.multiple_results else outs[0]
     asked = asked_sharding(params)
     if not outs or (mesh is None and asked is None):
         return out, effects
@@ -56,6 +62,18 @@ def cut_results(prim: Primitive, avals: Sequence, params: dict,
     mesh = mesh if mesh is not None else asked.mesh  # type: ignore[union-attr]  # one of them is there
     results = tuple([_with_cut(prim, avals, a, tuple(map(tuple, c)), mesh) for a, c in zip(outs, cuts, strict=True)])
     return (results if prim.multiple_results else results[0]), effects
+
+
+def _crossed(avals) -> frozenset:
+    """Mesh axes over which one operand is reduced and along which another is cut."""
+    reduced: frozenset = frozenset().union(*(a.mat.reduced for a in avals if isinstance(a, ShapedArray)))
+    return reduced & {axis for a in avals if isinstance(a, ShapedArray) for dim in entries(a) for axis in dim} if reduced else reduced
+
+
+def _varying(aval, plain, axes):
+    """The operand's type without its sharding; along `axes` each device has its own part."""
+    own = axes & {axis for dim in entries(aval) for axis in dim} if isinstance(aval, ShapedArray) else ()
+    return plain.update(mat=plain.mat.update(varying=plain.mat.varying | own)) if own else plain
 
 
 def _unreduced(prim, avals, out, axes):

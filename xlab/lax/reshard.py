@@ -105,6 +105,8 @@ def _transpose(ct, x, *, dst_sharding, concrete_mesh, src_mesh):
     if aval.cut is None and src_mesh.empty:
         src_mesh = dst_sharding.mesh
     back = aval.cut if aval.cut is not None else NamedSharding(src_mesh, PartitionSpec(*(None,) * aval.ndim))
+    explicit, mat = frozenset(back.mesh.explicit_axes), aval.mat
+    back = back.update(spec=back.spec.update(unreduced=mat.reduced & explicit, reduced=mat.unreduced & explicit))
     return [bind_reshard(ct, back, concrete_mesh)]
 
 
@@ -113,11 +115,15 @@ def _batch(xs, dims, *, dst_sharding, concrete_mesh, src_mesh):
     cut = aval_of(x).cut
     spec = list(dst_sharding.spec)
     spec.insert(d, cut.spec[d] if cut is not None else None)
-    return reshard_p.bind(x, dst_sharding=NamedSharding(dst_sharding.mesh, PartitionSpec(*spec)), concrete_mesh=concrete_mesh,
-                          src_mesh=src_mesh), d
+    spec = dst_sharding.spec.update(partitions=tuple(spec))
+    return reshard_p.bind(x, dst_sharding=NamedSharding(dst_sharding.mesh, spec), concrete_mesh=concrete_mesh, src_mesh=src_mesh), d
 
 
 def _lowering(ctx, x, *, dst_sharding, **_):
+    before, after = ctx.avals_in[0], ctx.avals_out[0]
+    if after.mat.unreduced - before.mat.unreduced:
+        # Held as one value first: the compiler would otherwise take what led here for summands too.
+        x = constrain(ctx, x, after.update(mat=before.mat), dst_sharding)
     return constrain(ctx, x, ctx.avals_out[0], dst_sharding)
 
 

@@ -69,7 +69,8 @@ def global_aval(aval, mesh, spec, newly_manual, check_vma: bool, outer_varying=f
     if not isinstance(aval, ShapedArray):
         return aval
     shape = tuple(s * parts(mesh, spec, d) for d, s in enumerate(aval.shape))
-    mat = aval.mat.update(varying=aval.mat.varying - newly_manual) if check_vma else ManualAxisType(outer_varying)
+    mat = aval.mat.update(varying=aval.mat.varying - newly_manual) if check_vma else ManualAxisType(
+        outer_varying, spec.unreduced, spec.reduced)
     cut = None
     if mesh.explicit_axes:
         cut = NamedSharding(mesh.abstract_mesh, PartitionSpec(*((*spec.axes_of(d), *axes) for d, axes in enumerate(entries(aval)))))

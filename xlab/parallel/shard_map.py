@@ -217,9 +217,9 @@ ad.primitive_jvps[shard_map_p] = _shard_map_jvp
 # is cut over every axis they vary on.
 
 def _residual_spec(aval, params) -> PartitionSpec:
-    axes = tuple(n for n in params["mesh"].axis_names if n in params["newly_manual_axes"]
-                 and (not params["check_vma"] or n in aval.mat.varying))
-    return PartitionSpec(axes) if axes else _WHOLE
+    names = params["newly_manual_axes"]
+    axes = tuple(n for n in params["mesh"].axis_names if n in names and (not params["check_vma"] or n in aval.mat.varying))
+    return PartitionSpec(*(axes,) if axes else (), unreduced=aval.mat.unreduced & names, reduced=aval.mat.reduced & names)
 
 
 def _split(closed, unknown, params):
@@ -275,11 +275,8 @@ def _shard_map_transpose(cts, *operands, jaxpr, in_specs, out_specs, **params):
     refs, operands = ad.open_cotangents(operands)
     nonzero = [type(ct) is not ad.Zero for ct in cts]
     mesh, names, check = params["mesh"], params["newly_manual_axes"], params["check_vma"]
-    if any(s.unreduced or s.reduced for s in (*in_specs, *out_specs)):
-        raise NotImplementedError("the derivative of a shard_map with unreduced or reduced axes in its specs: carry the sum out with psum "
-                                  "inside, or give the body its derivative with custom_vjp")
     closed = pe.close_jaxpr(jaxpr)
-    ct_specs, linear_specs = _keep(out_specs, nonzero), _keep(in_specs, linear)
+    ct_specs, linear_specs = ([s.transposed() for s in specs] for specs in (_keep(out_specs, nonzero), _keep(in_specs, linear)))
     with _context(params):
         new, nonzero_out = closed.memo(
             ("shard_map transpose", tuple(linear), tuple(nonzero), tuple(refs)),
@@ -287,11 +284,16 @@ def _shard_map_transpose(cts, *operands, jaxpr, in_specs, out_specs, **params):
     given = _keep(cts, nonzero)
     if not check:
         # Every device receives the cotangent of a replicated result, and the body's transpose adds them up again.
-        given = [_shared_out(ct, mesh, unmentioned(mesh, s, names)) for ct, s in zip(given, ct_specs)]
+        given = [_shared_out(ct, mesh, _same_over(mesh, s, names)) for ct, s in zip(given, ct_specs)]
     values = _keep(operands, _not(linear))
     outs = iter(_bind(new, (*values, *given), (*_keep(in_specs, _not(linear)), *ct_specs), _keep(linear_specs, nonzero_out), params))
     arrived = iter([next(outs) if nz else None for nz in nonzero_out])
     return [next(arrived) if lin else None for lin in linear]
+
+
+def _same_over(mesh, spec, names):
+    """The axes over which a value of this spec is one, and its cotangent is one too."""
+    return tuple(n for n in unmentioned(mesh, spec, names) if n not in spec.unreduced and n not in spec.reduced)
 
 
 def _shared_out(ct, mesh, axes):
@@ -304,7 +306,7 @@ def _transposed(closed, linear, refs, nonzero, in_specs, out_specs, params):
     jaxpr, found = closed.jaxpr, {}
     values_in = [a for a, lin in zip(closed.in_avals, linear) if not lin]
     ct_types = [(a.to_tangent_aval(), s) for a, s, nz in zip(closed.out_avals, out_specs, nonzero) if nz]
-    cts_in = [a.update(mat=a.mat.update(varying=a.mat.varying | set(s.axes()))) if check else a for a, s in ct_types]
+    cts_in = [a.update(mat=a.mat.transposed().update(varying=a.mat.varying | set(s.axes()))) if check else a for a, s in ct_types]
 
     def run(*args):
         values, cts = iter(args[:len(values_in)]), iter(args[len(values_in):])
@@ -325,10 +327,11 @@ def _transposed(closed, linear, refs, nonzero, in_specs, out_specs, params):
         if type(ct) is ad.Zero:
             return ct
         if not check:
-            over = unmentioned(mesh, spec, names)
+            over = _same_over(mesh, spec, names)
             return psum_p.bind(ct, axes=over, axis_index_groups=None) if over else ct
-        extra = tuple(n for n in mesh.axis_names if n in (aval_of(ct).mat.varying - aval.mat.varying) & names)
-        return casts.vary(bind_psum_invariant(ct, extra) if extra else ct, tuple(aval.mat.varying))
+        want = aval.mat.transposed()
+        extra = tuple(n for n in mesh.axis_names if n in (aval_of(ct).mat.varying - want.varying - want.unreduced) & names)
+        return casts.match(bind_psum_invariant(ct, extra) if extra else ct, want)
 
     return pe.trace_to_closed_jaxpr(run, [*values_in, *cts_in], jaxpr.debug_info), found["nonzero"]
 
@@ -352,9 +355,9 @@ def _shard_map_batch(axis, operands, dims, *, jaxpr, in_specs, out_specs, **para
             raise ValueError(f"vmap with spmd_axis_name={over} of a shard_map needs a number of examples that {count} divides, the size of "
                              f"those mesh axes, got {axis.size}")
         axis = axis._replace(size=axis.size // count, spmd=over)
+    operands = [batching.moveaxis(x, d, 0) if d is not None else x for x, d in zip(operands, dims)]
     with _context(params):
         new, batched_out = batching.batch_jaxpr(pe.close_jaxpr(jaxpr), axis, batched, False)
-    operands = [batching.moveaxis(x, d, 0) if d is not None else x for x, d in zip(operands, dims)]
     outs = _bind(new, operands, [_with_batch(s, b, over) for s, b in zip(in_specs, batched)],
                  [_with_batch(s, b, over) for s, b in zip(out_specs, batched_out)], params)
     return outs, [0 if b else None for b in batched_out]
@@ -362,7 +365,7 @@ def _shard_map_batch(axis, operands, dims, *, jaxpr, in_specs, out_specs, **para
 
 def _with_batch(spec, batched, over=()):
     entry = None if not over else over[0] if len(over) == 1 else over
-    return PartitionSpec(entry, *spec) if batched and (len(spec) or over) else spec
+    return spec.update(partitions=(entry, *spec)) if batched and (len(spec) or over) else spec
 
 
 batching.axis_primitive_batchers[shard_map_p] = _shard_map_batch

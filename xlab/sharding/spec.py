@@ -115,6 +115,10 @@ class PartitionSpec:
             return ()
         return entry if isinstance(entry, tuple) else (entry,)
 
+    def transposed(self) -> PartitionSpec:
+        """The spec of the cotangent: unreduced and reduced axes change places."""
+        return self.update(unreduced=self.reduced, reduced=self.unreduced) if self.unreduced or self.reduced else self
+
     def update(self, **changes: Any) -> PartitionSpec:
         """This spec with `partitions`, `unreduced` or `reduced` replaced."""
         partitions = changes.pop("partitions", self.partitions)
