@@ -515,9 +515,8 @@ def _batched_sharding(sharding, batched, spmd_name):
 
 
 def _jit_batch(axis, operands, dims, *, jaxpr, in_shardings, out_shardings, **params):
-    batched = [d is not None for d in dims]
+    operands, batched = batching.in_front(operands, dims)
     new, batched_out = batching.batch_jaxpr(jaxpr, axis, batched, False)
-    operands = [batching.moveaxis(x, d, 0) if d is not None else x for x, d in zip(operands, dims)]
     outs = jit_p.bind(*operands, jaxpr=new,
                       in_shardings=tuple(_batched_sharding(s, b, None) for s, b in zip(in_shardings, batched)),
                       out_shardings=tuple(_batched_sharding(s, b, None) for s, b in zip(out_shardings, batched_out)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from xlab.core.avals import TOKEN, ShapedArray, aval_of, explicit_types
 from xlab.core.cuts import cut_elementwise, cut_rules
 from xlab.core.effects import NamedAxisEffect
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
-from xlab.core.refs import AbstractRef
+from xlab.core.refs import AbstractRef, is_ref
 from xlab.core.rules import RuleTable
 from xlab.core.trace import Axis, Trace, Tracer, bound_axes, set_trace, state, switch_trace
 from xlab.interpreters import partial_eval as pe
@@ -294,9 +294,22 @@ def sum_out(x, dim):
 # -- jaxprs ---------------------------------------------------------------------------------------------
 
 
-def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched_in: Sequence[bool],
+class At(NamedTuple):
+    """Where the batch dimension of an input is that is not in front: a reference, which cannot be moved."""
+
+    dim: int
+
+
+def in_front(operands: Sequence, dims: Sequence) -> tuple[list, list]:
+    """Operands with their batch dimensions in front, and which have one, for `batch_jaxpr`. References stay as they are."""
+    fixed = [bool(d) and is_ref(x) for x, d in zip(operands, dims)]
+    return ([x if d is None or f else moveaxis(x, d, 0) for x, d, f in zip(operands, dims, fixed)],
+            [At(d) if f else d is not None for d, f in zip(dims, fixed)])
+
+
+def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched_in: Sequence[bool | At],
                 instantiate: bool | Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
-    """The batched program, with every batch dimension in front; and which outputs are batched."""
+    """The batched program, with every batch dimension in front unless said; and which outputs are batched."""
     batched_in = tuple(batched_in)
     force = ((instantiate,) * len(closed.out_avals) if isinstance(instantiate, bool)
              else tuple(instantiate))
@@ -307,16 +320,16 @@ def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched_in: Sequence[bool],
 def _batch_jaxpr(closed, axis, batched_in, force):
     aux: dict[str, Any] = {}
     mesh, over = axis.cut or (None, ())
-    in_avals = [a.with_dimension(0, axis.size, over, mesh) if b and isinstance(a, (ShapedArray, AbstractRef)) else a
-                for a, b in zip(closed.in_avals, batched_in)]
+    in_dims = [b.dim if type(b) is At else 0 if b else None for b in batched_in]
+    in_avals = [a.with_dimension(d, axis.size, over, mesh) if d is not None and isinstance(a, (ShapedArray, AbstractRef)) else a
+                for a, d in zip(closed.in_avals, in_dims)]
     by_hand = frozenset(axis.spmd) & frozenset(state.manual or ())
     if by_hand:      # each device has examples of its own
         in_avals = [a.update(mat=a.mat.update(varying=a.mat.varying | by_hand)) if b and isinstance(a, ShapedArray) else a
                     for a, b in zip(in_avals, batched_in)]
 
     def run(*values):
-        fun, out_dims = batch_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), axis,
-                                   [0 if b else None for b in batched_in])
+        fun, out_dims = batch_flat(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), axis, in_dims)
         outs = fun(*values)
         dims = out_dims.dims
         aux["batched_out"] = [d is not None or f for d, f in zip(dims, force)]

@@ -41,7 +41,11 @@ def _through(eqn, unknown) -> tuple[set[int], list[bool]]:
     if "body_jaxpr" in params:
         nc, nb = params["cond_nconsts"], params["body_nconsts"]
         refs, carry = _loop(params["body_jaxpr"], unknown[nc:], nb, n)
-        return {i + nc for i in refs}, carry
+        cond_refs, (answer,) = _inside(params["cond_jaxpr"], [*unknown[:nc], *carry])
+        if answer:     # nobody knows how often it runs
+            return {*_effects.written(params["cond_jaxpr"].effects), *(i + nc for i in _effects.written(params["body_jaxpr"].effects))}, \
+                [True] * n
+        return {*cond_refs, *(i + nc for i in refs)}, carry
     for name in ("jaxpr", "call_jaxpr"):
         if isinstance(params.get(name), (Jaxpr, ClosedJaxpr)):
             if "num_carry" in params:

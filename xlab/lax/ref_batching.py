@@ -43,66 +43,60 @@ def _column(i, dim, size, ndim, tail):
     return reshape(i, (size, *(1,) * (ndim - own), *aval_of(i).shape[1:], *(1,) * tail))
 
 
-def _batched(index: NDIndexer, dims, ref_dim, size):
-    """The index into the batched reference, and what each dimension of its result is: 'batch', or a label of `index`."""
-    entries, dims = list(index.indices), list(dims)
-    places = list(range(len(entries)))
+def _batched(index: NDIndexer, dims, order, size):
+    """The index into an array whose dimensions are `order`, and what the dimensions of its result are.
+
+    Both say, per dimension, which one of the example it is, or 'batch'.
+    """
+    entries: list = list(index.indices)
+    shape = [size if o == "batch" else index.shape[o] for o in order]
     if all(d is None for d in dims):
-        entries.insert(ref_dim, Slice(0, size))
-        places.insert(ref_dim, "batch")
-        new = NDIndexer(entries, _with(index.shape, ref_dim, size), index.int_indexer_shape)
-        return new, ["batch" if k == "slice" and places[i] == "batch" else (k, places[i] if k == "slice" else i)
-                     for k, i in new.layout()]
-    ndim = len(index.int_indexer_shape)
-    moving = [d for d, (e, b) in enumerate(zip(entries, dims)) if isinstance(e, Slice) and b is not None]
-    shape = [size, *index.int_indexer_shape, *(entries[d].size for d in moving)]
-    for d, (e, b) in enumerate(zip(list(entries), dims)):
-        if d in moving:
-            steps = mul(iota(np.int32, e.size), np.int32(e.stride))
-            k, n = 1 + ndim + moving.index(d), len(shape)
-            start = broadcast_in_dim(convert_element_type(batching.moveaxis(e.start, b, 0), np.int32), (size, e.size), (0,))
-            both = add(start, broadcast_in_dim(steps, (size, e.size), (1,)))
-            entries[d] = reshape(both, [size if j == 0 else e.size if j == k else 1 for j in range(n)])
-        elif not isinstance(e, Slice):
-            entries[d] = _column(e, b, size, ndim, len(moving))
-    labels = ["batch", *(("int", k) for k in range(ndim)), *(("slice", d) for d in moving)]
-    if ref_dim is not None:
-        entries.insert(ref_dim, reshape(iota(np.int32, size), (size, *(1,) * (len(shape) - 1))))
-        places.insert(ref_dim, None)
-    new = NDIndexer(entries, index.shape if ref_dim is None else _with(index.shape, ref_dim, size), shape)
-    return new, [labels[i] if k == "int" else ("slice", places[i]) for k, i in new.layout()]
+        own, labels = index.int_indexer_shape, [("int", k) for k in range(len(index.int_indexer_shape))]
+        batch: object = Slice(0, size)
+    else:
+        ndim = len(index.int_indexer_shape)
+        moving = [d for d, (e, b) in enumerate(zip(entries, dims)) if isinstance(e, Slice) and b is not None]
+        own = [size, *index.int_indexer_shape, *(entries[d].size for d in moving)]
+        labels = ["batch", *(("int", k) for k in range(ndim)), *(("slice", d) for d in moving)]
+        for d, (e, b) in enumerate(zip(index.indices, dims)):
+            if d in moving:
+                entries[d] = _positions(e, b, size, 1 + ndim + moving.index(d), len(own))
+            elif not isinstance(e, Slice):
+                entries[d] = _column(e, b, size, ndim, len(moving))
+        batch = reshape(iota(np.int32, size), (size, *(1,) * (len(own) - 1)))
+    new = NDIndexer([batch if o == "batch" else entries[o] for o in order], shape, own)
+    result = [labels[i] if k == "int" else "batch" if order[i] == "batch" else ("slice", order[i]) for k, i in new.layout()]
+    wanted = index.layout()
+    return new, ["batch" if label == "batch" else wanted.index(label) for label in result]
 
 
-def _with(shape, d, size):
-    return (*shape[:d], size, *shape[d:])
-
-
-def _index(tree, leaves, dims, ref_aval, ref_dim):
-    """The one index of an access, and the batch dimensions of its entries."""
-    transforms = _tree.unflatten(tree, leaves)
-    if len(transforms) > 1:
-        raise NotImplementedError("vmap of an access to a view of a view of a reference: index the reference once")
-    if not transforms:
-        shape = ref_aval.shape if ref_dim is None else (*ref_aval.shape[:ref_dim], *ref_aval.shape[ref_dim + 1:])
-        return None, NDIndexer([Slice(0, n) for n in shape], shape), [None] * len(shape)
-    marked = iter(dims)
-    entry_dims = [(next(marked) if not i.is_static else None) if isinstance(i, Slice) else next(marked)
-                  for i in transforms[0].indices]
-    return transforms[0], transforms[0], entry_dims
+def _positions(e: Slice, dim, size, k, n):
+    """A slice whose start differs among examples, as positions over (examples, its own steps in dimension `k` of `n`)."""
+    steps = mul(iota(np.int32, e.size), np.int32(e.stride))
+    start = broadcast_in_dim(convert_element_type(batching.moveaxis(e.start, dim, 0), np.int32), (size, e.size), (0,))
+    both = add(start, broadcast_in_dim(steps, (size, e.size), (1,)))
+    return reshape(both, [size if j == 0 else e.size if j == k else 1 for j in range(n)])
 
 
 def _prepared(operands, dims, first, tree, size):
-    """Structure and leaves of the batched index, and the order of its result's dimensions against the example's."""
-    ref, d = operands[0], dims[0]
-    given, index, entry_dims = _index(tree, operands[first:], dims[first:], aval_of(ref), d)
-    if given is None:
-        return [], tree, d, None
-    new, labels = _batched(index, entry_dims, d, size)
-    leaves, new_tree = _tree.flatten((new,))
-    order = ["batch", *index.layout()]
-    at = labels.index("batch")
-    plain = [k for k in labels if k != "batch"] == order[1:]
-    return leaves, new_tree, at, None if plain else [labels.index(k) for k in order]
+    """Leaves and structure of the batched index, where the batch dimension of its result is, and the order that brings the other
+    dimensions back into the example's (None where they stand so)."""
+    order: list = list(range(aval_of(operands[0]).ndim - (dims[0] is not None)))
+    if dims[0] is not None:
+        order.insert(dims[0], "batch")
+    marked, transforms = iter(dims[first:]), []
+    for index in _tree.unflatten(tree, operands[first:]):
+        entry_dims = [(next(marked) if not i.is_static else None) if isinstance(i, Slice) else next(marked)
+                      for i in index.indices]
+        if "batch" in order or any(d is not None for d in entry_dims):
+            index, order = _batched(index, entry_dims, order, size)
+        else:
+            order = list(range(len(index.layout())))
+        transforms.append(index)
+    leaves, new_tree = _tree.flatten(tuple(transforms))
+    at, numbers = order.index("batch"), [o for o in order if o != "batch"]
+    plain = numbers == sorted(numbers)
+    return leaves, new_tree, at, None if plain else [at, *(order.index(i) for i in range(len(numbers)))]
 
 
 def _size(operands, dims):

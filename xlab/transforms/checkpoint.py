@@ -258,9 +258,8 @@ ad.primitive_transposes[remat_p] = _remat_transpose
 
 
 def _remat_batch(axis, operands, dims, *, jaxpr, **params):
-    batched = [d is not None for d in dims]
+    operands, batched = batching.in_front(operands, dims)
     new, batched_out = batching.batch_jaxpr(_close(jaxpr), axis, batched, False)
-    operands = [batching.moveaxis(x, d, 0) if d is not None else x for x, d in zip(operands, dims)]
     consts, opened = _opened(new)
     outs = remat_p.bind(*consts, *operands, jaxpr=opened, **params)
     return outs, [0 if b else None for b in batched_out]

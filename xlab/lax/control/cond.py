@@ -282,8 +282,7 @@ ad.primitive_transposes[cond_p] = _cond_transpose
 def _cond_batch(axis, args, dims, *, branches, **params):
     index, *ops = args
     di, *ds = dims
-    batched = [d is not None for d in ds]
-    ops = [batching.moveaxis(x, d, 0) if d is not None else x for x, d in zip(ops, ds)]
+    ops, batched = batching.in_front(ops, ds)
     if di is None:
         outs_b = [batching.batch_jaxpr(b, axis, batched, False)[1] for b in branches]
         union = tuple(map(any, zip(*outs_b)))

@@ -23,9 +23,11 @@ from xlab.interpreters.discharge import discharge_jaxpr, discharge_rules
 from xlab.lax.control.common import reorder
 from xlab.lax.control.cond import cond_p
 from xlab.lax.control.scan import scan_p
-from xlab.lax.control.while_loop import while_p
+from xlab.lax.control.while_loop import split_while, while_p
 from xlab.lax.ref_batching import unbatched
-from xlab.lax.refs import get_p, swap_p
+from xlab.lax.refs import get_p, new_ref_p, swap_p
+
+_WHOLE = _tree.structure(())
 
 
 def _scan_discharge(eqn, cells, operands):
@@ -49,10 +51,10 @@ def _scan_discharge(eqn, cells, operands):
 def _while_discharge(eqn, cells, operands):
     p = eqn.params
     nc, nb = p["cond_nconsts"], p["body_nconsts"]
+    if any(cells[i] for i in _effects.written(p["cond_jaxpr"].effects)):
+        return _while_testing(eqn, cells, operands)
     cond, _ = discharge_jaxpr(p["cond_jaxpr"], [*cells[:nc], *[False] * (len(operands) - nc - nb)], ())
     body, finals = discharge_jaxpr(p["body_jaxpr"], cells[nc:])
-    if any(e for e in _effects.written(p["cond_jaxpr"].effects)):
-        raise NotImplementedError("the condition of a while_loop writes to a mutable reference: write to it in the body")
     n_out = len(p["body_jaxpr"].out_avals)
     carried = [i for i in finals if i < nb]
     k, wide = len(carried), [i for i in range(nb) if i not in finals]
@@ -68,6 +70,43 @@ def _while_discharge(eqn, cells, operands):
         *(operands[i] for i in kept), *(operands[nc + i] for i in wide), *(operands[nc + i] for i in carried),
         *operands[nc + nb:], cond_nconsts=len(kept), cond_jaxpr=new_cond, body_nconsts=len(wide), body_jaxpr=new_body)
     return {nc + i: v for i, v in zip(carried, results)}, results[k:]
+
+
+def _while_testing(eqn, cells, operands):
+    """A loop whose condition writes: it is asked before the loop and after each body, and its answer is part of the carry."""
+    p = eqn.params
+    nc, nb = p["cond_nconsts"], p["body_nconsts"]
+    n_out = len(p["body_jaxpr"].out_avals)
+    cond, cond_finals = discharge_jaxpr(p["cond_jaxpr"], [*cells[:nc], *[False] * n_out])
+    body, body_finals = discharge_jaxpr(p["body_jaxpr"], cells[nc:])
+    body_finals = [i for i in body_finals if i < nb]
+    first: dict[Var, int] = {}             # the first operand that is each variable: a reference may be given to both
+    same = [first.setdefault(v, i) if type(v) is Var else i for i, v in enumerate(eqn.invars)]
+    written = sorted({*(same[i] for i in cond_finals), *(same[nc + i] for i in body_finals)})
+    fixed = [i for i in range(nc + nb) if same[i] == i and i not in written]
+
+    def ask(values, carry):
+        """The condition's answer; what it wrote is put into `values`, which are by operand number."""
+        pred, *new = eval_jaxpr(cond.jaxpr, cond.consts, *(values[same[i]] for i in range(nc)), *carry)
+        values.update({same[i]: v for i, v in zip(cond_finals, new)})
+        return pred
+
+    def step(*args):
+        values = dict(zip((*fixed, *written), args))
+        outs = eval_jaxpr(body.jaxpr, body.consts, *(values[same[nc + i]] for i in range(nb)),
+                          *args[len(fixed) + len(written) + 1:])
+        values.update({same[nc + i]: v for i, v in zip(body_finals, outs[n_out:])})
+        pred = ask(values, outs[:n_out])
+        return [*(values[i] for i in written), pred, *outs[:n_out]]
+    values = {i: operands[i] for i in (*fixed, *written)}
+    answer = ask(values, operands[nc + nb:])
+    init = [*(values[i] for i in written), answer, *operands[nc + nb:]]
+    constants = [operands[i] for i in fixed]
+    new_body = pe.trace_to_closed_jaxpr(step, list(map(aval_of, (*constants, *init))), p["body_jaxpr"].debug_info)
+    at = len(written)
+    new_cond = pe.trace_to_closed_jaxpr(lambda *carry: [carry[at]], list(map(aval_of, init)), p["cond_jaxpr"].debug_info)
+    outs = while_p.bind(*constants, *init, cond_nconsts=0, cond_jaxpr=new_cond, body_nconsts=len(constants), body_jaxpr=new_body)
+    return dict(zip(written, outs[:at])), outs[at + 1:]
 
 
 def _condition(cond: ClosedJaxpr, kept, shared, carried_avals, nc):
@@ -95,6 +134,24 @@ def _cond_discharge(eqn, cells, operands):
 discharge_rules[scan_p] = _scan_discharge
 discharge_rules[while_p] = _while_discharge
 discharge_rules[cond_p] = _cond_discharge
+
+
+# -- known and unknown --------------------------------------------------------------------------------------
+
+
+def _while_partial_eval(trace, args, **params):
+    """The recorded loop repeats what is known of it beside the rest, so it works on copies of the known references."""
+    recorded, copies = list(args), {}
+    for i, x in enumerate(args):
+        if is_ref(x) and not trace.is_unknown(x):
+            if id(x) not in copies:
+                now = trace.run_known(get_p.bind, x, tree=_WHOLE)
+                copies[id(x)] = trace.wait(new_ref_p, (now,), {"memory_space": None, "kind": aval_of(x).kind})
+            recorded[i] = copies[id(x)]
+    return split_while(trace, args, recorded, **params)
+
+
+pe.partial_eval_rules[while_p] = _while_partial_eval
 
 
 # -- under vmap ---------------------------------------------------------------------------------------------
@@ -133,15 +190,21 @@ def _with_refs_on_values(prim, wanted):
     plain = batching.axis_primitive_batchers[prim]
 
     def rule(axis, operands, dims, **params):
-        if any(map(is_ref, operands)) and wanted(dims):
+        if any(map(is_ref, operands)) and wanted(operands, dims, params):
             return _batched_on_values(prim, axis, operands, dims, params)
         return plain(axis, operands, dims, **params)
     batching.axis_primitive_batchers[prim] = rule
 
 
-_WHOLE = _tree.structure(())
-_with_refs_on_values(cond_p, lambda dims: dims[0] is not None)
-_with_refs_on_values(while_p, lambda dims: True)
+def _slices_a_batched_ref(operands, dims, params):
+    """Whether a scan takes the elements of a reference apart whose batch dimension stands where they are counted."""
+    first = params["num_consts"] + params["num_carry"]
+    return any(d is not None and is_ref(x) for x, d in zip(operands[first:], dims[first:]))
+
+
+_with_refs_on_values(cond_p, lambda operands, dims, params: dims[0] is not None)
+_with_refs_on_values(while_p, lambda *_: True)
+_with_refs_on_values(scan_p, _slices_a_batched_ref)
 
 
 # -- eagerly ------------------------------------------------------------------------------------------------

@@ -302,14 +302,14 @@ ad.primitive_transposes[scan_p] = _scan_transpose
 def _scan_batch(axis, args, dims, *, jaxpr, num_consts, num_carry, **params):
     c_d, i_d, x_d = _parts(dims, num_consts, num_carry)
     consts, init, xs = _parts(args, num_consts, num_carry)
-    c_b, b, x_b = ([d is not None for d in part] for part in (c_d, i_d, x_d))
+    consts, c_b = batching.in_front(consts, c_d)
+    b, x_b = ([d is not None for d in part] for part in (i_d, x_d))
     n_ys = len(jaxpr.out_avals) - num_carry
     while True:
         body, out_b = batching.batch_jaxpr(jaxpr, axis, [*c_b, *b, *x_b], [*b, *[False] * n_ys])
         if list(out_b[:num_carry]) == b:
             break
         b = [p or q for p, q in zip(b, out_b[:num_carry])]
-    consts = [batching.moveaxis(v, d, 0) if d is not None else v for v, d in zip(consts, c_d)]
     init = [batching.bring(v, d, axis.size, 0) if f else v for v, d, f in zip(init, i_d, b)]
     xs = [batching.moveaxis(v, d, 1) if d is not None else v for v, d in zip(xs, x_d)]
     outs = scan_p.bind(*consts, *init, *xs, jaxpr=body, num_consts=num_consts, num_carry=num_carry, **params)

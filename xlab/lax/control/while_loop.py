@@ -136,13 +136,10 @@ def _ignore(closed, avals):
 ad.primitive_jvps[while_p] = _while_jvp
 
 
-def _while_partial_eval(trace, args, *, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
-    """Runs the part of the loop that is known; the recorded loop repeats it beside the unknown part."""
+def split_while(trace, args, recorded, *, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
+    """Runs the part of a loop that is known; the recorded loop, of operands `recorded`, repeats it beside the unknown part."""
     cc, bc, init = _split(args, cond_nconsts, body_nconsts)
     params = {"cond_nconsts": cond_nconsts, "cond_jaxpr": cond_jaxpr, "body_nconsts": body_nconsts, "body_jaxpr": body_jaxpr}
-    if any(map(is_ref, args)):
-        raise NotImplementedError("linearizing a while_loop that uses mutable references is not supported, since its number of "
-                                  "iterations is unknown: use scan, fori_loop with static bounds, or jvp")
     bc_u = [trace.is_unknown(x) for x in bc]
     carry_u = [trace.is_unknown(x) for x in init]
     while True:
@@ -154,8 +151,8 @@ def _while_partial_eval(trace, args, *, cond_nconsts, cond_jaxpr, body_nconsts, 
     _, used = pe.dce_jaxpr(cond_jaxpr.jaxpr, [True])
     cond_unknown = any(trace.is_unknown(x) for x in cc) or any(
         u and c for u, c in zip(used[cond_nconsts:], carry_u))
-    if cond_unknown or all(carry_u):
-        return pe.JaxprTrace.process(trace, while_p, args, params)
+    if cond_unknown or (all(carry_u) and not any(is_ref(x) and not trace.is_unknown(x) for x in args)):
+        return pe.JaxprTrace.process(trace, while_p, recorded, params)
     known_body, *_ = pe.split_jaxpr(body_jaxpr, [*bc_u, *carry_u], carry_u)
     n_known = sum(not u for u in carry_u)
     body = known_body.memo(("first", n_known), lambda: reorder(known_body, None, range(n_known)))
@@ -165,12 +162,9 @@ def _while_partial_eval(trace, args, *, cond_nconsts, cond_jaxpr, body_nconsts, 
     known = trace.run_known(
         while_p.bind, *cc, *known_bc, *(x for x, u in zip(init, carry_u) if not u), cond_nconsts=cond_nconsts,
         cond_jaxpr=cond, body_nconsts=len(known_bc), body_jaxpr=body)
-    outs = pe.JaxprTrace.process(trace, while_p, args, params)
+    outs = pe.JaxprTrace.process(trace, while_p, recorded, params)
     k = iter(known)
     return [o if u else next(k) for o, u in zip(outs, carry_u)]
-
-
-pe.partial_eval_rules[while_p] = _while_partial_eval
 
 
 def _while_transpose(*_, **__):
