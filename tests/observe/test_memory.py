@@ -1,5 +1,7 @@
 """Memory of compiled programs: the compiler's own buffers, their lives, the peak; and the reader of its serialized form."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,8 @@ import xlab
 from tests.observe import programs
 from xlab import lax, observe
 from xlab.backend import compiling
-from xlab.observe import assignment, wire
+from xlab.observe import assignment, live_bytes, wire
+from xlab.observe.records import Buffer
 from xlab.observe.subject import subject
 
 W = np.ones((32, 32), np.float32)
@@ -86,3 +89,39 @@ def test_the_wire_form():
 def test_what_is_no_message_is_refused(data):
     with pytest.raises(ValueError, match="no protocol buffer"):
         list(wire.fields(data))
+
+
+def test_the_peak_counts_what_shares_a_place_once():
+    buffers = (Buffer("a", 8, start=0, end=9, allocation=0), Buffer("inside a", 4, start=2, end=3, allocation=0),
+               Buffer("later", 16, start=10, end=10, allocation=0), Buffer("b", 5, start=2, end=10, allocation=1), Buffer("own", 1, start=3, end=3))
+    assert live_bytes.live_bytes(buffers, 12) == [8, 8, 13, 14, 13, 13, 13, 13, 13, 13, 21, 0]
+    assert live_bytes.peak(buffers) == (10, 21) and live_bytes.peak(()) == (-1, 0)
+
+
+def test_many_buffers_at_one_place_take_no_time_squared():
+    many = [Buffer(f"b{n}", n % 7 + 1, start=n, end=n + 1, allocation=0) for n in range(50_000)]
+    assert live_bytes.peak(many)[1] == 7
+
+
+def test_the_peak_is_what_the_compiler_laid_out():
+    m = observe.memory(lambda x: (lax.sin(x) @ lax.cos(x)) @ lax.tanh(x), W)
+    alive = sum(b.size for b in m.buffers if b.start <= m.peak_step <= b.end)
+    assert m.arguments + m.outputs < m.peak <= m.arguments + m.outputs + m.temporaries + 1024
+    assert m.peak >= alive // 2
+
+
+def refused(f, *args):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return dict(observe.memory(f, *args).refused)
+
+
+def test_a_refused_donation_says_why():
+    mesh = xlab.make_mesh((4, 2), ("data", "model"), axis_types=(xlab.sharding.AxisType.Auto,) * 2)
+    cut, whole = (xlab.NamedSharding(mesh, s) for s in (xlab.P("data"), xlab.P()))
+    x = xlab.device_put(W, cut)
+    assert "another sharding: P(), the argument has P('data',)" in refused(xlab.jit(lambda x: x + 1, donate_argnums=0, out_shardings=whole), x)["x"]
+    assert "no result has its type, f32[32,32]" in refused(xlab.jit(lambda x: x.sum(), donate_argnums=0), W)["x"]
+    assert "of its shape there is i32[32,32]" in refused(xlab.jit(lambda x: x.astype(np.int32), donate_argnums=0), W)["x"]
+    assert "takes the only result of its type" in refused(xlab.jit(lambda x, y: x + y, donate_argnums=(0, 1)), W, W + 1)["y"]
+    assert "does not read it" in refused(xlab.jit(lambda x, y: x + 1, donate_argnums=1, keep_unused=False), W, W + 1)["y"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,7 +69,7 @@ def live(names: Mapping[str, Any] | None = None, *, limit: int | None = LIMIT) -
     parts = {id(part) for x in found for part in _arrays.known_shards(x)}
     found = [x for x in found if id(x) not in parts]        # memory of the array they are part of
     called = _names(names or {})
-    sized = sorted(((_bytes(x), called.get(id(x), ""), x) for x in found), key=lambda s: (-s[0], s[1], str(s[2].aval)))
+    sized = sorted(((_bytes(x), called.get(id(x), ""), x) for x in found), key=lambda s: (-s[0], _natural(s[1]), str(s[2].aval)))
     held: dict[int, int] = {}
     lines: dict[str, list[int]] = {}
     for size, _, x in sized:
@@ -82,6 +83,11 @@ def live(names: Mapping[str, Any] | None = None, *, limit: int | None = LIMIT) -
     return Live(tuple(_one(x, name, size) for size, name, x in sized[:limit]), sum(s[0] for s in sized), max(0, len(sized) - (limit or len(sized))),
                 tuple(sorted(held.items())), tuple(sorted(((p, n, b) for p, (n, b) in lines.items()), key=lambda e: (-e[2], e[0]))),
                 creations.tracking())
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Numbers in names in order of their values, and no name last."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name or "\uffff")]
 
 
 def _bytes(x: Any) -> int:

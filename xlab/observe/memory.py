@@ -11,6 +11,7 @@ from xlab.backend import compiling as _compiling
 from xlab.core.array import is_native_array
 from xlab.observe import assignment as _assignment
 from xlab.observe import hlo as _hlo
+from xlab.observe import live_bytes as _live_bytes
 from xlab.observe import names as _names
 from xlab.observe.layout import of_sharding
 from xlab.observe.records import Buffer, Layout, Memory
@@ -38,19 +39,21 @@ def memory(what: Any, *args: Any, program: int = 0, **kwargs: Any) -> Memory:
     """
     about = subject(what, args, kwargs)
     stats = _compiling.memory_stats(about.executable.native)
-    buffers, peak_step = _buffers(about)
+    buffers = _buffers(about)
+    # The compiler's own peak leaves temporaries out on some platforms: what it laid out itself tells.
+    peak_step, alive = _live_bytes.peak(buffers)
     donated, refused = _donations(about)
     return Memory(about.name, stats.argument_size_in_bytes, stats.output_size_in_bytes, stats.temp_size_in_bytes, stats.alias_size_in_bytes,
-                  stats.generated_code_size_in_bytes, stats.peak_memory_in_bytes, peak_step, buffers, donated, refused, program)
+                  stats.generated_code_size_in_bytes, max(stats.peak_memory_in_bytes, alive), peak_step, buffers, donated, refused, program)
 
 
-def _buffers(about: Subject) -> tuple[tuple[Buffer, ...], int]:
-    """Buffers by birth, and the step at which most bytes are alive."""
+def _buffers(about: Subject) -> tuple[Buffer, ...]:
+    """Buffers by birth."""
     native = about.executable.native
     serialized = _compiling.buffer_assignment(native)
     placed = _assignment.read(serialized, _compiling.hlo_modules(native)[0].as_serialized_hlo_module_proto()) if serialized else ()
     buffers = _assigned(about, placed) if placed else _counted(about)
-    return tuple(sorted(buffers, key=lambda b: (b.start, b.name))), _peak(buffers)
+    return tuple(sorted(buffers, key=lambda b: (b.start, b.name)))
 
 
 def _assigned(about: Subject, placed: tuple[_assignment.Placed, ...]) -> list[Buffer]:
@@ -162,30 +165,6 @@ def _callers(module: _hlo.Module) -> dict[str, str]:
     return found
 
 
-def _peak(buffers: list[Buffer]) -> int:
-    """The step at which most bytes are alive; what lies at the same place counts once."""
-    slots: dict[tuple[int, int], list[Buffer]] = {}
-    for n, b in enumerate(buffers):
-        slots.setdefault((b.allocation, b.offset) if b.allocation >= 0 else (-1, n), []).append(b)
-    change: dict[int, int] = {}
-    for held in slots.values():
-        size = max(b.size for b in held)
-        reach = -1
-        for b in sorted(held, key=lambda b: b.start):
-            if b.end > reach:
-                start = max(b.start, reach + 1)
-                change[start] = change.get(start, 0) + size
-                change[b.end + 1] = change.get(b.end + 1, 0) - size
-                reach = b.end
-    now = best = 0
-    peak = -1
-    for step in sorted(change):
-        now += change[step]
-        if now > best:
-            best, peak = now, step
-    return peak
-
-
 def _argument_names(about: Subject) -> list[str]:
     low = about.lowered
     names = low.closed.jaxpr.debug_info.arg_names
@@ -205,12 +184,40 @@ def _donations(about: Subject) -> tuple[tuple[str, ...], tuple[tuple[str, str], 
         if f"({position}," in aliased:
             used.append(names[position])
         else:
-            refused.append((names[position], f"no result of type {low.closed.in_avals[i]} was placed in it by the compiler"))
+            refused.append((names[position], _not_placed(about, i, position)))
     for i in low.refused:
         name = low.closed.jaxpr.debug_info.arg_names[i] if i < len(low.closed.jaxpr.debug_info.arg_names) else f"argument {i}"
-        why = "the program does not read it" if i not in low.kept else f"no result has its type, {low.closed.in_avals[i]}"
-        refused.append((name, why))
+        refused.append((name, "the program does not read it" if i not in low.kept else _no_match(about, i)))
     return tuple(used), tuple(refused)
+
+
+def _no_match(about: Subject, i: int) -> str:
+    """Why no result can have the memory of an argument: by type, or because another donated argument has the only one."""
+    closed = about.closed
+    given = closed.in_avals[i]
+    alike = [a for a in closed.out_avals if getattr(a, "shape", None) == given.shape and getattr(a, "dtype", None) == given.dtype]
+    if alike:
+        count = "the only result" if len(alike) == 1 else f"each of the {len(alike)} results"
+        return f"another donated argument takes {count} of its type, {given}"
+    near = [str(a) for a in closed.out_avals if getattr(a, "shape", None) == given.shape]
+    told = f"; of its shape there is {near[0]}" if near else ""
+    return f"no result has its type, {given}{told}"
+
+
+def _not_placed(about: Subject, i: int, position: int) -> str:
+    """Why the compiler did not use a donation it might have used: results of the type are laid out otherwise, or it chose not to."""
+    closed, executable = about.closed, about.executable
+    given, mine = closed.in_avals[i], executable.in_shardings[position]
+    others = [s for a, s in zip(closed.out_avals, executable.out_shardings)
+              if getattr(a, "shape", None) == given.shape and getattr(a, "dtype", None) == given.dtype]
+    if others and not any(s.is_equivalent_to(mine, given.ndim) for s in others):
+        return (f"the result of its type, {given}, has another sharding: {_spec(others[0])}, the argument has {_spec(mine)}; "
+                f"ask for the same with out_shardings, or place the argument like the result")
+    return f"no result of type {given} was placed in it by the compiler"
+
+
+def _spec(sharding: Any) -> str:
+    return str(getattr(sharding, "spec", sharding))
 
 
 def live_arrays(limit: int | None = None) -> tuple[Layout, ...]:

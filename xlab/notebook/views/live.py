@@ -17,7 +17,7 @@ def _size(size: int) -> Node:
 
 
 def _share(size: int, most: int) -> Node:
-    return h("td", {"class": "xl-share"}, h("span", {"class": "xl-track"}, h(
+    return h("td", {"class": "xl-live-share"}, h("span", {"class": "xl-track"}, h(
         "span", {"class": "xl-bar xl-part-temporaries", "style": f"left:0;width:{100 * size / max(1, most):.1f}%", "title": f"{size:,} B"})))
 
 

@@ -1,0 +1,64 @@
+"""The memory panel: the map of buffers, the peak, donations; and the live arrays."""
+
+import re
+
+import pytest
+
+from tests.notebook.views import sample
+from xlab.notebook.views.buffers import donations_node, map_node, peak_node, places
+from xlab.notebook.views.draw import html
+from xlab.notebook.views.live import live_panel
+from xlab.notebook.views.memory import memory_node
+from xlab.observe.live import Live, LiveArray
+from xlab.observe.records import Buffer, Memory
+
+REPORT = sample.report()
+PROGRAM = Memory("f", 8, 4, 12, 8, 0, 20, 1, (
+    Buffer("x", 8, "argument", 0, 3, "p", allocation=1), Buffer("t", 8, "temporary", 1, 2, "t", equation=4, allocation=0),
+    Buffer("u", 4, "temporary", 3, 3, "u", allocation=0), Buffer("y", 4, "output", 3, 3, "y", allocation=2)), ("x",), (("w", "no result"),))
+
+
+def test_buffers_lie_at_their_addresses():
+    at = {b.name: where for b, where in places(PROGRAM.buffers)[0]}
+    assert at == {"x": 0, "y": 8, "t": 12, "u": 12} and places(PROGRAM.buffers)[1] == 20
+
+
+def test_the_map_draws_each_buffer_once_with_its_life():
+    page = html(map_node(PROGRAM))
+    assert page.count("xl-map-buffer") == 4 and page.count("<rect") == 4 and "data-eq='0:4'" in page
+    assert "peak 20 B, step 1" in page and page.count("xl-off") == 2, "u and y are not alive at the peak"
+    widths = dict(re.findall(r"<title>(\w+) .*?width='([\d.]+)'", page))
+    assert float(widths["x"]) == pytest.approx(4 * float(widths["u"]), abs=0.5)
+
+
+def test_what_is_alive_at_the_peak_is_listed():
+    page = html(peak_node(PROGRAM))
+    assert page.index(">t<") and page.index(">x<") and ">u<" not in page and "50 %" in page
+    assert peak_node(Memory("f")) is None and map_node(Memory("f")) is None
+
+
+def test_donations_say_what_became_of_them():
+    page = html(donations_node(PROGRAM))
+    assert "✓ used" in page and "⚠ not used" in page and "no result" in page and "1 donated argument gone" in page
+    assert donations_node(Memory("f")) is None
+
+
+def test_large_programs_are_cut_and_counted():
+    many = tuple(Buffer(f"b{n}", 4, "temporary", n, n + 1, allocation=0, offset=4 * (n % 9)) for n in range(5000))
+    page = html(memory_node(Memory("f", peak=8, peak_step=3, buffers=many)))
+    assert "4,600 small or short buffers not drawn" in page and "4,960 smaller buffers not listed" in page
+    assert len(page) < 300_000
+
+
+def test_the_sample_has_a_map():
+    assert "xl-map" in html(memory_node(REPORT.memory[0]))
+
+
+def test_live_arrays_by_line_by_device_one_by_one():
+    page = html(live_panel(sample.live(REPORT)))
+    for words in ("made in", "train_step, line 3", "devices 0–7", "P(&#39;data&#39;) over", "device 0, uncommitted", "no name",
+                  "%xmem --lines records", "made before the extension was loaded", "1 smaller array not listed"):
+        assert words in page, words
+    assert "No array of xlab is alive" in html(live_panel(Live()))
+    many = tuple(LiveArray("f32[]", 4, f"x[{n}]", (0,)) for n in range(400))
+    assert html(live_panel(Live(many, 1600))).count("<tr") == 201
