@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -40,6 +41,11 @@ def main(argv: list[str] | None = None) -> int:
     if argv and argv[0] in COMMANDS:     # the subcommand reads its own options and prints its own help
         module, _ = COMMANDS[argv[0]]
         return int(import_module(module).main(argv[1:]) or 0)
+    if argv and not argv[0].startswith("-"):
+        near = get_close_matches(argv[0], COMMANDS, 1)
+        print(f"xlab: there is no command {argv[0]!r}; " + (f"did you mean {near[0]}? " if near else "")
+              + f"There are {', '.join(COMMANDS)}; xlab --help explains them.", file=sys.stderr)
+        raise SystemExit(2)
     args = _parser().parse_args(argv)
     print(f"xlab {_version('xlab')}" if args.version else overview(all_rules=args.rules))
     return 0

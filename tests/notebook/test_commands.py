@@ -51,11 +51,59 @@ def test_report_of_a_function_that_fails(script, tmp_path, capsys):
     assert "TracerBoolConversionError" in out.read_text()
 
 
-@pytest.mark.parametrize(("target", "word"), [
-    ("nowhere.py:f", "no file"), ("step", "FILE.py:FUNCTION"), ("{script}:stepp", "it has step, broken")])
-def test_report_says_what_is_wrong(script, target, word, capsys):
-    assert report_command.main([target.format(script=script)]) == 2
-    assert word in capsys.readouterr().err
+BAD = {
+    "no file": (["nowhere.py:f"], 2, "there is no file nowhere.py"),
+    "a folder": ([".:f"], 2, "there is no file ."),
+    "no function": (["step"], 2, "FILE.py:FUNCTION, such as model.py:step"),
+    "a wrong function": (["{script}:stepp"], 2, "did you mean step? it has step, broken"),
+    "a class": (["{script}:SCALE"], 2, "it has step, broken"),
+    "no Python": (["{folder}/syntax.py:f"], 2, "syntax.py could not be imported: SyntaxError: '(' was never closed"),
+    "a failing import": (["{folder}/needs.py:f"], 2, "ModuleNotFoundError: No module named 'nothing_like_it' (line 2)"),
+    "no arguments": (["{script}:step"], 2, "step(w, x): missing a required argument: 'w'; no arguments were given"),
+    "too few": (["{script}:step", "--args", "f32[4]"], 2, "missing a required argument: 'x'; 1 argument was given"),
+    "too many": (["{script}:step", "--args", "1", "2", "3"], 2, "too many positional arguments; 3 arguments were given"),
+    "an open bracket": (["{script}:step", "--args", "f32[4", "1"], 2, "cannot read the argument 'f32[4': it is neither a type such as f32[8,4]"),
+    "an unknown type": (["{script}:step", "--args", "q99[4]", "1"], 2, "NameError: name 'q99' is not defined"),
+    "an expression that fails": (["{script}:step", "--args", "1/0", "1"], 2, "ZeroDivisionError"),
+    "no mesh": (["{script}:step", "--args", "1", "1", "--mesh", "data"], 2, "axis=size"),
+    "a large mesh": (["{script}:step", "--args", "1", "1", "--mesh", "data=99"], 2, "XLAB_NUM_CPU_DEVICES=99"),
+    "a folder that is not there": (["{script}:step", "--args", "1", "1", "-o", "no/such/out.html"], 2, "there is no folder no/such"),
+    "records where nothing is": (["{script}:step", "--args", "1", "1", "--json", "no/such.json"], 2, "--json no/such.json: there is no folder no"),
+    "fewer than no runs": (["{script}:step", "--args", "1", "1", "--repeat", "-3"], 2, "--repeat -3"),
+    "shapes that do not fit": (["{script}:step", "--args", "f32[4,2]", "f32[8,5]"], 1, "step failed: TypeError"),
+    "control flow": (["{script}:broken", "--args", "f32[4]"], 1, "broken failed: TracerBoolConversionError"),
+}
+
+
+@pytest.mark.parametrize("mistake", BAD)
+def test_report_says_what_is_wrong(mistake, script, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "syntax.py").write_text("def f(x:")
+    (tmp_path / "needs.py").write_text("import math\nimport nothing_like_it")
+    words, status, said = BAD[mistake]
+    assert report_command.main([w.format(script=script, folder=tmp_path) for w in words]) == status
+    error = capsys.readouterr().err
+    assert said in error and "Traceback" not in error
+    assert error.startswith("xlab report: ")
+
+
+def test_records_on_the_output(script, tmp_path, capsys):
+    assert report_command.main([f"{script}:step", "--args", "f32[4,2]", "f32[8,4]", "-o", str(tmp_path / "o.html"), "--repeat", "0", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["record"] == "Report"
+
+
+def test_lab_says_what_is_wrong(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert lab.main(["--folder", str(tmp_path / "file")]) == 2
+    assert "is a file; the notebooks go to a folder" in capsys.readouterr().err
+    assert lab.main(["--folder", str(tmp_path / "here"), "--notebook", "nope.ipynb"]) == 2
+    assert "there is no notebook nope.ipynb" in capsys.readouterr().err
+
+
+def test_without_the_lab_the_command_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(lab, "find_spec", lambda name: None)
+    assert lab.main(["--folder", str(tmp_path / "here")]) == 1
+    assert "pip install 'xlab[lab]'" in capsys.readouterr().err
 
 
 def test_doctor(capsys):

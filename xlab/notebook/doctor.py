@@ -26,7 +26,9 @@ class Finding:
 _PACKAGES = {
     "jaxlib": ("the compiler and the devices", "pip install 'jaxlib>=0.10.2,<0.11'", True),
     "numpy": ("host arrays", "pip install 'numpy>=2.0'", True),
+    "scipy": ("linear algebra", "pip install 'scipy>=1.11'", False),
     "ipython": ("magics and displays", "pip install ipython", False),
+    "ipykernel": ("a kernel for notebooks", "pip install ipykernel", False),
     "ipywidgets": ("live views", "pip install ipywidgets", False),
     "anywidget": ("live views", "pip install anywidget", False),
     "matplotlib": ("figures to keep", "pip install matplotlib", False),

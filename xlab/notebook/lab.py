@@ -27,6 +27,8 @@ def copy_notebooks(target: Path) -> list[Path]:
     source = notebook_folder()
     if source is None:
         raise FileNotFoundError("the notebooks are not installed; pip install --force-reinstall xlab brings them")
+    if target.exists() and not target.is_dir():
+        raise NotADirectoryError(f"{target} is a file; the notebooks go to a folder, which is made where there is none")
     target.mkdir(parents=True, exist_ok=True)
     made = []
     for path in sorted(source.glob("*.ipynb")):
@@ -67,5 +69,12 @@ def main(argv: list[str] | None = None) -> int:
         at = argv.index("--")
         argv, extra = argv[:at], argv[at + 1:]
     args = parser.parse_args(argv)
-    copy_notebooks(args.folder)
+    try:
+        made = copy_notebooks(args.folder)
+    except OSError as error:
+        print(f"xlab lab: {error}", file=sys.stderr)
+        return 2
+    if not (args.folder / args.notebook).is_file():
+        print(f"xlab lab: there is no notebook {args.notebook} in {args.folder}; there are {', '.join(p.name for p in made)}", file=sys.stderr)
+        return 2
     return open_lab(args.folder, args.notebook, tuple(extra))

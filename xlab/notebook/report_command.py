@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib.util
+import inspect
 import json
 import sys
 from collections.abc import Callable
@@ -24,25 +26,43 @@ _DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "i32": "int32",
            "bool": "bool"}
 
 
+class UsageError(ValueError):
+    """What was asked cannot be done; its words say what to ask instead."""
+
+
 def load(target: str) -> tuple[Callable[..., Any], dict[str, Any]]:
     """The function that `FILE.py:FUNCTION` names, and the names of its file."""
     file, colon, name = target.rpartition(":")
     if not colon or not name.isidentifier():
-        raise ValueError(f"a function is named FILE.py:FUNCTION; given {target!r}")
+        raise UsageError(f"a function is named FILE.py:FUNCTION, such as model.py:step; given {target!r}")
     path = Path(file)
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {file}")
+        raise UsageError(f"there is no file {file}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{file} is no Python file: its name ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
     sys.path.insert(0, str(path.resolve().parent))
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{file} could not be imported: {place_of(error)}") from error
     found = getattr(module, name, None)
     if not callable(found):
-        known = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", None) == module.__name__]
-        raise AttributeError(f"{file} has no function {name!r}; it has {', '.join(known) or 'none'}")
+        known = [n for n, v in vars(module).items()
+                 if callable(v) and not isinstance(v, type) and getattr(v, "__module__", None) == module.__name__]
+        near = difflib.get_close_matches(name, known, 1)
+        raise UsageError(f"{file} has no function {name!r}; " + (f"did you mean {near[0]}? " if near else "")
+                         + f"it has {', '.join(known) or 'no functions'}")
     return found, vars(module)
+
+
+def place_of(error: BaseException) -> str:
+    """An error as one line: its class and words, and the person's own line."""
+    found = failure(shorten(error))
+    line = getattr(error, "lineno", None) or (found.source.line if found.source else None)
+    return f"{found.kind}: {found.message}" + (f" (line {line})" if line and f"line {line}" not in found.message else "")
 
 
 def argument(word: str, names: dict[str, Any]) -> Any:
@@ -53,9 +73,33 @@ def argument(word: str, names: dict[str, Any]) -> Any:
     """
     head, bracket, rest = word.partition("[")
     if bracket and head in _DTYPES and rest.endswith("]"):
-        shape = tuple(int(n) for n in rest[:-1].split(",") if n.strip())
-        return np.ones(shape, _DTYPES[head])
-    return eval(word, {**names, "np": np, "xlab": xlab})
+        sizes = [n.strip() for n in rest[:-1].split(",") if n.strip()]
+        if all(n.isdigit() for n in sizes):
+            return np.ones(tuple(map(int, sizes)), _DTYPES[head])
+    try:
+        return eval(word, {**names, "np": np, "xlab": xlab})
+    except Exception as error:
+        raise UsageError(f"cannot read the argument {word!r}: it is neither a type such as f32[8,4] (of {', '.join(_DTYPES)}) nor an "
+                         f"expression over the file's names ({type(error).__name__}: {error})") from None
+
+
+def check_arguments(fun: Callable[..., Any], args: list[Any], name: str) -> None:
+    """Says which arguments a function takes when it was given others."""
+    try:
+        signature = inspect.signature(fun)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*args)
+    except TypeError as error:
+        given = "no arguments were" if not args else f"{len(args)} argument{'s were' * (len(args) > 1) or ' was'}"
+        raise UsageError(f"{name}{signature}: {error}; {given} given. Give one word per argument: --args 'f32[8,4]' 'f32[4,2]'") from None
+
+
+def check_folder(path: str, option: str) -> None:
+    """Says before anything runs that a file could not be written."""
+    if not Path(path).parent.is_dir() or Path(path).is_dir():
+        raise UsageError(f"{option} {path}: " + ("that is a folder" if Path(path).is_dir() else f"there is no folder {Path(path).parent}"))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -67,13 +111,20 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("-o", "--output", default="xlab-report.html", help="HTML file (xlab-report.html)")
     parser.add_argument("--mesh", help="such as data=4,model=2")
     parser.add_argument("--repeat", type=int, default=20, help="warm runs (20)")
-    parser.add_argument("--json", metavar="FILE", help="also write the report's records as JSON")
+    parser.add_argument("--json", metavar="FILE", help="also write the report's records as JSON; - prints them instead of the text")
     given = parser.parse_args(argv)
     try:
+        if given.repeat < 0:
+            raise UsageError(f"--repeat {given.repeat}: a number of runs, or 0 for none")
+        check_folder(given.output, "-o")
+        if given.json and given.json != "-":
+            check_folder(given.json, "--json")
         fun, names = load(given.function)
         args = [argument(word, names) for word in given.args]
+        name = given.function.rpartition(":")[2]
+        check_arguments(fun, args, name)
         mesh = options.mesh(given.mesh)
-    except (ValueError, OSError, AttributeError, NameError, SyntaxError) as error:
+    except (ValueError, OSError) as error:
         print(f"xlab report: {error}", file=sys.stderr)
         return 2
     jitted = fun if hasattr(fun, "lower") else xlab.jit(fun)
@@ -88,9 +139,15 @@ def main(argv: list[str] | None = None) -> int:
     report = observe.report(session).replace(title=getattr(fun, "__name__", given.function))
     if error is not None:
         report = report.replace(error=failure(error))
-    print(text(report, times=True))
-    print(f"report in {write_html(report, given.output)}")
-    if given.json:
+    written = write_html(report, given.output)
+    if given.json == "-":
+        print(json.dumps(report.to_json()))
+    else:
+        print(text(report, times=True))
+        print(f"report in {written}")
+    if given.json and given.json != "-":
         Path(given.json).write_text(json.dumps(report.to_json()), encoding="utf-8")
         print(f"records in {given.json}")
+    if error is not None:
+        print(f"xlab report: {name} failed: {place_of(error)}", file=sys.stderr)
     return 0 if error is None else 1
