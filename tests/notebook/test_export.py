@@ -17,6 +17,7 @@ from xlab.observe import records as r
 from xlab.observe.comparison import Comparison, Figure, Pair
 from xlab.observe.edits import Pass
 from xlab.observe.live import Live
+from xlab.observe.placements import Ranking, WhatIf
 from xlab.observe.resharding import Resharding
 from xlab.observe.rungs import Ladder, Rung
 from xlab.observe.text import text
@@ -97,6 +98,8 @@ def test_every_view_escapes(word, view):
         r.Memory: report.memory[0],
         r.MeshInfo: sample.MESH,
         Resharding: sample.resharding(report),
+        WhatIf: sample.weighed(report),
+        Ranking: sample.ranking(report),
         Live: sample.live(report),
         Ladder: Ladder(word, (Rung(word, report.programs[0], word, ((0, 0),)), Rung(word, report.programs[0], word, ((0, 0),), (0,))),
                        ((word, word),)),
@@ -153,7 +156,7 @@ def test_page_reads_without_a_script():
         "Memory",
         "peak",
         "Passes",
-        "sdy-propagation",
+        "after propagation",
         "5 NaN",
     ):
         assert part in words, part
@@ -303,7 +306,7 @@ def test_long_lists_are_cut_and_say_so():
         "more arrays not listed here",
         "300 lighter collectives not listed",
         "the last 100",
-        "700 more lines changed",
+        "861 more lines",
     ):
         assert words in page
     assert len(page) < 560_000

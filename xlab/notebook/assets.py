@@ -22,12 +22,17 @@ _EXPORT = re.compile(r"^export (?=(?:async )?function|const)", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*(?://[^\n]*\n|/\*\*?(?:[^*]|\*(?!/))*\*/\s*\n)", re.MULTILINE)
 
 
+OPTIONAL = {"ladder": "ladder", "passes": "passes", "steps": "stepper"}
+"""Parts of a page's data whose view is called only where they are there: without them a saved page goes without its source."""
+
+
 @functools.cache
-def body(entry: str = ENTRY) -> str:
-    """The joined source of one entry file and all it imports, without imports and exports."""
+def body(entry: str = ENTRY, absent: frozenset[str] = frozenset()) -> str:
+    """The joined source of one entry file and all it imports, without imports and exports, and without the views in `absent`."""
     order: list[Path] = []
     _visit((ROOT / entry).resolve(), order, ())
-    return "\n".join(_strip(path.read_text(encoding="utf-8")) for path in order)
+    left_out = {(ROOT / "views" / f"{OPTIONAL[part]}.js").resolve() for part in absent}
+    return "\n".join(_strip(path.read_text(encoding="utf-8")) for path in order if path not in left_out)
 
 
 def _visit(path: Path, order: list[Path], above: tuple[Path, ...]) -> None:
@@ -60,9 +65,9 @@ def module() -> str:
 
 
 @functools.cache
-def script() -> str:
+def script(absent: frozenset[str] = frozenset()) -> str:
     """The same as a plain script for a saved page: it finds its data in the page and starts."""
-    return "(()=>{\n" + body() + "\nstart();\n})();"
+    return "(()=>{\n" + body(absent=absent) + "\nstart();\n})();"
 
 
 @functools.cache

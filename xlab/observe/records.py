@@ -23,9 +23,12 @@ import importlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from xlab.observe.graph import Drawn
+
+if TYPE_CHECKING:
+    from xlab.observe.edits import Pass
 
 SCHEMA = 1
 
@@ -58,7 +61,7 @@ class Record:
     @staticmethod
     def from_json(data: dict[str, Any]) -> Any:
         """Rebuild the record that `to_json` wrote; ValueError for what is none, or of a newer schema."""
-        if not isinstance(data, dict) or data.get("record") not in _classes:
+        if not isinstance(data, dict) or _class(data.get("record")) is None:
             raise ValueError(f"expected a dict with 'record' set to one of {', '.join(sorted(_classes))}; "
                              f"given {str(data)[:80]!r}. Pass what Record.to_json() returned.")
         if data.get("schema", SCHEMA) > SCHEMA:
@@ -85,6 +88,13 @@ def _record(cls: type[T]) -> type[T]:
     _classes[cls.__name__] = made  # type: ignore[assignment]
     _defaults[cls.__name__] = tuple((f.name, f.default) for f in dataclasses.fields(made))  # type: ignore[arg-type]
     return made
+
+
+def _class(name: Any) -> type[Record] | None:
+    if name not in _classes:
+        for file in ("comparison", "edits", "resharding", "rungs"):     # by name: they are made of these
+            importlib.import_module(f"xlab.observe.{file}")
+    return _classes.get(name)
 
 
 def _encode(value: Any) -> Any:
@@ -114,8 +124,9 @@ def _decode(data: Any) -> Any:
     if isinstance(data, dict):
         if "float" in data:
             return float(data["float"])
+        made: Any = _class(data["record"])
         names = dict(_defaults[data["record"]])
-        return _classes[data["record"]](**{k: _decode(v) for k, v in data.items() if k in names})
+        return made(**{k: _decode(v) for k, v in data.items() if k in names})
     return data
 
 
@@ -479,17 +490,6 @@ class Memory(Record):
     donated: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
     program: int = 0
-
-
-@_record
-class Pass(Record):
-    """One compiler pass: `changed` counts changed lines, `diff` is unified text, `stage` groups passes (`shardy`, `xla`)."""
-
-    name: str
-    stage: str = ""
-    changed: int = 0
-    duration_us: float | None = None
-    diff: str = ""
 
 
 # ------------------------------------------------------------------------------------------------------- stepping

@@ -11,6 +11,7 @@ from typing import Any
 from xlab.core.avals import ShapedArray
 from xlab.core.source import is_internal
 from xlab.interpreters import traffic
+from xlab.observe.edits import Pass
 from xlab.observe.intermediates import decisions, intermediates, why_of
 from xlab.observe.layout import of_sharding
 from xlab.observe.ledger import ledger
@@ -25,7 +26,6 @@ from xlab.observe.records import (
     Layout,
     Memory,
     Notice,
-    Pass,
     Program,
     Report,
     Source,
@@ -107,19 +107,20 @@ def _guard(make: Any, notices: list[Notice], what: str, index: int) -> Any:
         return None
 
 
+def argument_layouts(about: Subject, index: int = 0) -> tuple[Layout, ...]:
+    """Layouts of a compiled program's arguments, those it does not use left out."""
+    executable, closed = about.executable, about.closed
+    names = closed.jaxpr.debug_info.arg_names
+    return tuple(of_sharding(sharding, executable.physical_in[i], names[i] if i < len(names) else "", role="argument", program=index)
+                 for i, sharding in zip(executable.kept, executable.in_shardings) if isinstance(closed.in_avals[i], ShapedArray))
+
+
 def program_layouts(about: Subject, index: int = 0) -> tuple[Layout, ...]:
     """Layouts of a compiled program's arguments, intermediates the partitioner decided on, and outputs."""
     executable = about.executable
     if len(executable.devices) < 2:
         return ()
-    closed = about.closed
-    names = closed.jaxpr.debug_info.arg_names
-    out = []
-    for i, sharding in zip(executable.kept, executable.in_shardings):
-        aval = closed.in_avals[i]
-        if isinstance(aval, ShapedArray):
-            out.append(of_sharding(sharding, executable.physical_in[i], names[i] if i < len(names) else "",
-                                           role="argument", program=index))
+    out = list(argument_layouts(about, index))
     record = _program(about, levels=("propagated",))
     decided = decisions(about)
     out += intermediates(about, record, decided, index)

@@ -389,12 +389,6 @@ def _memory(m: r.Memory, o: _Options) -> str:
     return "\n".join(lines)
 
 
-def _pass(p: r.Pass, o: _Options) -> str:
-    return f"{p.name}: {plural(p.changed, 'line')} changed" + (
-        f", {time_text(p.duration_us)}" if o.times and p.duration_us is not None else ""
-    )
-
-
 # -------------------------------------------------------------------------------------------- stepping and report
 
 
@@ -512,7 +506,7 @@ def _report(report: r.Report, o: _Options) -> str:
         ("Phases", [_phases(report.phases, o)] if report.phases else []),
         ("Timings", ["  " + _timing(t, o) for t in report.timings] if o.times else []),
         ("Memory", ["  " + _memory(m, o).replace("\n", "\n  ") for m in report.memory]),
-        ("Passes", ["  " + _pass(p, o) for p in report.passes if p.changed]),
+        ("Passes", ["  " + text(p, times=o.times, limit=0).splitlines()[0] for p in report.passes if p.changed]),
         (
             "Ledger",
             ["  " + ledger_text(report.ledger, o.times, o.limit).replace("\n", "\n  ")]
@@ -562,7 +556,6 @@ _forms.update(
         r.Ledger: lambda ledger, o: ledger_text(ledger, o.times, o.limit),
         r.Buffer: _buffer,
         r.Memory: _memory,
-        r.Pass: _pass,
         r.Shard: _shard,
         r.Value: _value,
         r.Step: _step,

@@ -8,17 +8,22 @@ from pathlib import Path
 
 import pytest
 
+import xlab
 from tests.benchmarks.pages import gradient
 from tests.notebook.views import sample
+from tests.observe import programs
 from xlab import numpy as jnp
 from xlab import observe
 from xlab.notebook import assets
 from xlab.notebook.views import VIEWS, page, view_for
+from xlab.notebook.views.passes import passes_data
 from xlab.notebook.views.program import columns
 from xlab.observe import records as r
 from xlab.observe.comparison import Comparison
+from xlab.observe.edits import modules
 from xlab.observe.layered import layered
 from xlab.observe.live import Live
+from xlab.observe.placements import Ranking, WhatIf
 from xlab.observe.resharding import Resharding
 from xlab.observe.rungs import Ladder
 
@@ -71,6 +76,16 @@ def test_programs_pieces_layout_and_graph(tmp_path):
 
 
 @needs_node
+def test_passes_are_rebuilt_followed_and_searched(tmp_path):
+    found = observe.passes(xlab.jit(programs.dense).lower(*programs.sharded_operands()), all=True)
+    parts = tmp_path / "parts.mjs"
+    parts.write_text(f"{assets.body()}\nexport {{ moduleBefore, changedLines, aroundChanges, mountPasses, makeBus }};\n", encoding="utf-8")
+    data = tmp_path / "data.json"
+    data.write_text(json.dumps({"data": passes_data(found, 1), "modules": [before for _, before, _ in modules(found)]}))
+    assert run_node(HERE / "passes.test.mjs", parts, data).strip() == "ok"
+
+
+@needs_node
 def test_a_ladder_has_one_selection_through_all_rungs(module, tmp_path):
     made = observe.ladder(lambda x, w: jnp.sum(jnp.sin(x) @ w), jnp.ones((3, 4)), jnp.ones((4, 2)))
     payload = tmp_path / "payload.json"
@@ -92,6 +107,8 @@ def test_every_view_starts_and_ends(view, module, tmp_path):
         r.Memory: report.memory[0],
         r.MeshInfo: sample.MESH,
         Resharding: sample.resharding(report),
+        WhatIf: sample.weighed(report),
+        Ranking: sample.ranking(report),
         Live: sample.live(report),
         Ladder: observe.ladder(jnp.sin, 1.0),
         Comparison: observe.diff((jnp.sin, 1.0), (jnp.cos, 1.0), names=("one", "<two>")),

@@ -1,4 +1,4 @@
-"""`%xhlo f(x)`: a program at its later stages, as text."""
+"""`%xhlo f(x)`: a program at its later stages, as text, and what each pass of the compiler made of it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from xlab import observe
 from xlab.notebook import displays
 from xlab.notebook.magics.base import call_of, jitted, told
+from xlab.observe.edits import passes_text
+from xlab.observe.records import Report
 
 _STAGES = ("stablehlo", "propagated", "partitioned", "optimized")
 _OPTION = re.compile(r"\s*--stage[ =](\w+)\s*")
+_PASSES = re.compile(r"\s*--passes\b\s*")
 
 
 @magics_class
@@ -25,11 +28,18 @@ class Xhlo(Magics):
 
         %xhlo f(x)
         %xhlo f(x) --stage stablehlo        (or propagated, partitioned, optimized)
+        %xhlo f(x) --passes                 what each pass of the compiler changed; compiles a second time
         """
         found = _OPTION.search(line)
         stages = (found[1],) if found else _STAGES
         if stages[0] not in _STAGES:
             raise ValueError(f"--stage is one of {', '.join(_STAGES)}; given {stages[0]!r}")
-        fun, args, kwargs, _ = call_of(self.shell, _OPTION.sub(" ", line), "xhlo")
-        program = observe.program(jitted(self.shell, fun), *args, levels=stages, **kwargs)
+        line, wanted = _PASSES.subn(" ", _OPTION.sub(" ", line))
+        fun, args, kwargs, text = call_of(self.shell, line, "xhlo")
+        compiled = jitted(self.shell, fun)
+        program = observe.program(compiled, *args, levels=stages, **kwargs)
+        if wanted:
+            passes = observe.passes(compiled, *args, all=True, **kwargs)
+            displays.show(Report(f"passes of {text}", (program,), passes=passes, opens="passes"), plain=passes_text(passes))
+            return
         displays.show(program, plain="\n\n".join(observe.text(level) for level in program.levels) or None)

@@ -140,4 +140,4 @@ def _extras(run: Recording, given: Any, jitted: Any, arguments: list[Any]) -> No
     if given.profile:
         run.session.profile = observe.profile(jitted, *arguments)
     if given.passes:
-        run.session.passes = observe.passes(jitted, *arguments)
+        run.session.passes = observe.passes(jitted, *arguments, all=True)

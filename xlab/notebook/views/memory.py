@@ -1,13 +1,14 @@
-"""The memory view (what a program keeps, and when) and the list of compiler passes."""
+"""The memory view: what a program keeps, and when."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, h, key, panel, table, warning
-from xlab.observe.records import Memory, Pass
-from xlab.observe.units import plural, size_text, time_text
+from xlab.notebook.views.buffers import donations_node, map_node, peak_node
+from xlab.notebook.views.draw import Node, h, key, panel, table
+from xlab.observe.records import Memory
+from xlab.observe.units import plural, size_text
 
 PARTS = (
     ("arguments", "arguments"),
@@ -16,7 +17,6 @@ PARTS = (
     ("code", "generated code"),
 )
 MOST_BUFFERS = 40
-MOST_DIFF = 200
 
 
 def memory_node(m: Memory) -> Node:
@@ -27,13 +27,14 @@ def memory_node(m: Memory) -> Node:
             "span",
             {
                 "class": f"xl-part xl-part-{name}",
-                "style": f"width:{100 * getattr(m, name) / total:.2f}%",
+                "style": f"flex:{getattr(m, name) / total:.4f} 0 0px",
                 "data-tip": f"{word} {size_text(getattr(m, name))}",
                 "title": f"{word} {getattr(m, name):,} B",
             },
             f"{word} {size_text(getattr(m, name))}" if getattr(m, name) / total > 0.16 else "",
         )
         for name, word in PARTS
+        if getattr(m, name)
     ]
     numbers = [
         h(
@@ -42,7 +43,7 @@ def memory_node(m: Memory) -> Node:
             h("td", None, h("i", {"class": f"xl-key xl-part-{n}"}), w),
             h("td", {"class": "n", "title": f"{getattr(m, n):,} B"}, size_text(getattr(m, n))),
         )
-        for n, w in (*PARTS, ("aliased", "aliased (donated)"), ("peak", "peak"))
+        for n, w in (*PARTS, ("aliased", "aliased (donations used)"), ("peak", "peak"))
     ]
     parts: list[Any] = [
         h(
@@ -52,16 +53,16 @@ def memory_node(m: Memory) -> Node:
             h("small", None, f" peak {size_text(m.peak)} per device"),
         ),
         h("div", {"class": "xl-stack"}, *bars),
+        map_node(m),
         h(
             "div",
             {"class": "xl-pair"},
             table((("per device", ""), ("size", "n")), numbers),
-            buffers_node(m),
+            peak_node(m),
+            donations_node(m),
         ),
+        h("details", None, h("summary", None, f"{plural(len(m.buffers), 'buffer')}, largest first"), buffers_node(m)) if m.buffers else None,
     ]
-    if m.donated:
-        parts.append(h("p", None, "donated and reused: ", h("code", None, ", ".join(m.donated))))
-    parts += [warning(f"{name} was donated and not used: {why}") for name, why in m.refused]
     return h("div", {"class": "xl-memory"}, *parts)
 
 
@@ -135,80 +136,6 @@ def memory_panel(memory: tuple[Memory, ...]) -> Node:
             ]
         ),
     )
-
-
-def passes_panel(passes: tuple[Pass, ...]) -> Node:
-    """The Passes tab: those that changed something, with their difference; the idle ones are counted."""
-    changed = [p for p in passes if p.changed]
-    idle = len(passes) - len(changed)
-    most = max((p.changed for p in changed), default=1)
-    rows = []
-    for p in changed:
-        bar = h(
-            "span",
-            {"class": "xl-track"},
-            h(
-                "span",
-                {
-                    "class": "xl-bar xl-compile-bar",
-                    "style": f"left:0;width:{100 * p.changed / most:.1f}%",
-                },
-            ),
-        )
-        summary = h(
-            "summary",
-            None,
-            h("code", None, p.name),
-            h("small", None, f" {p.stage}"),
-            h(
-                "span",
-                {"class": "xl-pass-n"},
-                f"{plural(p.changed, 'line')} changed"
-                + (f" · {time_text(p.duration_us)}" if p.duration_us is not None else ""),
-            ),
-            bar,
-        )
-        rows.append(
-            h(
-                "details",
-                {"class": "xl-pass"},
-                summary,
-                h(
-                    "pre",
-                    {"class": "xl-code xl-diff"},
-                    *(_diff_line(x) for x in p.diff.splitlines()[:MOST_DIFF]),
-                ),
-                _cut_note(len(p.diff.splitlines()) - MOST_DIFF),
-            )
-        )
-    if not passes:
-        rows = [
-            h(
-                "p",
-                {"class": "xl-dim"},
-                "The compiler's passes were not captured; ask for them with --passes.",
-            )
-        ]
-    elif idle:
-        rows.append(
-            h(
-                "p",
-                {"class": "xl-dim"},
-                f"{plural(idle, 'pass')[:-1] + 'ses' if idle > 1 else '1 pass'} changed nothing",
-            )
-        )
-    return panel("passes", "Passes", *rows)
-
-
-def _cut_note(count: int) -> Node | None:
-    return (
-        h("p", {"class": "xl-dim"}, f"{plural(count, 'more line')} changed") if count > 0 else None
-    )
-
-
-def _diff_line(line: str) -> Node | str:
-    tag = {"+": "ins", "-": "del"}.get(line[:1])
-    return h(tag, None, line + "\n") if tag else line + "\n"
 
 
 class MemoryView(View):

@@ -124,7 +124,8 @@ def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
     tree = payload["tree"]
     script = f"<script>{FIT}</script>\n"
     if view.scripted:
-        packed = pack({"view": payload["view"], "data": payload["data"], "code": assets.script()})
+        absent = frozenset(part for part in assets.OPTIONAL if not payload["data"].get(part))
+        packed = pack({"view": payload["view"], "data": payload["data"], "code": assets.script(absent)})
         if len(packed) <= LARGEST:
             script = (
                 f'<script type="application/octet-stream" id="xl-data">{packed}</script>\n'

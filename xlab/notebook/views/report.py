@@ -8,10 +8,12 @@ from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.dataflow import flow_data, transfers_data, transfers_panel
 from xlab.notebook.views.draw import Node, clean, h, key, panel
 from xlab.notebook.views.layouts import layouts_data, layouts_panel
-from xlab.notebook.views.memory import memory_panel, passes_panel
+from xlab.notebook.views.memory import memory_panel
+from xlab.notebook.views.passes import passes_data, passes_panel
 from xlab.notebook.views.program import columns, programs_panel
 from xlab.notebook.views.stepper import steps_data, steps_panel
 from xlab.notebook.views.timings import timings_data, timings_panel
+from xlab.notebook.views.whatif import SEARCH, WHAT_IF, what_if_data, what_if_panel
 from xlab.observe.drawing import Drawing
 from xlab.observe.records import Failure, Layout, MeshInfo, Notice, Report
 from xlab.observe.text import report_header
@@ -35,6 +37,13 @@ def arguments_of(report: Report) -> dict[int, list[Layout]]:
         if x.role == "argument":
             found.setdefault(x.program, []).append(x)
     return found
+
+
+def placed_programs(report: Report) -> dict[int, tuple[str, list[Layout]]]:
+    """Programs with arguments on a mesh, by name: what other placements can be tried on."""
+    names = dict(enumerate(p.name for p in report.programs))
+    return {index: (names.get(index, report.title), found) for index, found in arguments_of(report).items()
+            if all(x.mesh is not None and x.type.spec is not None for x in found)}
 
 
 def guarded(name: str, title: str, draw: Any, *arguments: Any) -> Node:
@@ -129,7 +138,7 @@ class ReportView(View):
 
     name = "report"
     record_type = Report
-    requests = (FIGURE,)
+    requests = (FIGURE, WHAT_IF, SEARCH)
 
     def handlers(self, record: Report) -> dict[str, Any]:
         """Figures are drawn when they are asked for."""
@@ -159,6 +168,7 @@ class ReportView(View):
         mesh = mesh_of(r)
         # A cell that ended before there was a program has its error to show, and nothing else.
         alone = r.error is not None and not r.programs
+        placed = placed_programs(r)
         timed = r.phases or r.timings or (r.ledger and r.ledger.entries)
         panels = [
             guarded(name, title, draw, *given)
@@ -170,6 +180,7 @@ class ReportView(View):
                 ("memory", "Memory", r.memory, memory_panel, r.memory),
                 ("passes", "Passes", r.passes, passes_panel, r.passes),
                 ("steps", "Steps", r.trace, steps_panel, r.trace),
+                ("whatif", "What if", placed, what_if_panel, placed),
             )
             if there
         ]
@@ -194,5 +205,7 @@ class ReportView(View):
             "transfers": transfers_data(r.transfers, mesh, arguments_of(r)),
             "flow": flow_data(r.transfers, mesh),
             "steps": steps_data(r.trace) if r.trace else None,
+            "whatif": what_if_data(placed_programs(r)),
+            "passes": passes_data(r.passes, len(r.programs)),
             "timings": timings_data(r.phases, r.timings),
         }

@@ -8,8 +8,9 @@ from typing import Any
 
 from xlab.notebook.views.draw import Node, clean_json, h, panel, table
 from xlab.notebook.views.ledger import ledger_node
+from xlab.observe.edits import Pass
 from xlab.observe.phases import self_times
-from xlab.observe.records import Ledger, Pass, Phase, Timing
+from xlab.observe.records import Ledger, Phase, Timing
 from xlab.observe.text import text
 from xlab.observe.units import plural, time_text
 

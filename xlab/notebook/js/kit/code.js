@@ -2,7 +2,7 @@
 
 const token = new RegExp(
   [
-    "(#.*$|//.*$)",
+    "(#(?!(?:sdy|stablehlo|mhlo|mpmd|loc|map)\\d*[.<)\\d]).*$|//.*$)",
     "(\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*')",
     "((?<![\\w.%@])(?:(?:b?f|i|u|s|c)\\d\\w*|pred|bool|key<\\w+>|float0)\\[[^\\]]*\\](?:\\{[^}]*\\})?|tensor<[^>]*>)",
     "(\\b(?:def|return|for|in|if|else|elif|while|with|import|from|as|is|lambda|not|and|or|True|False|None|class|assert|raise|yield|try|except)\\b)",

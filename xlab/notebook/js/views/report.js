@@ -3,9 +3,11 @@ import { swell } from "../kit/format.js";
 import { lightElements, makeBus } from "../kit/bus.js";
 import { describe, mountProgram, readProgram } from "./program.js";
 import { mountLadder } from "./ladder.js";
+import { mountPasses } from "./passes.js";
 import { linkDevices } from "./mesh.js";
 import { mountLayouts } from "./layouts.js";
 import { mountResharding } from "./resharding.js";
+import { mountWhatIf } from "./whatif.js";
 import { mountDataflow } from "./dataflow.js";
 import { mountStepper } from "./stepper.js";
 import { mountTimings } from "./timings.js";
@@ -113,6 +115,7 @@ export function enliven(root, data, model) {
       })).filter(Boolean));
     }
     if (name === "shardings") failing(section, () => mountLayouts(section, data.layouts, bus, bin));
+    if (name === "whatif") parts.set(name, failing(section, () => mountWhatIf(section, data.whatif, model, bin)));
     if (name === "resharding") failing(section, () => mountResharding(section, data, bin));
     if (name === "ladder") {
       parts.set(name, failing(section, () => {
@@ -121,7 +124,14 @@ export function enliven(root, data, model) {
         return part;
       }));
     }
-    if (name === "collectives") failing(section, () => mountDataflow(section, { transfers: data.transfers || [], ...data.flow }, bus, bin, null));
+    if (name === "passes" && data.passes) {
+      parts.set(name, failing(section, () => {
+        const part = mountPasses(section.querySelector(".xl-passes-static"), data.passes, bus, bin);
+        part.start();
+        return part;
+      }));
+    }
+    if (name === "collectives") failing(section, () => mountDataflow(section, { transfers: data.transfers || [], ...data.flow }, bus, bin, model && data.whatif?.length ? (wanted) => { open("whatif"); parts.get("whatif")?.attempt(wanted); } : null));
     if (name === "timings" && data.timings) failing(section, () => mountTimings(section, data.timings, data.title, model, bin, say));
     if (name === "steps" && data.steps) {
       parts.set(name, failing(section, () => {
@@ -183,15 +193,15 @@ export function enliven(root, data, model) {
       if (typing) event.target.blur();
     } else if (typing) return;
     else if (event.key === "/") {
-      if (current !== "ladder") open("program");
-      (parts.get("ladder") ?? parts.get("program")?.[0])?.search.focus();
+      if (!parts.get(current)?.search) open("program");
+      (parts.get(current)?.search ? parts.get(current) : parts.get("program")?.[0])?.search.focus();
     } else if (/^[1-9]$/.test(event.key) && panels[event.key - 1]) open(panels[event.key - 1].dataset.tab);
     else if (event.target.getAttribute?.("role") === "tab" && /Left|Right/.test(event.key)) {
       const names = [...tabs.keys()];
       const name = names[(names.indexOf(current) + (event.key === "ArrowRight" ? 1 : names.length - 1)) % names.length];
       open(name);
       tabs.get(name).focus();
-    } else if (current === "ladder" && parts.get("ladder")?.key(event.key)) event.preventDefault();
+    } else if ((current === "ladder" || current === "passes") && parts.get(current)?.key(event.key)) event.preventDefault();
     else if (current === "steps" && parts.get("steps")?.key(event.key)) event.preventDefault();
     else if (current === "program" && ways[event.key] && parts.get("program")?.length) {
       const which = programs.findIndex((p) => bus.keys[0]?.startsWith(`${p.index}:`));

@@ -1,5 +1,5 @@
 import { h } from "../kit/dom.js";
-import { asker } from "./stepper.js";
+import { asker } from "../kit/ask.js";
 import { keep } from "./program.js";
 
 /** The waterfall is drawn already; here it gets its files: a trace for Perfetto, the records, and a figure where a kernel can draw it. */

@@ -1,0 +1,70 @@
+"""The passes of the compiler: how much each changed, and the lines; the page shows the whole module as each pass left it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlab.notebook.views.draw import Node, clean, h, panel
+from xlab.observe.edits import STAGES, Pass, modules
+from xlab.observe.units import plural, time_text
+
+MOST_DIFF = 40
+"""Lines of each pass's difference that the page shows without a script."""
+
+MOST_STATIC = 360
+"""Lines of all differences together that it shows."""
+
+
+def passes_data(passes: tuple[Pass, ...], programs: int) -> dict[str, Any] | None:
+    """What the page makes the modules from: the first one of each stage, and edits; lines that went are known from what was there."""
+    if not passes:
+        return None
+    return {
+        "stages": STAGES,
+        "program": 0 if programs == 1 else -1,
+        "passes": [{
+            "name": clean(p.name), "stage": clean(p.stage), "pipeline": clean(p.pipeline), "added": p.added, "removed": p.removed,
+            "changed": p.changed, "us": p.duration_us, "runs": p.runs, "cut": clean(p.cut),
+            "before": "\n".join(map(clean, p.before.split("\n"))) if p.before else "",
+            "edits": [[at, len(gone), list(map(clean, new)), *([list(map(clean, gone))] if before is None else [])]
+                      for at, gone, new in p.edits],
+        } for p, before, _ in modules(passes)],
+    }
+
+
+def passes_panel(passes: tuple[Pass, ...]) -> Node:
+    """The Passes tab: those that changed something, with their lines; the others are counted."""
+    changed = [p for p in passes if p.changed]
+    idle = [p for p in passes if not p.changed]
+    most = max((p.changed for p in changed), default=1)
+    left = MOST_STATIC
+    rows: list[Node | None] = []
+    for p in changed:
+        lines = p.diff.splitlines()
+        shown = lines[:min(MOST_DIFF, max(0, left))]
+        left -= len(shown)
+        rows.append(h("details", {"class": "xl-pass xl-pass-static"}, _summary(p, most),
+                      h("pre", {"class": "xl-code xl-diff"}, *map(_line, shown)),
+                      _note(f"{plural(len(lines) - len(shown), 'more line')}: with scripts on, all of it is here" if len(lines) > len(shown) else ""),
+                      _note(p.cut)))
+    if idle:
+        runs, names = sum(p.runs for p in idle), len({p.name for p in idle})
+        rows.append(_note(f"{plural(runs, 'run')} of {names} {'pass' if names == 1 else 'passes'} changed nothing, or only write code"))
+    return panel("passes", "Passes", h("div", {"class": "xl-passes-static"}, *rows))
+
+
+def _summary(p: Pass, most: int) -> Node:
+    bar = h("span", {"class": "xl-bar xl-compile-bar", "style": f"left:0;width:{100 * p.changed / most:.1f}%"})
+    return h("summary", None, h("code", None, p.name), h("small", None, f" {STAGES.get(p.stage, p.stage)} {p.pipeline if p.pipeline != p.stage else ''}"),
+             h("span", {"class": "xl-pass-n"}, h("span", {"class": "xl-came-n"}, f"+{p.added:,}"), " ", h("span", {"class": "xl-went-n"}, f"−{p.removed:,}"),
+               f" · {time_text(p.duration_us)}" if p.duration_us is not None else ""),
+             h("span", {"class": "xl-track"}, bar))
+
+
+def _note(text: str) -> Node | None:
+    return h("p", {"class": "xl-dim"}, text) if text else None
+
+
+def _line(line: str) -> Node | str:
+    tag = {"+": "ins", "-": "del"}.get(line[:1])
+    return h(tag, None, line + "\n") if tag else line + "\n"
