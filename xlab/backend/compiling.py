@@ -82,6 +82,8 @@ def compile_text(text: str | bytes | Any, devices: Sequence[Any], *, partitions:
                            propagate_outputs=allow_propagation_to_outputs, options=options)  # fmt: skip
     where = _jax.DeviceList(tuple(devices))
     backend = _clients.client()
+    if devices and devices[0].client is not backend:      # virtual devices: compiled for, never run on
+        backend = devices[0].client
     if host_callbacks:
         # Only a parsed module may be given together with callbacks.
         module = _ir.parse(text) if isinstance(text, (str, bytes)) else text

@@ -202,11 +202,12 @@ def on_mesh(closed: ClosedJaxpr, old: Mesh, new: Mesh, name: str) -> ClosedJaxpr
     Raises:
         ValueError: a part of it is written for the shape of its mesh: `shard_map`, or types that carry shardings.
     """
+    if not old.are_all_axes_auto:
+        raise ValueError(f"the types of {name} say how every value lies, since its mesh has explicit axes: trace it again with its arguments "
+                         "placed otherwise. On a mesh of Auto axes (%xmesh data=4,model=2) the compiler decides, and other placements can "
+                         "be tried")
     if new is old:
         return closed
-    if not old.are_all_axes_auto:
-        raise ValueError(f"{name} has explicit axes: its types were made for the mesh {dict(old.shape)}. Trace it again on the other mesh: "
-                         "observe.what_if(f, args, in_shardings=…, mesh=…)")
     done: dict[int, Jaxpr] = {}
 
     def value(x: Any, where: str) -> Any:

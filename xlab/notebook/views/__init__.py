@@ -23,6 +23,7 @@ from xlab.notebook.views.program import ProgramView
 from xlab.notebook.views.report import ReportView
 from xlab.notebook.views.resharding import ReshardingView
 from xlab.notebook.views.stepper import StepperView
+from xlab.notebook.views.whatif import RankingView, WhatIfView
 from xlab.observe.records import Record
 
 VIEWS: list[View] = [
@@ -33,6 +34,8 @@ VIEWS: list[View] = [
     DevicesView(),
     DataflowView(),
     ReshardingView(),
+    WhatIfView(),
+    RankingView(),
     LedgerView(),
     MemoryView(),
     LiveView(),
