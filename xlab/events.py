@@ -149,7 +149,7 @@ class _Span:
         end = clock()
         _depth.now = self.depth
         if self.ended is not None:
-            _depth.tracing -= self.kind == "trace"
+            _depth.tracing = getattr(_depth, "tracing", 0) - (self.kind == "trace")
             for ended in self.ended:
                 ended()
         _send(Event(self.kind, self.start, end, self.attrs, threading.get_ident(), self.depth, exc))
