@@ -24,7 +24,7 @@ _HOME = {
     "program": "program", "layout": "layout", "compare": "moves",
     "transfers": "transfers", "assert_collectives": "transfers", "totals": "transfers",
     "memory": "memory", "live_arrays": "memory", "live": "live", "track_arrays": "creations",
-    "phases": "phases", "time": "phases", "timings": "phases", "ledger": "ledger",
+    "phases": "phases", "self_times": "phases", "time": "phases", "timings": "phases", "ledger": "ledger",
     "chrome_trace": "trace_events", "drawing": "drawing", "diff": "difference",
     "profile": "profile", "profiled": "profile", "Times": "profile",
     "passes": "passes", "report": "report", "ladder": "ladder",
