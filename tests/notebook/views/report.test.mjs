@@ -19,7 +19,7 @@ const panel = (name) => root.querySelector(`[data-tab="${name}"]`);
 const tab = (name) => tabs.find((t) => t.textContent === name);
 
 // tabs: one panel at a time, the rest kept
-assert.deepEqual(tabs.map((t) => t.textContent), ["Program", "Shardings", "Collectives", "Timings", "Memory", "Passes", "Steps"]);
+assert.deepEqual(tabs.map((t) => t.textContent), ["Program", "Shardings", "Collectives", "Timings", "Memory", "Passes", "Steps", "What if"]);
 assert.equal(root.querySelectorAll(".xl-panel").filter((p) => !p.hidden).length, 1);
 
 // only what is in sight exists
@@ -77,6 +77,42 @@ const heads = panel("collectives").querySelectorAll("th");
 heads[3].click();
 assert.equal(panel("collectives").querySelectorAll("tr[data-row]")[0].dataset.row, "1", "sorted by × times, most first");
 
+// predictions follow the interconnect at once, in rows, totals and the formula
+const price = () => panel("collectives").querySelectorAll("tr[data-row]").find((r) => r.dataset.row === "0").children[4].textContent;
+const way = panel("collectives").querySelector("[aria-label=\"algorithm\"]");
+way.value = "direct";
+way.fire("change");
+assert.equal(price(), "7.69 µs");
+const alpha = panel("collectives").querySelector("[aria-label=\"α\"]");
+alpha.value = "100";
+alpha.fire("input");
+assert.equal(price(), "204 µs");
+assert.match(panel("collectives").querySelector(".xl-formula").textContent, /α=100 µs/);
+assert.match(panel("collectives").querySelectorAll("tr[data-over]").find((r) => r.dataset.over === "data").textContent, /204 µs/);
+
+// filters: words anywhere in the row and its reason
+const find = panel("collectives").querySelector("[type=\"search\"]");
+if (find) {
+  find.value = "psum";
+  find.fire("input");
+  assert.equal(panel("collectives").querySelectorAll("tr[data-row]").filter((r) => !r.hidden).length, 1);
+  find.value = "";
+  find.fire("input");
+}
+
+// every array is in the list, and the chosen one is drawn: here from its spec alone
+tab("Shardings").click();
+await tick();
+const arrays = panel("shardings").querySelectorAll(".xl-layout-row");
+assert.equal(arrays.length, payload.data.layouts.rows.length);
+assert.match(panel("shardings").querySelector(".xl-layout-stage").textContent, /ln1.*replicated on all 8 devices/);
+arrays.find((r) => /qkv/.test(r.textContent)).click();
+await tick();
+const drawn = panel("shardings").querySelector(".xl-layout-stage");
+assert.match(drawn.textContent, /params\['qkv'\]: f32\[64,192@model\] over data=4 model=2: shard f32\[64,96\], 4 copies/);
+assert.equal(drawn.querySelectorAll(".xl-block").length, 2 + 8, "two blocks and eight devices");
+assert.match(drawn.querySelector(".xl-chain").textContent, /argument was given.*kept by dot_general/);
+
 // a notice leads to its place
 root.querySelector("[data-go]").click();
 assert.equal(panel("collectives").hidden, false);
@@ -113,6 +149,28 @@ assert.match(panel("steps").querySelector(".xl-stopped").textContent, /stopped a
 assert.match(panel("steps").querySelector(".xl-chips").textContent, /nan ×1/);
 assert.equal(panel("steps").querySelector(".xl-mesh-panels").querySelectorAll(".xl-axis").length, 2 + 4);
 assert.deepEqual(sent, []);
+
+// what if: the page asks with names and numbers, and draws what it is answered
+tab("What if").click();
+await tick();
+const what = panel("whatif");
+const dimension = what.querySelector("[aria-label=\"dimension 0 of x\"]");
+dimension.value = "model";
+dimension.fire("change", { target: dimension });
+const button = (text) => what.querySelectorAll("button").find((b) => b.textContent === text);
+button("compile and compare").click();
+assert.deepEqual(sent.map((m) => [m.ask, m.arguments]), [["what_if", { program: 0, placement: '{"specs":{"0":[["model"],[]]}}' }]]);
+const side = (title, transfers) => ({ title, transfers, sent: transfers.length * 64, peak: 4096, mesh: { axis_names: ["data", "model"], axis_sizes: [4, 2] } });
+const gather2 = { kind: "all_gather", axes: ["<b>"], instruction: "g.1", origin: "partitioner", times: 1, bytes_in: 64, bytes_out: 128 };
+for (const hear of heard) hear({ id: sent[0].id, answer: { function: "f", before: side("now", [gather2]), after: side("what if", []) } });
+await tick();
+assert.match(what.querySelector(".xl-weighed").textContent, /collectives10▼ less/);
+assert.match(what.textContent, /all_gather over <b>, 64 B → 128 B, partitioner ⚠/);
+const mesh = what.querySelector("[aria-label=\"mesh\"]");
+mesh.value = "data=1e9; import os";
+button("compile and compare").click();
+assert.equal(sent.length, 1, "a mesh that is none is not sent");
+assert.match(what.querySelector(".xl-error").textContent, /is no mesh/);
 
 // no markup, no handler, no address came out of the data
 for (const node of root.walk()) {
