@@ -92,3 +92,17 @@ def test_blocks_are_those_of_the_sharding():
         sharding = NamedSharding(mesh, spec)
         listed = tuple(tuple(spec.axes_of(d) or ()) if d < len(spec) else () for d in range(2))
         assert blocks_of(mesh_info(mesh), listed, (8, 16)) == observe.layout(sharding, (8, 16)).blocks
+
+
+def test_what_is_rebuilt_whole_is_flagged_where_it_lies():
+    def f(x):
+        y = lax.tanh(x)
+        return lax.sin(lax.with_sharding_constraint(y, NamedSharding(programs.mesh(), P(None, "model"))))
+
+    with observe.record() as session:
+        xlab.jit(f)(two()[0])
+    report = observe.report(session)
+    flagged = [x for x in report.layouts if x.warnings]
+    assert [x.name for x in flagged] == ["y"]
+    assert flagged[0].warnings[0].startswith("an all_gather rebuilds it whole on every device (full rematerialisation): it is f32[8@data,16]")
+    assert [n.tab for n in report.notices] == ["collectives"], "told once, of the collective"

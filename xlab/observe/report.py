@@ -86,6 +86,7 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
             used += [one] if one is not None else []
     if session.profile is not None and programs:
         programs, moved = heat(session.profile, subjects, programs, moved)
+    layouts = list(rebuilt(layouts, moved))
     notices += _notices(layouts, moved, used)
     if session.dropped:
         notices.append(Notice("warning", f"{session.dropped:,} early events were dropped: the recording keeps the latest",
@@ -133,9 +134,28 @@ def program_layouts(about: Subject, index: int = 0) -> tuple[Layout, ...]:
     return tuple(out)
 
 
+def rebuilt(layouts: Sequence[Layout], moved: Sequence[Transfer]) -> Sequence[Layout]:
+    """Layouts with a flag at each value that a collective rebuilds whole on every device."""
+    found = [t for t in moved if "(full rematerialisation)" in t.reason]
+    if not found:
+        return layouts
+    out = list(layouts)
+    for t in found:
+        name = t.reason[1:].split("`")[0] if t.reason.startswith("`") else ""
+        here = [i for i, x in enumerate(out) if x.program == t.program]
+        at = next((i for i in here if out[i].name == name), None)
+        if at is None:
+            at = next((i for i in here if out[i].equation >= 0 and out[i].equation == t.equation), None)
+        if at is not None:
+            words = f"an {t.kind} rebuilds it whole on every device (full rematerialisation): it is {t.reason.split(' is ')[-1].split(';')[0]}"
+            out[at] = out[at].replace(warnings=(*out[at].warnings, words))
+    return out
+
+
 def _notices(layouts: Any, moved: Any, used: Any) -> list[Notice]:
+    # What is rebuilt is told of the collective that does it.
     out = [Notice("warning", f"{x.name or 'an array'}: {w}", "shardings", equation=x.equation, program=x.program)
-           for x in layouts for w in x.warnings]
+           for x in layouts for w in x.warnings if "(full rematerialisation)" not in w]
     for t in moved:
         if t.reshards:
             often = " in a loop" if t.times is None else f" {t.times} times" if t.times > 1 else ""
