@@ -32,7 +32,7 @@ class Recording:
         made = observe.report(self.session).replace(title=self.title)
         if self.error is not None:
             made = made.replace(error=failure(self.error))
-        return only(made, parts)
+        return only(called(made, self.title) if self.title.startswith("In[") else made, parts)
 
 
 @contextmanager
@@ -48,6 +48,16 @@ def recording(title: str, shell: Any, file: str | None = None) -> Iterator[Recor
         except Exception as error:
             run.error = present(error, shell, file) if shell is not None else shorten(error)
             raise
+
+
+def called(report: Report, name: str, was: str = "cell") -> Report:
+    """A report in which the function of a cell goes by the cell's own name, as the ledger calls it."""
+    def named(records: Any, field: str = "function") -> Any:
+        return tuple(x.replace(**{field: name}) if getattr(x, field) == was else x for x in records)
+
+    phases = tuple(p.replace(reason=p.reason.replace(f"`{was}`", f"`{name}`")) for p in named(report.phases))
+    return report.replace(programs=named(report.programs, "name"), phases=phases, timings=named(report.timings),
+                          memory=named(report.memory))
 
 
 def only(report: Report, parts: frozenset[str]) -> Report:
@@ -66,10 +76,10 @@ def show_report(run: Recording, parts: frozenset[str] = frozenset(PARTS), opens:
 
     In a live page the cell's result goes first and the report follows it, and None is returned, unless it is wanted `now`.
     """
-    def make() -> Report | None:
+    def make() -> Report:
         global last
         last = run.report(parts).replace(opens=opens)
-        return last if run.error is None or last.programs or last.phases else None
+        return last
 
     shell = displays.kernel_shell()
     handlers = experiments.handlers(run.session.subjects) if shell is not None else None

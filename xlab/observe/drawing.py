@@ -9,13 +9,21 @@ from xlab.observe.records import Record, _record
 from xlab.observe.text import add_form
 
 
+PIECE = 1500
+
+
 @_record
 class Drawing(Record):
-    """One figure; `kind` is its media type, `text` the whole file."""
+    """One figure; `kind` is its media type, `parts` are the file cut into pieces that a page takes whole."""
 
     of: str
     kind: str = "image/svg+xml"
-    text: str = ""
+    parts: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The whole file."""
+        return "".join(self.parts)
 
 
 def drawing(record: Any, of: str = "timings") -> Drawing:
@@ -41,7 +49,8 @@ def drawing(record: Any, of: str = "timings") -> Drawing:
     plot(record, figure.add_subplot())
     out = io.StringIO()
     figure.savefig(out, format="svg")
-    return Drawing(of, text=out.getvalue())
+    text = out.getvalue()
+    return Drawing(of, parts=tuple(text[at:at + PIECE] for at in range(0, len(text), PIECE)))
 
 
 add_form(Drawing, lambda d, o: f"figure of the {d.of}, {d.kind}, {len(d.text):,} characters")

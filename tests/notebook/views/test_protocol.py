@@ -59,7 +59,8 @@ def test_a_report_draws_its_figures():
     for of in "timings", "memory":
         ask = {"id": 2, "ask": "figure", "arguments": {"of": of}}
         found = answer(ReportView(), ReportView().handlers(report), ask)["answer"]
-        assert found["record"] == "Drawing" and "<svg" in found["text"]
+        text = "".join(found["parts"])
+        assert found["record"] == "Drawing" and "<svg" in text and text.rstrip().endswith("</svg>")
     assert "nothing was compiled" in answer(ReportView(), ReportView().handlers(r.Report("f")), ask)["error"]
 
 

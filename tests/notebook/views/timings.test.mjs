@@ -30,7 +30,7 @@ assert.equal(choices.children.at(-1).textContent, "figure (matplotlib SVG)");
 choices.value = "figure (matplotlib SVG)";
 choices.fire("change");
 assert.deepEqual(sent[0].arguments, { of: "timings" });
-heard[0]({ id: sent[0].id, answer: { text: "<svg/>" } });
+heard[0]({ id: sent[0].id, answer: { parts: ["<svg", "/>"] } });
 await new Promise((run) => setTimeout(run, 5));
 assert.equal(await saved[1].text(), "<svg/>");
 choices.value = "figure (matplotlib SVG)";

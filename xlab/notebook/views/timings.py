@@ -197,9 +197,7 @@ def timings_table(timings: tuple[Timing, ...]) -> Node | None:
             "tr",
             None,
             h("td", None, t.function),
-            h("td", {"class": "n"}, time_text(t.cold_us)),
-            h("td", {"class": "n"}, time_text(t.warm_us)),
-            h("td", {"class": "n"}, time_text(t.spread_us)),
+            *(h("td", {"class": "n"}, "–" if us is None else time_text(us)) for us in (t.cold_us, t.warm_us, t.spread_us)),
             h("td", {"class": "n"}, t.runs),
         )
         for t in timings

@@ -47,7 +47,7 @@ export function mountSaves(section, { title, files, figure, model, bin, say }) {
   if (ask) choices.set("figure (matplotlib SVG)", async () => {
     try {
       const drawn = await ask("figure", { of: figure });
-      keep(`${name}_${figure}.svg`, drawn.text, "image/svg+xml");
+      keep(`${name}_${figure}.svg`, drawn.parts.join(""), "image/svg+xml");
     } catch (error) {
       say(`no figure: ${error.message}`);
     }
