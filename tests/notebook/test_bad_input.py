@@ -103,11 +103,23 @@ def test_mistakes(lab, mistake):
     lab.run_cell("%%xjit --quiet\ny = x + 1").raise_error()      # and the notebook goes on
 
 
-@pytest.mark.parametrize("mistake", [m for m in MISTAKES if "no Python" not in m])
+@pytest.mark.parametrize("mistake", MISTAKES)
 def test_tracebacks_show_the_persons_frames_only(lab, mistake):
     _, text, _ = fails(lab, MISTAKES[mistake][0])
     assert "/xlab/" not in text.partition("Traceback")[2].rpartition("\n\n")[0]
-    assert "interactiveshell" not in text
+    assert "interactiveshell" not in text and "run_cell_magic" not in text
+
+
+def test_a_syntax_error_of_somebody_else_still_has_its_traceback(lab):
+    fails(lab, MISTAKES["a cell that is no Python"][0])
+    _, text, _ = fails(lab, "def reads(t): return compile(t, 'theirs', 'exec')\nreads('a = (1')")
+    assert "reads('a = (1')" in text
+
+
+def test_an_error_is_told_once(lab):
+    """A report that had nothing but the error to say is left out: the traceback says it."""
+    for mistake in ("control flow on a traced value", "an unknown name", "a mesh larger than the machine"):
+        assert fails(lab, MISTAKES[mistake][0])[2] == [], mistake
 
 
 def test_what_was_recorded_is_still_shown(lab):

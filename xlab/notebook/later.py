@@ -31,7 +31,7 @@ def can_wait(shell: Any) -> bool:
 
 
 def show_later(shell: Any, title: str, make: Callable[[], Any], handlers: Any = None) -> None:
-    """Displays a line now and in its place, when the cell is over, the record that `make` returns; None leaves nothing there.
+    """Displays a line now and in its place, when the cell is over, the record that `make` returns.
 
     `handlers` answer the requests of its live view.
     """
@@ -72,8 +72,6 @@ def _made(shell: Any, title: str, make: Callable[[], Any], place: Any, handlers:
 
     try:
         record = make()
-        if record is None:
-            return {"text/plain": "", "text/html": ""}, {}
         return displays.bundle(view_for(record), record, shell, handlers, place)
     except (Exception, KeyboardInterrupt) as error:
         what = "interrupted; run the cell again for it" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"

@@ -81,14 +81,15 @@ def show_report(run: Recording, parts: frozenset[str] = frozenset(PARTS), opens:
         last = run.report(parts).replace(opens=opens)
         return last
 
+    if run.error is not None and not run.session.subjects:
+        return None             # nothing was compiled: there is only the error, and its traceback tells it
     shell = displays.kernel_shell()
     handlers = experiments.handlers(run.session.subjects) if shell is not None else None
     if not now and shell is not None and later.can_wait(shell):
         later.show_later(shell, run.title, make, handlers)
         return None
     try:
-        if (report := make()) is not None:
-            displays.show(report, handlers=handlers)
+        displays.show(make(), handlers=handlers)
         return last
     except Exception as error:
         print(f"xlab: no report of {run.title}: {type(error).__name__}: {error}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import linecache
 import os
+import sys
 import traceback
 from types import CodeType, TracebackType
 from typing import Any
@@ -73,7 +74,20 @@ def present(error: BaseException, shell: Any, file: str | None = None) -> BaseEx
 
     with contextlib.suppress(AttributeError):       # a class with slots shows as Python shows it
         error._render_traceback_ = render  # type: ignore[attr-defined]
+    if isinstance(error, SyntaxError):
+        _point_only(error, shell)
     return error
+
+
+def _point_only(error: SyntaxError, shell: Any) -> None:
+    """A syntax error shows its line and nothing of who read it; the shell would list the frames of the magic."""
+
+    def once(filename: str | None = None, running_compiled_code: bool = False, **options: Any) -> Any:
+        del shell.showsyntaxerror
+        own = sys.exc_info()[1] is error or getattr(sys, "last_value", None) is error
+        return shell.showsyntaxerror(filename, running_compiled_code and not own, **options)
+
+    shell.showsyntaxerror = once
 
 
 def _first_line(file: str) -> TracebackType | None:

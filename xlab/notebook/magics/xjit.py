@@ -14,6 +14,8 @@ from xlab.notebook import options
 from xlab.notebook.cell import Cell
 from xlab.notebook.magics.base import CellFile, call_of, cell_file, jitted, told
 from xlab.notebook.running import Recording, recording, show_report
+from xlab.notebook.tracebacks import present
+from xlab.observe import targets
 from xlab.sharding import set_mesh
 
 
@@ -33,6 +35,8 @@ class Xjit(Magics):
     @argument("--repeat", type=int, default=0, metavar="20", help="run again this often, for the steady time")
     @argument("--passes", action="store_true", help="capture the compiler's passes (compiles a second time)")
     @argument("--profile", action="store_true", help="measure each operation")
+    @argument("--target", type=options.unquoted, metavar="tpu:v5e:4x4",
+              help="also compile for a TPU that need not be there, and set the two side by side (needs the extra tpu)")
     @argument("--save", type=options.unquoted, metavar="report.html", help="write the report to a file")
     @argument("--quiet", action="store_true", help="run, but show no report")
     @argument("call", nargs="*", help="for %%xjit on a line: a call, such as f(x)")
@@ -58,7 +62,7 @@ class Xjit(Magics):
             with recording(f"In[{place.number}]", self.shell, place.file) as run:
                 result = run_cell(run, given, self.shell.user_ns, place)
         except SyntaxError as error:
-            raise error.with_traceback(None) from None
+            raise present(error, self.shell) from None
         finally:
             if run is not None and not given.quiet:
                 report = show_report(run, parts, now=bool(given.save))
@@ -74,7 +78,9 @@ class Xjit(Magics):
 def run_cell(run: Recording, given: Any, names: dict[str, Any], place: CellFile) -> Any:
     """Makes the function, places its inputs, runs it, writes what it leaves; returns the last expression's value."""
     ins, outs = options.specs(given.ins), options.specs(given.outs)
-    mesh = options.mesh(given.mesh)
+    mesh = options.mesh_to_compile_for(given.mesh) if given.target else options.mesh(given.mesh)
+    if given.target:
+        targets.check(given.target)
     made = Cell(place.source, names, filename=place.file, first_line=place.first,
                 static=options.names(given.static), named=tuple(outs))
     _check_names(made, "--in", ins)
@@ -87,8 +93,9 @@ def run_cell(run: Recording, given: Any, names: dict[str, Any], place: CellFile)
         arguments = [_placed(value, ins.get(name), mesh, name)
                      for name, value in zip(made.reads, made.arguments(), strict=True)]
         run.doing = "compiling"
-        if given.no_run:
-            jitted.lower(*arguments).compile()
+        if given.no_run or options.is_elsewhere(mesh):
+            compiled = jitted.lower(*arguments).compile()
+            _target(run, given, compiled)
             return None
         started = time.perf_counter()
         returned = xlab.block_until_ready(jitted(*arguments))
@@ -125,7 +132,7 @@ def _placed(value: Any, spec: Any, mesh: Any, name: str) -> Any:
     if spec is None:
         return value
     wanted = options.named_sharding(mesh, spec, name)
-    return xlab.device_put(value, wanted)
+    return options.typed(value, wanted) if options.is_elsewhere(mesh) else xlab.device_put(value, wanted)
 
 
 def _repeat(jitted: Any, arguments: list[Any], given: Any) -> None:
@@ -135,9 +142,19 @@ def _repeat(jitted: Any, arguments: list[Any], given: Any) -> None:
         observe.time(jitted, *arguments, repeat=given.repeat)
 
 
+def _target(run: Recording, given: Any, *call: Any) -> None:
+    """The same program for another machine."""
+    if given.target:
+        run.doing = f"compiling for {given.target}"
+        made = observe.scheduled(given.target, *call)
+        index = max((n for n, s in enumerate(run.session.subjects) if s.name == made.function), default=0)
+        run.session.targets = (made.replace(program=index, transfers=tuple(t.replace(program=index) for t in made.transfers)),)
+
+
 def _extras(run: Recording, given: Any, jitted: Any, arguments: list[Any]) -> None:
     """What costs a second compile or a slower run, only when asked for."""
     if given.profile:
         run.session.profile = observe.profile(jitted, *arguments)
+    _target(run, given, jitted, *arguments)
     if given.passes:
         run.session.passes = observe.passes(jitted, *arguments, all=True)
