@@ -33,6 +33,7 @@ from xlab.observe.records import (
     Trace,
     Transfer,
 )
+from xlab.observe.remembered import once
 from xlab.observe.subject import Subject
 from xlab.observe.transfers import transfers as _transfers
 
@@ -72,16 +73,17 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
     notices: list[Notice] = []
     for index, about in enumerate(subjects):
         if "programs" in parts:
-            made = _guard(lambda about=about: _program(about, levels=levels), notices, f"the program of {about.name}", index)
+            made = _guard(lambda about=about: once(about, ("program", levels if isinstance(levels, bool) else tuple(levels)), lambda: _program(about, levels=levels)), notices, f"the program of {about.name}", index)
             programs.append(made or Program(about.name))
         if "layouts" in parts:
-            layouts += _guard(lambda about=about, index=index: program_layouts(about, index), notices,
+            layouts += _guard(lambda about=about, index=index: once(about, ("layouts", index), lambda: program_layouts(about, index)), notices,
                               f"the shardings of {about.name}", index) or ()
         if "transfers" in parts:
-            moved += _guard(lambda about=about, index=index: _transfers(about, link=link, program=index), notices,
+            moved += _guard(lambda about=about, index=index: once(about, ("transfers", index, repr(link)),
+                                                                lambda: _transfers(about, link=link, program=index)), notices,
                             f"the collectives of {about.name}", index) or ()
         if "memory" in parts:
-            one = _guard(lambda about=about, index=index: _memory(about, program=index), notices,
+            one = _guard(lambda about=about, index=index: once(about, ("memory", index), lambda: _memory(about, program=index)), notices,
                          f"the memory of {about.name}", index)
             used += [one] if one is not None else []
     if session.profile is not None and programs:

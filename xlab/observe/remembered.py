@@ -1,0 +1,43 @@
+"""What is said of a compiled program, made once: a program does not change, and neither does its record.
+
+Kept as long as the executable lives, and made again when a cell it came from goes by another number.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from xlab.core.source import shown_name
+from xlab.observe.subject import Subject
+
+T = TypeVar("T")
+
+_answers: weakref.WeakKeyDictionary[Any, tuple[tuple[str, ...], dict[Any, Any]]] = weakref.WeakKeyDictionary()
+
+
+def once(about: Subject, key: Hashable, make: Callable[[], T]) -> T:
+    """What `make` returns, made at the first time of asking.
+
+    Example:
+        >>> import xlab
+        >>> from xlab.observe.subject import subject
+        >>> about = subject(xlab.jit(xlab.lax.sin).lower(1.0).compile())
+        >>> once(about, "first", lambda: "made"), once(about, "first", lambda: "made again")
+        ('made', 'made')
+    """
+    if not about.is_compiled:
+        return make()
+    executable = about.executable
+    found = _answers.get(executable)
+    if found is None:
+        files = {e.source.code.co_filename for e in about.equations.values() if e.source.code is not None}
+        found = _answers[executable] = tuple(sorted(files)), {}
+    files, kept = found
+    whole = key, tuple(shown_name(file) for file in files)
+    if whole not in kept:
+        for old in [k for k in kept if k[0] == key]:
+            del kept[old]
+        kept[whole] = make()
+    return kept[whole]
