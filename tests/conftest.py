@@ -42,6 +42,14 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture
+def empty_native_cache():
+    """For tests that count a function's signatures: once the native cache is full (8 192 in all), its counts stay at 0."""
+    from xlab.backend import dispatch
+
+    dispatch.clear_native_caches()
+
+
+@pytest.fixture
 def clock(monkeypatch):
     """A fake `events.clock`: every reading is one millisecond later; `clock.advance(s)` waits."""
     from xlab import events

@@ -104,7 +104,7 @@ def test_a_tracing_that_fails_is_a_stage(heard):
     assert stages(heard) == [("T", "<lambda>")]
 
 
-def test_listening_leaves_calls_on_the_native_path(heard):
+def test_listening_leaves_calls_on_the_native_path(heard, empty_native_cache):
     f = xlab.jit(lambda x: x + 1)
     x = xlab.numpy.ones(3)
     f(x)

@@ -461,7 +461,7 @@ def test_a_callback_lives_as_long_as_its_program():
     assert alive() is None
 
 
-def test_programs_without_effects_stay_on_the_native_path():
+def test_programs_without_effects_stay_on_the_native_path(empty_native_cache):
     f = xlab.jit(lambda x: x + 1)
     x = jnp.ones(3)
     f(x)

@@ -248,7 +248,7 @@ def test_disagreeing_devices():
         xlab.jit(lambda p, q: p + q)(a, turned)
 
 
-def test_warm_calls_run_no_python():
+def test_warm_calls_run_no_python(empty_native_cache):
     a = xlab.device_put(X, rows())
     f = xlab.jit(lambda a: jnp.sin(a) + 1)
     f(a), f(a)
