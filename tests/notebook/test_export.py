@@ -20,6 +20,7 @@ from xlab.observe.live import Live
 from xlab.observe.placements import Ranking, WhatIf
 from xlab.observe.resharding import Resharding
 from xlab.observe.rungs import Ladder, Rung
+from xlab.observe.scheduled import Scheduled
 from xlab.observe.text import text
 
 NASTY = [
@@ -78,7 +79,7 @@ def test_no_text_becomes_markup(word):
         )
     )
     assert set(read.tags) <= set(plain.tags)
-    assert read.tags.count("script") == 2
+    assert read.tags.count("script") == 3
     assert not [n for n in read.names if n.startswith("on")]
     assert set(read.links) <= {"#"}
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u2028\x00\x1b]", page)
@@ -101,6 +102,7 @@ def test_every_view_escapes(word, view):
         WhatIf: sample.weighed(report),
         Ranking: sample.ranking(report),
         Live: sample.live(report),
+        Scheduled: sample.scheduled(word),
         Ladder: Ladder(word, (Rung(word, report.programs[0], word, ((0, 0),)), Rung(word, report.programs[0], word, ((0, 0),), (0,))),
                        ((word, word),)),
         Comparison: Comparison(word, word, (Figure(word, word, word, word, word),),

@@ -147,7 +147,7 @@ def test_every_kind_of_record_has_a_text_form():
     failing = r.Failure("TypeError", "no", sample.source(3))
     compared = Comparison("f", "g", (Figure("memory", "peak", "1 B", "2 B"),), (Pair("changed", "a", "b"),))
     laddered = Ladder("ladder of f", (Rung("f", REPORT.programs[0]),))
-    seen = {type(x): x for x in _all_records((REPORT.replace(error=failing), compared, laddered, sample.resharding(REPORT), sample.weighed(REPORT), sample.ranking(REPORT), Drawing("timings"), sample.live(REPORT)))}
+    seen = {type(x): x for x in _all_records((REPORT.replace(error=failing, targets=(sample.scheduled(),)), compared, laddered, sample.resharding(REPORT), sample.weighed(REPORT), sample.ranking(REPORT), Drawing("timings"), sample.live(REPORT)))}
     assert {c.__name__ for c in seen} == set(r._classes)
     for made in seen.values():
         assert text(made)

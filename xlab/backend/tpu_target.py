@@ -31,10 +31,14 @@ def compile_for(topology: str, text: str, partitions: int, propagate_outputs: li
         ValueError: the topology does not exist, or has not as many devices as the program.
         RuntimeError: the compiler refused the program.
     """
+    return _asked({"topology": topology, "text": text, "partitions": partitions, "propagate": propagate_outputs}, timeout)
+
+
+def _asked(request: dict[str, Any], timeout: float) -> dict[str, Any]:
     path = library()
     if path is None:
-        raise ModuleNotFoundError(f"compiling for tpu:{topology} needs the TPU compiler: {INSTALL}")
-    request = {"library": str(path), "topology": topology, "text": text, "partitions": partitions, "propagate": propagate_outputs}
+        raise ModuleNotFoundError(f"compiling for tpu:{request['topology']} needs the TPU compiler: {INSTALL}")
+    request = {**request, "library": str(path)}
     root = str(Path(__file__).resolve().parents[2])
     env = {**os.environ, "TPU_SKIP_MDS_QUERY": "1", "TPU_LOG_DIR": "disabled", "TPU_ACCELERATOR_TYPE": "none",
            "TPU_WORKER_HOSTNAMES": "localhost", "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -49,6 +53,15 @@ def compile_for(topology: str, text: str, partitions: int, propagate_outputs: li
     if "error" in made:
         raise (ValueError if made["kind"] == "topology" else RuntimeError)(made["error"])
     return made
+
+
+def topology_devices(topology: str, *, timeout: float = 120) -> dict[str, Any]:
+    """The devices of a topology: `devices` (ids in order), `coordinates`, `hosts`, `kind`.
+
+    Raises:
+        ModuleNotFoundError, ValueError: as for `compile_for`.
+    """
+    return _asked({"topology": topology}, timeout)
 
 
 def _main() -> None:
@@ -68,11 +81,14 @@ def _compile(request: dict[str, Any]) -> dict[str, Any]:
 
     _jax.load_pjrt_plugin("tpu", request["library"], None)
     _jax.initialize_pjrt_plugin("tpu")
-    name, partitions = request["topology"], request["partitions"]
+    name, partitions = request["topology"], request.get("partitions", 0)
     try:
         devices = _jax.get_default_c_api_topology("tpu", name, {})._make_compile_only_devices()
     except Exception as error:
         return {"error": f"there is no TPU topology {name!r}: {error}", "kind": "topology"}
+    if not partitions:
+        return {"devices": [int(d.id) for d in devices], "coordinates": [list(map(int, d.coords)) for d in devices],
+                "hosts": [int(d.process_index) for d in devices], "kind": str(devices[0].device_kind)}
     if partitions > 1 and partitions != len(devices):
         return {"error": f"tpu:{name} has {len(devices)} devices and the program is for {partitions}: choose a mesh or a topology "
                          "with as many", "kind": "topology"}

@@ -9,12 +9,14 @@ from xlab.notebook.magics import MAGICS
 
 OPTIONS = {
     "xjit": ("--mesh", "--in", "--out", "--static", "--donate", "--show", "--hide", "--no-run", "--repeat", "--passes", "--profile",
-             "--save", "--quiet"),
+             "--save", "--quiet", "--target"),
     "xtime": ("--repeat", "--cold", "--trace"),
-    "xhlo": ("--stage",),
+    "xhlo": ("--stage", "--passes"),
+    "xflow": ("--target",),
+    "xladder": ("--rungs",),
     "xmem": ("--lines",),
     "xdiff": ("--mesh", "--in", "--repeat"),
-    "xshard": ("--shape", "--mesh"),
+    "xshard": ("--shape", "--mesh", "--target"),
 }
 _STAGES = ("stablehlo", "propagated", "partitioned", "optimized")
 _PARTS = ("jaxpr", "shardings", "collectives", "timings", "hlo", "memory")

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
+from xlab import ShapeDtypeStruct, device_count, tree
 from xlab.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, get_mesh, make_mesh
 
 PARTS = ("jaxpr", "shardings", "collectives", "timings", "hlo", "memory")
@@ -46,6 +48,28 @@ def mesh(text: str | None) -> Mesh:
     if not current.empty and dict(current.shape) == wanted:
         return current
     return make_mesh(tuple(wanted.values()), tuple(wanted), axis_types=(AxisType.Auto,) * len(wanted))
+
+
+def mesh_to_compile_for(text: str | None) -> Mesh:
+    """The mesh that `text` describes, of virtual devices where this machine has not as many: nothing can run on it.
+
+    >>> is_elsewhere(mesh_to_compile_for("data=64,model=8")), is_elsewhere(mesh_to_compile_for("data=1"))
+    (True, False)
+    """
+    from xlab.observe.experiment import mesh_of
+
+    wanted = axes(text) if text else {}
+    return mesh_of(wanted) if math.prod(wanted.values()) > device_count() else mesh(text)
+
+
+def is_elsewhere(over: Mesh) -> bool:
+    """Whether a mesh is of devices that are not here."""
+    return not over.empty and over.size > device_count()
+
+
+def typed(value: Any, sharding: NamedSharding) -> Any:
+    """Types of arrays under a sharding, in place of the arrays."""
+    return tree.map(lambda x: ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), value)
 
 
 def spec(text: str) -> PartitionSpec:

@@ -57,7 +57,7 @@ def called(report: Report, name: str, was: str = "cell") -> Report:
 
     phases = tuple(p.replace(reason=p.reason.replace(f"`{was}`", f"`{name}`")) for p in named(report.phases))
     return report.replace(programs=named(report.programs, "name"), phases=phases, timings=named(report.timings),
-                          memory=named(report.memory))
+                          memory=named(report.memory), targets=named(report.targets))
 
 
 def only(report: Report, parts: frozenset[str]) -> Report:

@@ -30,7 +30,8 @@ _HOME = {
     "passes": "passes", "report": "report", "ladder": "ladder",
     "steps": "stepping", "step": "stepping", "Stepper": "stepping", "trace": "stepping", "summarise": "values",
     "Breakpoint": "breakpoints", "first_difference": "comparing", "jitted_difference": "comparing",
-    "target": "targets", "what_if": "whatif", "search_shardings": "whatif", "side_by_side": "placements", "Experiment": "experiment",
+    "target": "targets", "scheduled": "targets", "on_target": "targets",
+    "what_if": "whatif", "search_shardings": "whatif", "side_by_side": "placements", "Experiment": "experiment",
     "text": "text",
 }
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from xlab.observe.comparison import Comparison, Figure, Pair
 from xlab.observe.memory import memory
 from xlab.observe.phases import time
 from xlab.observe.program import program
-from xlab.observe.records import Equation, Program
+from xlab.observe.records import Equation, Memory, Program
 from xlab.observe.subject import Subject, subject
 from xlab.observe.text import equation_text
 from xlab.observe.transfers import transfers
@@ -37,28 +37,30 @@ def diff(left: tuple, right: tuple, *, names: tuple[str, str] = ("left", "right"
     """
     about = [subject(call[0], call[1:]) for call in (left, right)]
     programs = [program(a) for a in about]
-    figures = [*_equations(programs), *_collectives(about), *_memory(about)]
+    figures = [*_equations(programs), *collective_figures(about), *memory_figures(memory(about[0]), memory(about[1]))]
     if repeat:
         measured = [time(*call, repeat=repeat) for call in (left, right)]
         a, b = (t.warm_us or 0.0 for t in measured)
-        figures.append(Figure("time", f"median of {repeat} warm runs", time_text(a), time_text(b), _ratio(a, b)))
+        figures.append(Figure("time", f"median of {repeat} warm runs", time_text(a), time_text(b), ratio(a, b)))
     return Comparison(*names, tuple(figures), tuple(_pairs(*programs)))
 
 
-def _ratio(left: float, right: float) -> str:
-    return "" if left == right or not left or not right else f"×{right / left:.2g}" if right / left < 1000 else "×1000+"
+def ratio(left: float, right: float) -> str:
+    """Right over left, where it tells: neither is nothing, and they differ in two digits."""
+    said = "" if not left or not right else f"×{right / left:.2g}" if right / left < 1000 else "×1000+"
+    return "" if said == "×1" else said
 
 
 def _equations(programs: list[Program]) -> Iterator[Figure]:
     counts = [Counter(e.primitive for e, _ in p.walk()) for p in programs]
     a, b = (sum(c.values()) for c in counts)
-    yield Figure("program", "equations", str(a), str(b), _ratio(a, b))
+    yield Figure("program", "equations", str(a), str(b), ratio(a, b))
     for name in sorted({*counts[0], *counts[1]}):
         if counts[0][name] != counts[1][name]:
             yield Figure("program", name, str(counts[0][name]), str(counts[1][name]))
 
 
-def _collectives(about: list[Subject]) -> Iterator[Figure]:
+def collective_figures(about: list[Subject]) -> Iterator[Figure]:
     """Number and bytes each device receives, by kind; loop trips multiplied where they are known."""
     found: list[dict[str, tuple[int, int]]] = []
     for one in about:
@@ -77,14 +79,14 @@ def _collectives(about: list[Subject]) -> Iterator[Figure]:
 
 def _moved(what: str, left: tuple[int, int], right: tuple[int, int]) -> Figure:
     a, b = (f"{n}, {size_text(moved)} in" if n else "none" for n, moved in (left, right))
-    return Figure("collectives", what, a, b, _ratio(left[1], right[1]))
+    return Figure("collectives", what, a, b, ratio(left[1], right[1]))
 
 
-def _memory(about: list[Subject]) -> Iterator[Figure]:
-    a, b = map(memory, about)
-    for what in _MEMORY:
+def memory_figures(a: Memory, b: Memory, parts: Sequence[str] = _MEMORY) -> Iterator[Figure]:
+    """Bytes per device of two programs."""
+    for what in parts:
         one, other = getattr(a, what), getattr(b, what)
-        yield Figure("memory", what, size_text(one), size_text(other), _ratio(one, other))
+        yield Figure("memory", what, size_text(one), size_text(other), ratio(one, other))
 
 
 def _pairs(left: Program, right: Program) -> Iterator[Pair]:

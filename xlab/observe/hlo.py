@@ -184,10 +184,18 @@ class Module:
                     yield from self._executed(self.computations[name], inner_times, inner_conditional, path)
 
     def collectives(self) -> list[Collective]:
-        """Everything that moves data between devices, in schedule order."""
+        """Everything that moves data between devices, in schedule order. One fused with what goes on meanwhile is one, not one per part."""
         home = {id(i): c for c in self.computations.values() for i in c.instructions if i.kind}
-        return [_collective(self, i, home[id(i)].by_name(), times, conditional)
-                for i, times, conditional in self.executed() if i.kind]
+        found, seen = [], set()
+        for i, times, conditional in self.executed():
+            fused = i.opcode == "fusion"
+            inner = [x for name in i.calls for x in self.computations[name].instructions if x.kind] if fused else [i] if i.kind else []
+            for x in inner:
+                channel = attribute(x.attributes, "channel_id") if fused else ""
+                if not channel or channel not in seen:
+                    found.append(_collective(self, x, home[id(x)].by_name(), times, conditional))
+                seen.add(channel)
+        return found
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ class Session:
         profile: a profile, or the measured times of a program, for the report to use.
         measured: timings that `observe.time` took during the block.
         passes: passes of the compiler for the report to show.
+        targets: the programs as other machines' compilers scheduled them.
     """
 
     def __init__(self, title: str = ""):
@@ -40,6 +41,7 @@ class Session:
         self.profile: Any = None
         self.measured: list[Any] = []
         self.passes: tuple = ()
+        self.targets: tuple = ()
         self._executables: dict[int, Any] = {}
         self._thread = threading.get_ident()
 

@@ -29,9 +29,9 @@ from xlab.observe.graph import Drawn
 
 if TYPE_CHECKING:
     from xlab.observe.edits import Pass
+    from xlab.observe.scheduled import Scheduled
 
 SCHEMA = 1
-
 T = TypeVar("T")
 
 _classes: dict[str, type[Record]] = {}
@@ -91,9 +91,8 @@ def _record(cls: type[T]) -> type[T]:
 
 
 def _class(name: Any) -> type[Record] | None:
-    if name not in _classes:
-        for file in ("comparison", "edits", "resharding", "rungs"):     # by name: they are made of these
-            importlib.import_module(f"xlab.observe.{file}")
+    for file in () if name in _classes else ("comparison", "drawing", "edits", "live", "resharding", "rungs", "scheduled"):
+        importlib.import_module(f"xlab.observe.{file}")
     return _classes.get(name)
 
 
@@ -125,7 +124,7 @@ def _decode(data: Any) -> Any:
         if "float" in data:
             return float(data["float"])
         made: Any = _class(data["record"])
-        names = dict(_defaults[data["record"]])
+        names = dict(_defaults[made.__name__])
         return made(**{k: _decode(v) for k, v in data.items() if k in names})
     return data
 
@@ -432,12 +431,11 @@ class Difference(Record):
 
 @_record
 class Compilation(Record):
-    """One compile in the ledger: the `nth` of its function, `reason` as a sentence, and the `fix` as code.
+    """One compile in the ledger: the `nth` of its function, `reason` as a sentence, the `fix` as code, `spent_us` all of them until then.
 
-    `cache` is `disk hit` or `disk miss` where the persistent cache was asked, `disk` why it missed. `key` are `(part, text)` for the parts
-    in which it differs from any earlier key of the function; `earlier` are these, `(nth, parts)`, oldest first.
+    `cache`: `disk hit` or `disk miss` where the persistent cache was asked, `disk` why it missed. `key` has `(part, text)` for parts that
+    differ from an earlier key of the function; `earlier` are these keys, `(nth, parts)`, oldest first.
     """
-
     function: str
     nth: int = 1
     duration_us: float = 0.0
@@ -449,6 +447,7 @@ class Compilation(Record):
     disk: str = ""
     key: tuple[tuple[str, str], ...] = ()
     earlier: tuple[tuple[int, tuple[tuple[str, str], ...]], ...] = ()
+    spent_us: float = 0.0
 
 
 @_record
@@ -598,3 +597,4 @@ class Report(Record):
     error: Failure | None = None
     versions: tuple[tuple[str, str], ...] = ()
     opens: str = ""
+    targets: tuple[Scheduled, ...] = ()

@@ -34,6 +34,7 @@ from xlab.observe.records import (
     Transfer,
 )
 from xlab.observe.remembered import once
+from xlab.observe.scheduled import Scheduled
 from xlab.observe.subject import Subject
 from xlab.observe.transfers import transfers as _transfers
 
@@ -94,11 +95,12 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
         notices.append(Notice("warning", f"{session.dropped:,} early events were dropped: the recording keeps the latest",
                               "timings"))
     mesh = next((p.mesh for p in programs if p.mesh), None) or next((m for s in subjects if (m := mesh_info(s.mesh))), None)
+    programs = [with_targets(p, [t for t in session.targets if t.program == n]) for n, p in enumerate(programs)]
     return Report(
         title or session.title or (subjects[-1].name if subjects else "recording"), tuple(programs), tuple(layouts),
         tuple(moved), phases(session) if "phases" in parts else (), timings(session, (*session.measured, *measured)), tuple(used),
         tuple(passes) or session.passes, ledger(session) if "ledger" in parts else None, trace, mesh, tuple(notices),
-        failure(session.error) if session.error is not None else None, versions())
+        failure(session.error) if session.error is not None else None, versions(), targets=session.targets)
 
 
 def _guard(make: Any, notices: list[Notice], what: str, index: int) -> Any:
@@ -108,6 +110,11 @@ def _guard(make: Any, notices: list[Notice], what: str, index: int) -> Any:
     except Exception as error:
         notices.append(Notice("error", f"{what} could not be shown: {type(error).__name__}: {error}", "program", program=index))
         return None
+
+
+def with_targets(program: Program, targets: Sequence[Scheduled]) -> Program:
+    """A program with the modules that other machines' compilers scheduled, beside its own."""
+    return program.replace(levels=(*program.levels, *(t.level for t in targets if t.level is not None))) if targets else program
 
 
 def argument_layouts(about: Subject, index: int = 0) -> tuple[Layout, ...]:

@@ -373,10 +373,10 @@ def _memory(m: r.Memory, o: _Options) -> str:
         ("temporaries", m.temporaries),
         ("aliased", m.aliased),
         ("code", m.code),
-        ("peak", m.peak),
+        *([("peak", m.peak)] if m.peak else []),
     ]
     lines = [
-        f"{m.function}: peak {size_text(m.peak)} per device",
+        f"{m.function}: peak {size_text(m.peak) + ' per device' if m.peak else 'not known'}",
         table([(n, size_text(v)) for n, v in rows], "lr"),
     ]
     alive = sorted((b for b in m.buffers if b.start <= m.peak_step <= b.end), key=lambda b: (-b.size, b.name))
@@ -488,7 +488,7 @@ def report_header(report: r.Report, *, times: bool = True) -> tuple[str, tuple[s
         )
     if report.programs or report.transfers:
         numbers.append(collectives)
-    if report.memory:
+    if any(m.peak for m in report.memory):
         numbers.append(f"peak {size_text(max(m.peak for m in report.memory))} per device")
     return "   ".join(words), tuple(numbers)
 
@@ -507,6 +507,7 @@ def _report(report: r.Report, o: _Options) -> str:
         ("Timings", ["  " + _timing(t, o) for t in report.timings] if o.times else []),
         ("Memory", ["  " + _memory(m, o).replace("\n", "\n  ") for m in report.memory]),
         ("Passes", ["  " + text(p, times=o.times, limit=0).splitlines()[0] for p in report.passes if p.changed]),
+        ("Targets", ["  " + text(t, times=o.times, limit=o.limit).replace("\n", "\n  ") for t in report.targets]),
         (
             "Ledger",
             ["  " + ledger_text(report.ledger, o.times, o.limit).replace("\n", "\n  ")]

@@ -6,10 +6,12 @@ import itertools
 import math
 
 from xlab.observe import records as r
+from xlab.observe.comparison import Figure
 from xlab.observe.edits import Pass
 from xlab.observe.live import Live, LiveArray
 from xlab.observe.placements import Ranking, WhatIf, placement_of, side_by_side
 from xlab.observe.resharding import Resharding
+from xlab.observe.scheduled import Flight, Scheduled
 
 MESH = r.MeshInfo(("data", "model"), (4, 2), tuple(range(8)), "cpu", (0,) * 8, ("Auto", "Auto"))
 
@@ -591,3 +593,14 @@ def report() -> r.Report:
         None,
         (("xlab", "0.1.0"), ("jaxlib", "0.10.2"), ("python", "3.11.7")),
     )
+
+
+def scheduled(word: str = "train_step") -> Scheduled:
+    """The sample's program as a TPU's compiler might schedule it."""
+    level = r.Level("tpu:v5e:2x4", "HloModule m, is_scheduled=true\n\nENTRY %main {\n  %copy-start = copy-start(%w)\n  %d = dot(%x)\n}", ((5, (4,)),))
+    return Scheduled(
+        "tpu:v5e:2x4", word, "TPU v5 lite", 8,
+        (Figure("program", "instructions", "120", "80", "×0.67"), Figure("memory", "arguments", "1.4 MB", "1.4 MB"),
+         Figure("cost", "best time, by its compiler's model", "", "8.18 µs")),
+        (Flight("copy", "copy-start", "copy-done", 3, 4096, 4), Flight(word, "start", "done", 0, 8)), level,
+        doubts=(f"a peak of 60.8 MB of {word}, more than arguments, outputs, temporaries and code together",))

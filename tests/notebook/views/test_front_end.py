@@ -26,6 +26,7 @@ from xlab.observe.live import Live
 from xlab.observe.placements import Ranking, WhatIf
 from xlab.observe.resharding import Resharding
 from xlab.observe.rungs import Ladder
+from xlab.observe.scheduled import Scheduled
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")
@@ -111,6 +112,7 @@ def test_every_view_starts_and_ends(view, module, tmp_path):
         Ranking: sample.ranking(report),
         Live: sample.live(report),
         Ladder: observe.ladder(jnp.sin, 1.0),
+        Scheduled: sample.scheduled(),
         Comparison: observe.diff((jnp.sin, 1.0), (jnp.cos, 1.0), names=("one", "<two>")),
     }
     payload = tmp_path / "payload.json"

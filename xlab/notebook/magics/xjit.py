@@ -96,6 +96,8 @@ def run_cell(run: Recording, given: Any, names: dict[str, Any], place: CellFile)
         if given.no_run or options.is_elsewhere(mesh):
             compiled = jitted.lower(*arguments).compile()
             _target(run, given, compiled)
+            if not given.no_run:
+                print(f"compiled and not run: the mesh has {mesh.size} devices, this machine {xlab.device_count()}; all names are as they were")
             return None
         started = time.perf_counter()
         returned = xlab.block_until_ready(jitted(*arguments))
@@ -146,7 +148,8 @@ def _target(run: Recording, given: Any, *call: Any) -> None:
     """The same program for another machine."""
     if given.target:
         run.doing = f"compiling for {given.target}"
-        made = observe.scheduled(given.target, *call)
+        with observe.paused():
+            made = observe.scheduled(given.target, *call)
         index = max((n for n, s in enumerate(run.session.subjects) if s.name == made.function), default=0)
         run.session.targets = (made.replace(program=index, transfers=tuple(t.replace(program=index) for t in made.transfers)),)
 

@@ -13,7 +13,7 @@ from xlab.notebook import displays, options
 from xlab.notebook.magics.base import evaluate, told
 from xlab.sharding import NamedSharding, PartitionSpec, Sharding
 
-_OPTION = re.compile(r"\s--(shape|mesh)[ =](\S+)")
+_OPTION = re.compile(r"\s--(shape|mesh|target)[ =](\S+)")
 
 
 @magics_class
@@ -29,6 +29,7 @@ class Xshard(Magics):
         %xshard x P(None, 'model')                                  (what moves when it is laid out so)
         %xshard P('data', None) P() --shape 8,4 --mesh data=4,model=2
         %xshard P('data', None) --shape 8,4 --mesh data=4,model=2
+        %xshard P('data', None) --shape 8,4 --mesh data=4,model=4 --target tpu:v5e:4x4     (on chips that need not be there)
         """
         given = dict(_OPTION.findall(" " + line))
         text = _OPTION.sub("", " " + line).strip()
@@ -46,6 +47,9 @@ class Xshard(Magics):
             displays.show(observe.compare(before, after, shape, name=name, compiled=True))
             return
         value = self._value(text)
+        if "target" in given:
+            self._on_target(value, given, shape)
+            return
         if isinstance(value, PartitionSpec):
             value = options.named_sharding(options.mesh(given.get("mesh")), value, "the array")
         elif isinstance(value, NamedSharding) and "mesh" in given:
@@ -54,6 +58,19 @@ class Xshard(Magics):
             shape = tuple(value.mesh.shape[a] if isinstance(a, str) else 1 for a in value.spec) \
                 if isinstance(value, NamedSharding) else None
         displays.show(value, shape)
+
+    def _on_target(self, value: Any, given: dict[str, str], shape: tuple[int, ...] | None) -> None:
+        """The layout on the devices of a target, whichever they are; of an array, its own spec or the one of its sharding."""
+        mesh = options.mesh_to_compile_for(given.get("mesh")) if "mesh" in given else None
+        sharding = value if isinstance(value, (Sharding, PartitionSpec)) else value.sharding
+        if not isinstance(sharding, (NamedSharding, PartitionSpec)):
+            raise ValueError("--target lays a spec on the devices of a target: %xshard P('data', None) --shape 8,4 --mesh data=4,model=4 "
+                             "--target tpu:v5e:4x4")
+        shape = shape if shape is not None else getattr(value, "shape", None)
+        spec, over = (sharding, mesh) if isinstance(sharding, PartitionSpec) else (sharding.spec, mesh or sharding.mesh)
+        if over is None or shape is None:
+            raise ValueError("a spec on a target needs --shape 8,4 and --mesh data=4,model=4")
+        displays.show(observe.on_target(given["target"], NamedSharding(over, spec), shape, dtype=getattr(value, "dtype", "float32")))
 
     def _placed(self, value: Any, given: dict[str, str]) -> Any:
         """A spec on the mesh that `--mesh` gives; without it, on that of the other side."""

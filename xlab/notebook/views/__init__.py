@@ -23,6 +23,7 @@ from xlab.notebook.views.program import ProgramView
 from xlab.notebook.views.report import ReportView
 from xlab.notebook.views.resharding import ReshardingView
 from xlab.notebook.views.stepper import StepperView
+from xlab.notebook.views.targets import ScheduledView
 from xlab.notebook.views.whatif import RankingView, WhatIfView
 from xlab.observe.records import Record
 
@@ -41,6 +42,7 @@ VIEWS: list[View] = [
     LiveView(),
     ComparisonView(),
     LadderView(),
+    ScheduledView(),
 ]
 
 

@@ -25,14 +25,15 @@ def level_columns(level: Level) -> dict[str, Any]:
     ('ENTRY %e () -> f32[] {', [[2, 3]], [[0, 2], [3, 2]], [3])
     """
     lines = level.text.splitlines()
-    order = _hlo_order(lines) if level.name == "optimized" else [i for i, line in enumerate(lines) if line.strip()]
+    compiled = level.name == "optimized" or ":" in level.name      # this machine's module, or that of a target
+    order = _hlo_order(lines) if compiled else [i for i, line in enumerate(lines) if line.strip()]
     place = {old: new for new, old in enumerate(order)}
     shown = [lines[i] for i in order]
     fold = _folds(shown)
     closed = [at for at, _ in fold if _starts_closed(shown[at])]
     return {
         "name": TITLES.get(level.name, clean(level.name)),
-        "language": "hlo" if level.name == "optimized" else "mlir",
+        "language": "hlo" if compiled else "mlir",
         "lines": [clean(_METADATA.sub("", line)) for line in shown],
         "links": [[place[line - 1] + 1, *found] for line, found in level.links if line - 1 in place],
         "heat": [[place[line - 1] + 1, us] for line, us in level.heat if line - 1 in place],

@@ -12,6 +12,7 @@ from xlab.notebook.views.memory import memory_panel
 from xlab.notebook.views.passes import passes_data, passes_panel
 from xlab.notebook.views.program import columns, programs_panel
 from xlab.notebook.views.stepper import steps_data, steps_panel
+from xlab.notebook.views.targets import targets_panel
 from xlab.notebook.views.timings import timings_data, timings_panel
 from xlab.notebook.views.whatif import SEARCH, WHAT_IF, what_if_data, what_if_panel
 from xlab.observe.drawing import Drawing
@@ -179,6 +180,7 @@ class ReportView(View):
                 ("timings", "Timings", timed and not alone, timings_panel, r.phases, r.timings, r.ledger, r.passes),
                 ("memory", "Memory", r.memory, memory_panel, r.memory),
                 ("passes", "Passes", r.passes, passes_panel, r.passes),
+                ("targets", "Targets", r.targets, targets_panel, r.targets),
                 ("steps", "Steps", r.trace, steps_panel, r.trace),
                 ("whatif", "What if", placed, what_if_panel, placed),
             )
