@@ -43,6 +43,7 @@ def test_a_recording_is_held_against_what_was_before_it():
         f(np.ones(4, np.float32))
     (entry,) = [e for e in observe.ledger(session).entries if e.function == "before_and_in"]
     assert entry.nth == 2 and entry.earlier == ((1, (("x", "f32[3]"),)),)
+    assert entry.spent_us > entry.duration_us > 0
 
 
 def test_many_earlier_keys_are_counted(monkeypatch):
@@ -152,3 +153,13 @@ def _trace_key(name):
 
 def test_old_records_still_read():
     assert Record.from_json({"record": "Compilation", "function": "f", "schema": 1}) == Compilation("f")
+
+
+def test_a_definition_that_ran_again_is_told_from_a_loop():
+    names = {"xlab": xlab, "X": X}
+    cell = compile("def defined_again(x):\n    return x * 7\nxlab.jit(defined_again)(X)\n", "<a cell that runs twice>", "exec")
+    exec(cell, names)
+    exec(cell, names)
+    first, second = compiles("defined_again")
+    assert [d.cause for d in second.differences] == ["definition"] and "was defined again" in second.reason
+    assert "run the cell that defines defined_again once" in second.fix and not first.differences

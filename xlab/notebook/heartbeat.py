@@ -163,14 +163,14 @@ class CellLine:
         self.publisher, self.parent, self.id, self.sent = shell.display_pub, parent, uuid.uuid4().hex, False
 
     def show(self, text: str) -> None:
-        self._send(text, "⏳ ")
+        self._send(text)
 
     def end(self, text: str) -> None:
-        self._send(text, "")
+        self._send(text)
 
-    def _send(self, text: str, sign: str) -> None:
+    def _send(self, text: str) -> None:
         style = "font:12px var(--jp-ui-font-family,sans-serif);font-variant-numeric:tabular-nums;color:var(--jp-ui-font-color2,#666)"
-        content = {"data": {"text/plain": text, "text/html": f"<div role='status' style='{style}'>{sign}{escape(text)}</div>"}, "metadata": {},
+        content = {"data": {"text/plain": text, "text/html": f"<div role='status' style='{style}'>{escape(text)}</div>"}, "metadata": {},
                    "transient": {"display_id": self.id}}
         kind = "update_display_data" if self.sent else "display_data"
         self.sent = True

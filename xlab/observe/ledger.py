@@ -67,7 +67,8 @@ def ledger(session: Session | None = None, *, eager: bool = False) -> Ledger:
         key, earlier = _against(same[:nth], MOST_EARLIER if nth == len(same) else FEWER_EARLIER, texts)
         out.append(Compilation(
             name, nth, entry.duration_ns / 1e3, reason, _fix(entry), tuple(Difference(*d) for d in (*entry.differences, *entry.disk.differences)),
-            place, f"disk {entry.disk.found}" if entry.disk.found else "", entry.disk.reason, key, earlier))
+            place, f"disk {entry.disk.found}" if entry.disk.found else "", entry.disk.reason, key, earlier,
+            sum(e.duration_ns for e in same[:nth]) / 1e3))
     return Ledger(tuple(out))
 
 

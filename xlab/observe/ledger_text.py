@@ -21,14 +21,14 @@ def nth_word(n: int) -> str:
     return f"{n}{'th' if n // 10 % 10 == 1 else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')}"
 
 
-def sentence(c: Compilation, so_far: float | None = None) -> str:
-    """Why it was compiled, in one sentence; `so_far` are the microseconds that all its compiles took.
+def sentence(c: Compilation, times: bool = True) -> str:
+    """Why it was compiled, in one sentence, and what all compiles of the function took.
 
-    >>> sentence(Compilation("step", 3, 4e5, "`x` went from f32[8] to f32[9]"), 1.2e6)
+    >>> sentence(Compilation("step", 3, 4e5, "`x` went from f32[8] to f32[9]", spent_us=1.2e6))
     '`step` compiled again because `x` went from f32[8] to f32[9]; third compile, 1.20 s so far'
     """
     done = "was loaded from disk" if c.cache == "disk hit" else "compiled"
-    time = f", {time_text(so_far)} so far" if so_far is not None and c.nth > 1 else ""
+    time = f", {time_text(c.spent_us)} so far" if times and c.spent_us else ""
     if c.nth == 1 and c.reason == f"`{c.function}` was never seen before":
         return f"`{c.function}` {done}, for the first time"
     again = f"`{c.function}` {done} again" if c.nth > 1 else f"`{c.function}` {done}"

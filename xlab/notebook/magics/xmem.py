@@ -24,7 +24,7 @@ class Xmem(Magics):
         """Lists the arrays that are alive, largest first, with the cell that made them; with a call, the memory of its program.
 
         %xmem
-        %xmem --lines           (record the line of every array from now on: calls take about a microsecond longer)
+        %xmem --lines           (record the line of every array from now on: calls take a few microseconds longer)
         %xmem --lines off
         %xmem step(params, x)
         """

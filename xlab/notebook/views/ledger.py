@@ -16,21 +16,6 @@ MOST_ROWS = 20
 FEWER_ROWS = 6
 
 
-def so_far(entries: tuple[Compilation, ...]) -> list[float]:
-    """What the compiles of the same function took until each of them, it included.
-
-    >>> so_far((Compilation("f", 1, 2.0), Compilation("g", 1, 5.0), Compilation("f", 2, 3.0)))
-    [2.0, 5.0, 5.0]
-    """
-    spent: dict[object, float] = {}
-    out = []
-    for c in entries:
-        same = c.function, c.source
-        spent[same] = spent.get(same, 0.0) + c.duration_us
-        out.append(spent[same])
-    return out
-
-
 def ledger_node(ledger: Ledger) -> Node:
     """Every compile, oldest first; the last of each function has its keys open."""
     entries = ledger.entries
@@ -38,13 +23,13 @@ def ledger_node(ledger: Ledger) -> Node:
     last = {(e.function, e.source): i for i, e in enumerate(entries)}
     summary = f" {plural(len(entries), 'compile')}, {time_text(sum(e.duration_us for e in entries))} in all" + (
         f"; {again} of a function that was compiled before" if again else "")
-    shown = list(enumerate(zip(entries, so_far(entries), strict=True)))[-MOST_COMPILES:]
+    shown = list(enumerate(entries))[-MOST_COMPILES:]
     return h(
         "div",
         {"class": "xl-ledger"},
         h("h3", None, "Ledger", h("small", None, summary if entries else " nothing was compiled")),
         h("p", {"class": "xl-dim"}, f"the last {MOST_COMPILES}") if len(entries) > MOST_COMPILES else None,
-        *(_compilation(e, total, last[e.function, e.source] == i) for i, (e, total) in shown),
+        *(_compilation(e, last[e.function, e.source] == i) for i, e in shown),
     )
 
 
@@ -57,14 +42,14 @@ def ticked(text: str) -> list[Any]:
     return [h("code", None, part) if i % 2 else part for i, part in enumerate(text.split("`")) if part]
 
 
-def _compilation(c: Compilation, total: float, last: bool) -> Node:
+def _compilation(c: Compilation, last: bool) -> Node:
     where = f"{c.source.file.rsplit('/', 1)[-1]}, line {c.source.line}" if c.source and c.source.file != c.function else ""
     cached = {"disk hit": "from disk", "disk miss": "not in memory, not on disk"}.get(c.cache, "")
     small = " · ".join(part for part in (time_text(c.duration_us), cached, where) if part)
     return h(
         "div",
         {"class": "xl-compile" + (" xl-again" if c.nth > 1 and c.cache != "disk hit" else "")},
-        h("p", None, *ticked(sentence(c, total)), h("small", {"title": c.source.file if c.source else None}, f"   {small}")),
+        h("p", None, *ticked(sentence(c)), h("small", {"title": c.source.file if c.source else None}, f"   {small}")),
         h("p", {"class": "xl-dim"}, *ticked(c.disk)) if c.disk else None,
         keys_node(c, last) or _differences(c),
         h("p", {"class": "xl-fix"}, h("b", None, "fix "), h("code", None, c.fix)) if c.fix else None,

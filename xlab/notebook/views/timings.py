@@ -20,7 +20,7 @@ WORDS = {
     "compile": "compile",
     "cache_hit": "cache hit",
     "cache_miss": "cache miss",
-    "execute": "run",
+    "execute": "first run",
     "transfer": "transfer",
 }
 MOST_ROWS = 300

@@ -10,7 +10,7 @@ import { mountResharding } from "./resharding.js";
 import { mountWhatIf } from "./whatif.js";
 import { mountDataflow } from "./dataflow.js";
 import { mountStepper } from "./stepper.js";
-import { mountTimings } from "./timings.js";
+import { mountSaves, mountTimings } from "./timings.js";
 
 /** A report comes alive: panels become tabs, one selection joins them, keys work. The picture is already there. */
 
@@ -132,6 +132,7 @@ export function enliven(root, data, model) {
       }));
     }
     if (name === "collectives") failing(section, () => mountDataflow(section, { transfers: data.transfers || [], ...data.flow }, bus, bin, model && data.whatif?.length ? (wanted) => { open("whatif"); parts.get("whatif")?.attempt(wanted); } : null));
+    if (name === "memory") failing(section, () => mountSaves(section, { title: data.title, figure: "memory", files: {}, model, bin, say }));
     if (name === "timings" && data.timings) failing(section, () => mountTimings(section, data.timings, data.title, model, bin, say));
     if (name === "steps" && data.steps) {
       parts.set(name, failing(section, () => {

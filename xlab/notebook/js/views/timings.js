@@ -52,6 +52,7 @@ export function mountSaves(section, { title, files, figure, model, bin, say }) {
       say(`no figure: ${error.message}`);
     }
   });
+  if (!choices.size) return;
   const list = h("select", { class: "xl-save xl-save-panel", "aria-label": `save ${figure}`, title: `save ${figure} as a file`, change: () => {
     choices.get(list.value)?.();
     list.value = "";
