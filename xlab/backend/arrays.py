@@ -282,3 +282,8 @@ def from_dlpack(capsule: Any, device: Any, make_aval: Callable[[tuple[int, ...],
     raw = _jax.dlpack_managed_tensor_to_buffer(capsule, device, None, None)
     host = to_numpy(raw)
     return raw._rewrap_with_aval_and_sharding(make_aval(host.shape, host.dtype), sharding.native)
+
+
+def major_to_minor(x: ArrayImpl) -> tuple[int, ...]:
+    """The dimensions of an array in the order in which they lie in memory, slowest first."""
+    return tuple(reversed(x._pjrt_layout._xla_layout().minor_to_major()))

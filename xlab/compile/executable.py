@@ -16,7 +16,7 @@ from xlab.backend import arrays as _arrays
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.transfer_guards import asked_for
-from xlab.compile import disk_cache, ledger
+from xlab.compile import disk_cache, layouts, ledger
 from xlab.compile import effects as _effects
 from xlab.compile.devices import Claim, intermediate_shardings, resolve
 from xlab.compile.keys import Placed
@@ -57,6 +57,8 @@ class Lowered:
     mesh: Any
     compiler_options: dict = field(default_factory=dict)
     refused: tuple[int, ...] = ()  # donated arguments that no result can use
+    in_layouts: tuple = ()         # per kept argument the layout asked for, or None; empty where none was
+    out_layouts: tuple = ()        # the same of results
 
 
 def arg_sharding(x):
@@ -96,7 +98,7 @@ def _used_arguments(jaxpr) -> tuple[int, ...]:
 def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardings: Sequence | None = None,
           out_shardings: Sequence | None = None, donated: Sequence[int] = (), keep_unused: bool = False,
           arg_names: Sequence[str] = (), context_mesh=None, compiler_options=None,
-          mesh_override: tuple | None = None) -> Lowered:
+          mesh_override: tuple | None = None, in_layouts: Sequence = (), out_layouts: Sequence = ()) -> Lowered:
     """Decides devices and shardings, drops unused arguments and emits StableHLO.
 
     `arg_shardings` are those of committed arguments (None otherwise); `in_shardings` and `out_shardings` what the user
@@ -104,6 +106,7 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     """
     jaxpr = closed.jaxpr
     n = len(jaxpr.invars)
+    layouts.note((*in_layouts, *out_layouts))
     in_shardings = list(in_shardings) if in_shardings is not None else [None] * n
     out_shardings = list(out_shardings) if out_shardings is not None else [None] * len(jaxpr.outvars)
     names = list(arg_names) if len(arg_names) == n else [f"argument {i}" for i in range(n)]
@@ -181,13 +184,15 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
                              else f"tf.aliasing_output = {donate[i] + n_tokens} : i32")
             if s is not None and s.memory_kind not in (None, "device"):
                 parts.append(f'mhlo.memory_kind = "{s.memory_kind}"')
+            if in_layouts:
+                parts += layouts.attribute(in_layouts[i], jaxpr.invars[i].aval, f"the argument {names[i]} of jit({name})")
             out.append(f" {{{', '.join(parts)}}}" if parts else "")
         return out
 
     def result_attributes(meshes):
         out = []
-        for v, s in zip(jaxpr.outvars, out_shardings):
-            parts = []
+        for i, (v, s) in enumerate(zip(jaxpr.outvars, out_shardings)):
+            parts = layouts.attribute(out_layouts[i], v.aval, f"result {i} of jit({name})") if out_layouts else []
             if several and s is not None:
                 aval = physical_aval(v.aval)
                 parts.append(f"sdy.sharding = {_sdy(physical_sharding(s, v.aval), aval.ndim, meshes)}")
@@ -202,7 +207,8 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
         attrs["bytes"] = len(module.text)
     return Lowered(closed, module, name, devices, committed, kept, tuple(final_in), tuple(out_shardings),
                    tuple(sorted(donate)), mesh, dict(compiler_options or {}),
-                   tuple(i for i in donated if i not in donate))
+                   tuple(i for i in donated if i not in donate), tuple(in_layouts[i] for i in kept) if in_layouts else (),
+                   tuple(out_layouts))
 
 
 def _sdy(sharding, ndim, meshes) -> str:
@@ -329,6 +335,9 @@ class Executable:
             if isinstance(x, KeyArray | Token):
                 x = x.base
             out.append(place(x, self.physical_in[i], s, committed=None))
+        if layouts.in_use():
+            asked = self.lowered.in_layouts or [None] * len(out)
+            out = [layouts.fitting(x, a, flat[i], self.name) for i, x, a in zip(self.kept, out, asked)]
         return out
 
     def call(self, flat: Sequence) -> list:
@@ -383,7 +392,7 @@ class Executable:
 
     def _plain(self) -> bool:
         """Whether a call is nothing but running the program on ordinary arrays."""
-        if self.effectful or self.lowered.closed.effects:
+        if self.effectful or self.lowered.closed.effects or self.lowered.in_layouts or self.lowered.out_layouts:
             return False
         return all(isinstance(a, ShapedArray) and not isinstance(a.dtype, dtypes.ExtendedDType)
                    and a.dtype != dtypes.float0 for a in (*self.in_avals, *self.out_avals))

@@ -17,7 +17,7 @@ from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
-from xlab.compile import explain, keys, specials
+from xlab.compile import explain, keys, layouts, specials
 from xlab.compile.devices import sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.mutation import check_arguments, check_captured, forward_refs, on_values
@@ -36,6 +36,7 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import closed_call, discharge_rules
 from xlab.sharding import Format, NamedSharding, PartitionSpec, Sharding, get_mesh
+from xlab.sharding.placement import default_layout
 
 # Keys of the native cache. A number, because that cache keeps its keys alive, and with an object its function.
 _numbers = itertools.count()
@@ -132,7 +133,7 @@ class _Jit:
         flat, in_tree, static = self.flatten(args, kwargs)
         if state.trace is not EVAL:
             return self.staged(flat, in_tree, static), None
-        if self.repeats and not _observed():
+        if self.repeats and not _observed() and not layouts.in_use():
             known = self.repeats.find(flat, in_tree, static)
             if known is not None:
                 return _tree.unflatten(known.out_tree, known.executable.repeat(flat)), None
@@ -164,9 +165,11 @@ class _Jit:
         if _observed() or any(isinstance(x, KeyArray) for x in flat):
             return None
         if compiled.in_turn or compiled.consts:
-            if all(is_native_array(x) for x in flat) and compiled.repeatable(flat):
+            if all(is_native_array(x) for x in flat) and compiled.repeatable(flat) and not layouts.in_use():
                 self.repeats.add(flat, in_tree, static, compiled, program.out_tree)
             return None
+        if layouts.in_use() and any(is_native_array(x) and layouts.layout_of(x) != default_layout(x.ndim) for x in flat):
+            return None     # brought into place before every call
         return compiled.fast_path(program.out_tree)
 
     def staged(self, flat, in_tree, static):
@@ -220,13 +223,21 @@ class _Jit:
             ins += (None,) * len(mutation.captured)
             outs = (*outs[:mutation.n_out], *(placements[i] for i in mutation.written))
             donated = sorted({*donated, *mutation.written} - (set(mutation.refs) - set(mutation.written)))
+        in_layouts = self.flat_in(self.in_shardings, in_tree, n, layouts.wanted)
+        in_layouts = tuple(w or getattr(x, "_layout", None) for x, w in zip(flat, in_layouts))    # of a ShapeDtypeStruct
+        out_layouts = self.flat_out(program, layouts.wanted)
         return _executable.lower(
             program.closed, self.name, placements, in_shardings=ins, out_shardings=outs, donated=donated, keep_unused=self.keep_unused,
-            arg_names=names, context_mesh=get_mesh(), compiler_options=self.compiler_options)
+            arg_names=names, context_mesh=get_mesh(), compiler_options=self.compiler_options,
+            in_layouts=_given(in_layouts, len(ins)), out_layouts=_given(out_layouts, len(outs)))
 
     # -- shardings and donation ------------------------------------------------------------------------
 
     def shardings_for(self, shardings, in_tree, program, n) -> tuple:
+        return self.flat_in(shardings, in_tree, n, as_sharding)
+
+    def flat_in(self, shardings, in_tree, n, read) -> tuple:
+        """What `read` finds in the user's word on each argument."""
         if shardings is None:
             return (None,) * n
         args, kwargs = _tree.unflatten(in_tree, list(range(n)))
@@ -234,14 +245,18 @@ class _Jit:
             else (shardings,) * len(args)
         flat = _tree.broadcast_prefix((shardings, dict.fromkeys(kwargs)) if kwargs else (shardings, {}),
                                       (args, kwargs), is_leaf=_is_sharding_leaf)
-        return tuple(map(as_sharding, flat))
+        return tuple(map(read, flat))
 
     def out_shardings_for(self, program) -> tuple:
+        return self.flat_out(program, as_sharding)
+
+    def flat_out(self, program, read) -> tuple:
+        """What `read` finds in the user's word on each result."""
         n = len(program.closed.out_avals)
         if self.out_shardings is None:
             return (None,) * n
         like = _tree.unflatten(program.out_tree, list(range(n)))
-        return tuple(map(as_sharding, _tree.broadcast_prefix(self.out_shardings, like, is_leaf=_is_sharding_leaf)))
+        return tuple(map(read, _tree.broadcast_prefix(self.out_shardings, like, is_leaf=_is_sharding_leaf)))
 
     def donations(self, in_tree, n) -> tuple[bool, ...]:
         if not self.donate_argnums and not self.donate_argnames:
@@ -337,6 +352,11 @@ def _parameters(fun):
     return ([p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)],
             {p.name for p in parameters}, any(p.kind is p.VAR_POSITIONAL for p in parameters),
             any(p.kind is p.VAR_KEYWORD for p in parameters))
+
+
+def _given(values, n) -> tuple:
+    """One value for each of `n`, or nothing where none is given."""
+    return () if all(v is None for v in values) else (*values, *(None,) * (n - len(values)))
 
 
 def _is_sharding_leaf(x) -> bool:

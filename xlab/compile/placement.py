@@ -20,7 +20,6 @@ from xlab.core.trace import Tracer
 from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.sharding import (
     Format,
-    Layout,
     NamedSharding,
     PartitionSpec,
     Sharding,
@@ -40,22 +39,13 @@ def as_sharding(x):
     if x is None or isinstance(x, Sharding):
         return x
     if isinstance(x, Format):
-        return sharding_of_format(x)
+        return x.sharding
     if isinstance(x, PartitionSpec):
         mesh = get_mesh()
         if mesh is None or mesh.empty:
             raise ValueError(f"{x} needs a mesh: use NamedSharding(mesh, {x}), or set one with xlab.set_mesh(mesh)")
         return NamedSharding(mesh, x)
     raise TypeError(f"expected a sharding, a PartitionSpec or None, got {x!r} of type {type(x).__name__}")
-
-
-def sharding_of_format(x: Format):
-    """The sharding of a format. Arrays of programs have the default layout; within a program the compiler chooses."""
-    if isinstance(x.layout, Layout) and list(x.layout.major_to_minor) != sorted(x.layout.major_to_minor):
-        raise ValueError(f"{x} asks for another layout than the default. On this platform the arrays that enter and leave programs keep the "
-                         f"default layout, the last dimension fastest: transpose the array, or ask for the layout of a value inside "
-                         f"the program with xlab.experimental.layout.with_layout_constraint")
-    return x.sharding
 
 
 def host_array(x, aval: ShapedArray) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.backend import compiling as _compiling
 from xlab.compile import executable as _executable
-from xlab.compile import specials
+from xlab.compile import layouts, specials
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.mutation import on_values
 from xlab.compile.placement import as_sharding
@@ -33,16 +33,17 @@ class ShapeDtypeStruct:
         ShapeDtypeStruct(shape=(8, 4), dtype=float32)
     """
 
-    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+    __slots__ = ("_layout", "dtype", "shape", "sharding", "weak_type")
 
     def __init__(self, shape, dtype, *, sharding=None, weak_type=False):
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified, as in ShapeDtypeStruct((8, 4), np.float32)")
         self.shape = tuple(int(d) for d in shape)
         self.dtype = dtype if dtypes.is_extended(dtype) else np.dtype(dtype)
-        self.sharding, self.weak_type = as_sharding(sharding), weak_type
+        self.sharding, self.weak_type, self._layout = as_sharding(sharding), weak_type, layouts.wanted(sharding)
 
     ndim = property(lambda self: len(self.shape))
+    format = property(lambda self: Format(self._layout, self.sharding))
     size = property(lambda self: self._aval().size)
 
     def _aval(self):
@@ -54,11 +55,11 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype}{extra})"
 
     def __eq__(self, other):
-        return isinstance(other, ShapeDtypeStruct) and (self.shape, self.dtype, self.sharding, self.weak_type) == (
-            other.shape, other.dtype, other.sharding, other.weak_type)
+        return isinstance(other, ShapeDtypeStruct) and (self.shape, self.dtype, self.sharding, self.weak_type, self._layout) == (
+            other.shape, other.dtype, other.sharding, other.weak_type, other._layout)
 
     def __hash__(self):
-        return hash((self.shape, self.dtype, self.sharding, self.weak_type))
+        return hash((self.shape, self.dtype, self.sharding, self.weak_type, self._layout))
 
 
 def _register():
@@ -205,16 +206,18 @@ class Compiled:
         """Layouts and shardings of positional and keyword arguments, nested like them."""
         avals = self._lowered._traced.jaxpr.in_avals
         flat: list[Any] = [None] * len(avals)
-        for i, s in zip(self._executable.kept, self._executable.in_shardings):
-            flat[i] = _format(avals[i], s)
+        asked = self._executable.lowered.in_layouts or [None] * len(avals)
+        for i, s, w in zip(self._executable.kept, self._executable.in_shardings, asked):
+            flat[i] = _format(avals[i], s, w)
         return _tree.unflatten(self.in_tree, flat)
 
     @property
     def output_formats(self):
         """Layouts and shardings of the results."""
         avals = self._lowered._traced.jaxpr.out_avals
+        asked = self._executable.lowered.out_layouts or [None] * len(avals)
         return _tree.unflatten(self.out_tree, [
-            _format(a, s) for a, s in zip(avals, self._executable.out_shardings[:self.out_tree.num_leaves])])
+            _format(a, s, w) for a, s, w in zip(avals, self._executable.out_shardings[:self.out_tree.num_leaves], asked)])
 
     def as_text(self) -> str:
         """The optimised HLO that runs."""
@@ -300,5 +303,5 @@ def attach(wrapped, owner):
     wrapped._xlab_jit = owner
 
 
-def _format(aval, sharding) -> Format:
-    return Format(default_layout(aval.ndim), sharding) if isinstance(aval, ShapedArray) else Format(None, sharding)
+def _format(aval, sharding, layout) -> Format:
+    return Format(layout or default_layout(aval.ndim), sharding) if isinstance(aval, ShapedArray) else Format(None, sharding)

@@ -19,8 +19,7 @@ from xlab.core import avals as _avals
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
 from xlab.core.trace import Tracer
-from xlab.sharding import Format, from_native
-from xlab.sharding.placement import default_layout
+from xlab.sharding import Format, Layout, from_native
 
 
 def is_native_array(x: Any) -> bool:
@@ -236,7 +235,7 @@ _MEMBERS = {
     "nbytes": property(lambda self: self.aval.nbytes),
     "weak_type": property(lambda self: self.aval.weak_type),
     "sharding": property(lambda self: from_native(self._sharding)),
-    "format": property(lambda self: Format(default_layout(self.ndim), self.sharding)),
+    "format": property(lambda self: Format(Layout(_arrays.major_to_minor(self)), self.sharding)),
     "committed": property(lambda self: self._committed),
     "is_fully_addressable": property(lambda self: self.sharding.is_fully_addressable),
     "is_fully_replicated": property(lambda self: self.sharding.is_fully_replicated),

@@ -6,6 +6,7 @@ import enum
 from typing import Any
 
 from xlab.backend.client import Device, default_memory_kind, memory_kinds
+from xlab.compile import layouts
 from xlab.compile.devices import sharding_sources
 from xlab.compile.executable import physical_sharding
 from xlab.compile.placement import check_alive, default_sharding, place
@@ -18,7 +19,7 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.constraint import concrete, constraint_text
 from xlab.sharding import NamedSharding, Sharding, SingleDeviceSharding
-from xlab.sharding.placement import MemorySpace
+from xlab.sharding.placement import Format, MemorySpace
 from xlab.sharding.typed import typed
 
 
@@ -49,6 +50,9 @@ def put(x, device, copy_semantics):
         aval = aval_of(x)
     except InvalidInputException as e:
         raise InvalidInputException(f"Argument {x!r} of type {type(x).__name__} is not a valid array type for device_put: {e}") from None
+    if isinstance(device, Format):
+        there = put(x, device.sharding, copy_semantics)
+        return there if layouts.layout_of(there) == device.layout else layouts.relaid(there, device.layout)
     copy = copy_semantics is ArrayCopySemantics.ALWAYS_COPY
     if aval.dtype == dtypes.float0:
         return x

@@ -12,7 +12,6 @@ from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
 from xlab.backend.client import Device
 from xlab.backend.transfer_guards import asked_for
-from xlab.compile.placement import sharding_of_format
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, Tracer, state
@@ -62,6 +61,8 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
     if state.trace is EVAL and not any(isinstance(v, Tracer) for v in leaves):
         with asked_for():
             return _tree.unflatten(treedef, [put(v, d, c) for v, d, c in zip(leaves, devices, copies)])
+    # Where values lie in memory means nothing inside a program.
+    devices, srcs = ([d.sharding if isinstance(d, Format) else d for d in given] for given in (devices, srcs))
     for v, d in zip(leaves, devices):
         aval = aval_of(v)
         if isinstance(d, Sharding):
@@ -107,7 +108,7 @@ def _destination(d):
     if isinstance(d, Format):
         if d.layout is not None and not isinstance(d.layout, Layout):
             raise ValueError(f"device_put needs a Format whose layout and sharding are both concrete, got {d}")
-        return sharding_of_format(d)
+        return d if d.layout is not None else d.sharding
     raise ValueError(f"`xlab.device_put` only accepts None, a Sharding, a Device, a Format, a memory Space, a PartitionSpec or a pytree of these values. "
                      f"Received invalid value: {d!r} of type {type(d).__name__}")
 
