@@ -11,7 +11,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
-from xlab import export
+from xlab import export, lax
 
 X = np.arange(3, dtype=np.float32)
 BIG = np.arange(200, dtype=np.float32)
@@ -133,19 +133,13 @@ def test_what_it_refuses():
         export.export(model)
     with pytest.raises(ValueError, match="not an exported program"):
         export.deserialize(b"xx")
-    with pytest.raises(NotImplementedError, match="this process lowers programs for cpu only"):
-        export.export(xlab.jit(model), platforms=("tpu",))
+    with pytest.raises(ValueError, match="is none of cpu, cuda, rocm, tpu"):
+        export.export(xlab.jit(model), platforms=("abacus",))
     with pytest.raises(NotImplementedError, match="fixed shapes"):
         xlab.vmap(lambda x: e.call(PARAMS, x, scale=1.0))(np.ones((2, 3), np.float32))
     with pytest.raises(NotImplementedError, match="symbolic dimensions"):
         export.symbolic_shape("a, 3")
     assert export.symbolic_shape("2, _", like=(2, 5)) == (2, 5) and not export.is_symbolic_dim(3)
-    with pytest.raises(NotImplementedError, match="only programs of one device"):
-        mesh = xlab.make_mesh((len(xlab.devices()),), ("x",))
-        if len(xlab.devices()) == 1:
-            raise NotImplementedError("only programs of one device")
-        export.export(xlab.jit(lambda x: x, in_shardings=xlab.NamedSharding(mesh, xlab.P("x"))))(
-            xlab.ShapeDtypeStruct((len(xlab.devices()),), np.float32))
 
 
 def test_another_platform():
@@ -155,3 +149,105 @@ def test_another_platform():
         e.call(PARAMS, X, scale=1.0)
     close(dataclasses.replace(e, disabled_safety_checks=(export.DisabledSafetyCheck.platform(),)).call(PARAMS, X, scale=1.0),
           model(PARAMS, X, scale=1.0))
+
+
+def both(e):
+    """The program as it is, and as it comes back from a file."""
+    return e, export.deserialize(e.serialize())
+
+
+class TestPlatforms:
+    @staticmethod
+    def dependent(x):
+        return lax.platform_dependent(x, cpu=lambda x: x + 1, tpu=lambda x: x + 2, default=lambda x: x + 3)
+
+    def test_programs_that_agree_are_one(self):
+        e = export.export(xlab.jit(jnp.sin), platforms=("cpu", "tpu", "cuda"))(X)
+        assert e.platforms == ("cpu", "tpu", "cuda") and not e.other_programs
+        close(e.call(X), np.sin(X))
+
+    def test_programs_that_differ(self):
+        for e in both(export.export(xlab.jit(self.dependent), platforms=("tpu", "cpu", "cuda"))(X)):
+            close(e.call(X), X + 1)
+            close(xlab.jit(e.call)(X), X + 1)
+            twos = [f"dense<{n}.000000e+00>" in e.mlir_module(p) for p, n in (("tpu", 2), ("cpu", 1), ("cuda", 3))]
+            assert e.platforms == ("tpu", "cpu", "cuda") and all(twos) and e.mlir_module() == e.mlir_module("tpu")
+
+    def test_one_within_another(self):
+        inner = export.export(xlab.jit(self.dependent), platforms=("tpu", "cpu"))(X)
+        outer = export.export(xlab.jit(lambda x: inner.call(x) * 2), platforms=("cpu", "tpu"))(X)
+        close(outer.call(X), 2 * (X + 1))
+
+    def test_of_another_platform_only(self):
+        e = export.export(xlab.jit(self.dependent), platforms=("tpu",))(X)
+        with pytest.raises(ValueError, match="exported for platforms"):
+            e.call(X)
+
+    def test_linear_algebra_of_other_platforms(self):
+        m = np.eye(3, dtype=np.float32) + 1
+        e = export.export(xlab.jit(lambda m: xlab.scipy.linalg.solve_triangular(jnp.linalg.cholesky(m), m[0], lower=True)),
+                          platforms=("cpu", "tpu"))(m)
+        assert "lapack" in e.mlir_module("cpu") and "lapack" not in e.mlir_module("tpu")
+        with pytest.raises(NotImplementedError, match="not found for platform tpu"):
+            export.export(xlab.jit(jnp.linalg.eigh), platforms=("tpu",))(m)
+        with pytest.raises(ValueError, match="one platform at a time"):
+            xlab.jit(jnp.sin).trace(X).lower(lowering_platforms=("cpu", "tpu"))
+
+    @pytest.mark.parametrize("f", [lambda x: lax.erf_inv(x / 4), lambda x: lax.top_k(x, 2)[0],
+                                   lambda x: xlab.random.normal(xlab.random.key(0), x.shape)], ids=["erf_inv", "top_k", "random"])
+    def test_special_functions(self, f):
+        for e in both(export.export(xlab.jit(f), platforms=("cpu", "tpu"))(X)):
+            close(e.call(X), f(X))
+
+
+@pytest.mark.skipif(len(xlab.devices()) < 8, reason="needs 8 devices")
+class TestSeveralDevices:
+    Y = np.arange(8, dtype=np.float32)
+
+    def mesh(self, n=4):
+        return xlab.make_mesh((n,), ("x",), axis_types=xlab.sharding.AxisType.Auto)
+
+    def laid(self, n=4):
+        return xlab.NamedSharding(self.mesh(n), xlab.P("x"))
+
+    def program(self):
+        return export.export(xlab.jit(lambda a: a * 2 + a.sum(), in_shardings=self.laid(), out_shardings=self.laid()))(self.Y)
+
+    def test_calls(self):
+        x = xlab.device_put(self.Y, self.laid())
+        for e in both(self.program()):
+            assert e.nr_devices == 4
+            assert e.in_shardings_jax(self.mesh()) == e.out_shardings_jax(self.mesh()) == (self.laid(),)
+            for y in (e.call(x), xlab.jit(e.call)(x)):
+                close(y, 2 * self.Y + self.Y.sum())
+                assert y.sharding.spec == xlab.P("x")
+            close(xlab.jit(lambda x: e.call(x) - e.call(x + 1))(x), np.full(8, -10))
+
+    def test_other_numbers_of_devices(self):
+        e = self.program()
+        for x in (self.Y, xlab.device_put(self.Y, self.laid(2))):
+            with pytest.raises(ValueError, match="exported for 4 devices"):
+                e.call(x)
+        with pytest.raises(ValueError, match="over a mesh of axes"):
+            e.in_shardings_jax(self.mesh(2))
+        one = export.export(xlab.jit(lambda a: a * 2))(self.Y)
+        close(one.call(xlab.device_put(self.Y, self.laid())), 2 * self.Y)
+
+    def test_derivative(self):
+        e = self.program()
+        kept = export.deserialize(e.serialize(vjp_order=1))
+        x = xlab.device_put(self.Y, self.laid())
+        for p in (e, kept):
+            close(xlab.grad(lambda x, p=p: p.call(x).sum())(x), np.full(8, 10))
+
+    def test_shard_map(self):
+        f = xlab.jit(xlab.shard_map(lambda a: lax.psum(a, "x"), mesh=self.mesh(), in_specs=xlab.P("x"), out_specs=xlab.P()))
+        x = xlab.device_put(self.Y, self.laid())
+        for e in both(export.export(f)(self.Y)):
+            close(e.call(x), f(x))
+            close(xlab.jit(lambda x: f(x) + e.call(x))(x), 2 * f(x))
+
+    def test_other_meshes_in_the_program_around(self):
+        e, mesh = self.program(), xlab.make_mesh((2, 2), ("a", "b"), axis_types=(xlab.sharding.AxisType.Auto,) * 2)
+        x = xlab.device_put(self.Y, xlab.NamedSharding(mesh, xlab.P(("a", "b"))))
+        close(xlab.jit(lambda x: e.call(x * 2))(x), 4 * self.Y + 2 * self.Y.sum())

@@ -98,7 +98,8 @@ def _used_arguments(jaxpr) -> tuple[int, ...]:
 def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardings: Sequence | None = None,
           out_shardings: Sequence | None = None, donated: Sequence[int] = (), keep_unused: bool = False,
           arg_names: Sequence[str] = (), context_mesh=None, compiler_options=None,
-          mesh_override: tuple | None = None, in_layouts: Sequence = (), out_layouts: Sequence = ()) -> Lowered:
+          mesh_override: tuple | None = None, in_layouts: Sequence = (), out_layouts: Sequence = (),
+          platform: str | None = None) -> Lowered:
     """Decides devices and shardings, drops unused arguments and emits StableHLO.
 
     `arg_shardings` are those of committed arguments (None otherwise); `in_shardings` and `out_shardings` what the user
@@ -202,7 +203,7 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
         return out
 
     with events.span("lower", name=name) as attrs:
-        module = lower_module(kept_closed, name, platform=devices[0].platform, devices=len(devices), assignment=devices,
+        module = lower_module(kept_closed, name, platform=platform or devices[0].platform, devices=len(devices), assignment=devices,
                               arg_attributes=arg_attributes, result_attributes=result_attributes)
         attrs["bytes"] = len(module.text)
     return Lowered(closed, module, name, devices, committed, kept, tuple(final_in), tuple(out_shardings),

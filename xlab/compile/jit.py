@@ -18,6 +18,7 @@ from xlab import tree as _tree
 from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
 from xlab.compile import explain, keys, layouts, specials
+from xlab.compile.arguments import static_positions
 from xlab.compile.devices import sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.mutation import check_arguments, check_captured, forward_refs, on_values
@@ -36,7 +37,6 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import closed_call, discharge_rules
 from xlab.sharding import Format, NamedSharding, PartitionSpec, Sharding, get_mesh
-from xlab.sharding.placement import default_layout
 
 # Keys of the native cache. A number, because that cache keeps its keys alive, and with an object its function.
 _numbers = itertools.count()
@@ -52,8 +52,8 @@ class _Jit:
         self.fun = fun
         self.name = name or function_name(fun)
         self.in_shardings, self.out_shardings = in_shardings, out_shardings
-        self.static_argnums, self.static_argnames = _static_positions(fun, static_argnums, static_argnames)
-        self.donate_argnums, self.donate_argnames = _static_positions(fun, donate_argnums, donate_argnames)
+        self.static_argnums, self.static_argnames = static_positions(fun, static_argnums, static_argnames)
+        self.donate_argnums, self.donate_argnames = static_positions(fun, donate_argnums, donate_argnames)
         self.keep_unused, self.inline = keep_unused, inline
         self.compiler_options = dict(compiler_options or {})
         self.executables: dict[tuple, Executable] = {}
@@ -133,7 +133,7 @@ class _Jit:
         flat, in_tree, static = self.flatten(args, kwargs)
         if state.trace is not EVAL:
             return self.staged(flat, in_tree, static), None
-        if self.repeats and not _observed() and not layouts.in_use():
+        if self.repeats and not _observed() and not layouts.unusual(flat):
             known = self.repeats.find(flat, in_tree, static)
             if known is not None:
                 return _tree.unflatten(known.out_tree, known.executable.repeat(flat)), None
@@ -165,11 +165,11 @@ class _Jit:
         if _observed() or any(isinstance(x, KeyArray) for x in flat):
             return None
         if compiled.in_turn or compiled.consts:
-            if all(is_native_array(x) for x in flat) and compiled.repeatable(flat) and not layouts.in_use():
+            if all(is_native_array(x) for x in flat) and compiled.repeatable(flat) and not layouts.unusual(flat):
                 self.repeats.add(flat, in_tree, static, compiled, program.out_tree)
             return None
-        if layouts.in_use() and any(is_native_array(x) and layouts.layout_of(x) != default_layout(x.ndim) for x in flat):
-            return None     # brought into place before every call
+        if layouts.unusual(flat):       # brought into place before every call
+            return None
         return compiled.fast_path(program.out_tree)
 
     def staged(self, flat, in_tree, static):
@@ -205,7 +205,7 @@ class _Jit:
         self.executables[key] = compiled
         return compiled
 
-    def lower(self, program, placements, flat, in_tree):
+    def lower(self, program, placements, flat, in_tree, platform=None):
         names = program.closed.jaxpr.debug_info.arg_names
         n, mutation = in_tree.num_leaves, program.mutation
         ins = self.shardings_for(self.in_shardings, in_tree, program, n)
@@ -229,7 +229,7 @@ class _Jit:
         return _executable.lower(
             program.closed, self.name, placements, in_shardings=ins, out_shardings=outs, donated=donated, keep_unused=self.keep_unused,
             arg_names=names, context_mesh=get_mesh(), compiler_options=self.compiler_options,
-            in_layouts=_given(in_layouts, len(ins)), out_layouts=_given(out_layouts, len(outs)))
+            in_layouts=layouts.given(in_layouts, len(ins)), out_layouts=layouts.given(out_layouts, len(outs)), platform=platform)
 
     # -- shardings and donation ------------------------------------------------------------------------
 
@@ -311,52 +311,6 @@ def _put_back(static, args, kwargs):
     for i, s in static[0]:
         args.insert(i, s.value)
     return tuple(args), {**kwargs, **{k: s.value for k, s in static[1]}}
-
-
-def _static_positions(fun, nums, names) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Completes argument numbers from names and names from numbers, by the function's signature."""
-    nums = () if nums is None else (nums,) if isinstance(nums, int) else tuple(nums)
-    names = () if names is None else (names,) if isinstance(names, str) else tuple(names)
-    if not nums and not names:
-        return (), ()
-    found = _parameters(fun)
-    if found is None:
-        return nums, names
-    positional, known, star, variadic = found
-    for n in names:
-        if n not in known and not variadic:
-            raise ValueError(f"jitted function {function_name(fun)} has no argument named {n!r}; its arguments are "
-                             f"{sorted(known)}")
-    for i in nums:
-        if not star and not -len(positional) <= i < len(positional):
-            raise ValueError(f"argument number {i} is out of range: {function_name(fun)} takes {len(positional)} "
-                             f"positional arguments")
-    by_name = tuple(i for i, p in enumerate(positional) if p in names)
-    all_nums = tuple(dict.fromkeys((*(i + len(positional) if i < 0 and not star else i for i in nums), *by_name)))
-    all_names = tuple(dict.fromkeys((*names, *(positional[i] for i in all_nums if 0 <= i < len(positional)))))
-    return all_nums, all_names
-
-
-def _parameters(fun):
-    """Positional names, all names, and whether there are `*args` and `**kwargs`; None where nobody can tell."""
-    code = getattr(fun, "__code__", None)
-    if code is not None and not hasattr(fun, "__wrapped__") and not hasattr(fun, "__signature__"):
-        # Read off the code object: `inspect` takes a hundred times as long, and this runs for every function at import.
-        n, m = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-        return (list(code.co_varnames[:n]), set(code.co_varnames[:m]), bool(code.co_flags & inspect.CO_VARARGS),
-                bool(code.co_flags & inspect.CO_VARKEYWORDS))
-    try:
-        parameters = list(inspect.signature(fun).parameters.values())
-    except (TypeError, ValueError):
-        return None
-    return ([p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)],
-            {p.name for p in parameters}, any(p.kind is p.VAR_POSITIONAL for p in parameters),
-            any(p.kind is p.VAR_KEYWORD for p in parameters))
-
-
-def _given(values, n) -> tuple:
-    """One value for each of `n`, or nothing where none is given."""
-    return () if all(v is None for v in values) else (*values, *(None,) * (n - len(values)))
 
 
 def _is_sharding_leaf(x) -> bool:
@@ -608,3 +562,4 @@ def _constrain(ctx, x, sharding, aval):
 mlir.register_lowering(jit_p, _jit_lowering)
 sharding_sources[jit_p] = lambda eqn: [s for s in (*eqn.params["in_shardings"], *eqn.params["out_shardings"])
                                        if s is not None]
+layouts.set_jit(jit)

@@ -7,6 +7,7 @@ the default one elsewhere; an argument that lies otherwise is brought into place
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 from xlab.backend import arrays as _arrays
 from xlab.compile.memory_cache import on_clear
@@ -15,11 +16,27 @@ from xlab.core.avals import ShapedArray
 from xlab.sharding.placement import Format, Layout, default_layout
 
 _made = False      # whether an array of another layout was made in this process
+_jit: Callable = None  # type: ignore[assignment]  # set by `jit.py`
+
+
+def set_jit(jit: Callable) -> None:
+    global _jit
+    _jit = jit
 
 
 def in_use() -> bool:
     """Whether arguments have to be looked at: one of them may lie in another order."""
     return _made
+
+
+def unusual(flat) -> bool:
+    """Whether an argument does not lie in the default order."""
+    return _made and any(is_native_array(x) and layout_of(x) != default_layout(x.ndim) for x in flat)
+
+
+def given(values, n: int) -> tuple:
+    """One value for each of `n`, or nothing where none is given."""
+    return () if all(v is None for v in values) else (*values, *(None,) * (n - len(values)))
 
 
 def wanted(x):
@@ -61,9 +78,8 @@ def relaid(x, target: Layout):
 
 @functools.lru_cache(maxsize=512)
 def _copier(aval: ShapedArray, sharding, source: Layout, target: Layout):
-    from xlab.compile.jit import jit
     note((source, target))
-    return jit(lambda x: x.copy(), name="relayout", in_shardings=Format(source, sharding), out_shardings=Format(target, sharding))
+    return _jit(lambda x: x.copy(), name="relayout", in_shardings=Format(source, sharding), out_shardings=Format(target, sharding))
 
 
 on_clear(_copier.cache_clear)

@@ -91,10 +91,16 @@ class Traced:
     def effects(self):
         return self.jaxpr.effects
 
-    def lower(self) -> Lowered:
+    def lower(self, *, lowering_platforms: tuple[str, ...] | None = None) -> Lowered:
+        """The program as StableHLO, for the platform of its devices or for another one (which it then cannot be compiled for here)."""
+        if lowering_platforms is not None and len(lowering_platforms) != 1:
+            raise ValueError(f"lowering_platforms takes one platform at a time, got {lowering_platforms}: lower once for each, or export "
+                             f"with platforms=...")
         program = on_values(self._program)
         given = self._flat if program.mutation is None else program.mutation.given(self._flat)
-        return Lowered(self, self._owner.lower(program, tuple(map(_placement, given)), given, self._in_tree), program.mutation)
+        lowered = self._owner.lower(program, tuple(map(_placement, given)), given, self._in_tree,
+                                    platform=lowering_platforms[0] if lowering_platforms else None)
+        return Lowered(self, lowered, program.mutation)
 
     def __repr__(self):
         return f"Traced({self.fun_name}, {len(self.jaxpr.eqns)} equations)"

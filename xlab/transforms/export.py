@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,13 +25,22 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.building import Template, place_functions
+from xlab.sharding import NamedSharding
 from xlab.transforms.custom_vjp import custom_vjp
-from xlab.transforms.export_trees import read_aval, read_tree, write_aval, write_tree
+from xlab.transforms.export_trees import (
+    read_aval,
+    read_sharding,
+    read_tree,
+    write_aval,
+    write_sharding,
+    write_tree,
+)
 from xlab.transforms.vjp import vjp as _vjp
 
 maximum_supported_calling_convention_version = 10
 minimum_supported_calling_convention_version = 9
-_FORMAT = 1
+_FORMAT = 2
+_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
 @dataclass(frozen=True)
@@ -74,15 +84,33 @@ class Exported:
     calling_convention_version: int = maximum_supported_calling_convention_version
     uses_global_constants: bool = False
     constants: tuple = ()                        # large ones, passed to the program after its arguments
+    other_programs: tuple = ()                   # (platform, program) of platforms whose program is not that of the first
+    _in_named_shardings: tuple = ()              # per argument and result: over an abstract mesh, or None
+    _out_named_shardings: tuple = ()
+    _places: tuple = ()                          # in the process that exported: the same over its devices
     _get_vjp: Callable | None = None
     _templates: dict = field(default_factory=dict)
 
     def __repr__(self):
         return f"Exported(fun_name={self.fun_name}, ...)"
 
-    def mlir_module(self) -> str:
-        """The program as StableHLO text."""
-        return _ir.print_module(_ir.from_portable(self.mlir_module_serialized), large_constants=None)
+    def mlir_module(self, platform: str | None = None) -> str:
+        """The program as StableHLO text: that of a platform, by default the first."""
+        return _ir.print_module(_ir.from_portable(self._program(platform)), large_constants=None)
+
+    def _program(self, platform: str | None = None) -> bytes:
+        return dict(self.other_programs).get(platform, self.mlir_module_serialized)
+
+    in_shardings_hlo = property(lambda self: (None,) * len(self.in_avals), doc="None: shardings are named here.")
+    out_shardings_hlo = property(lambda self: (None,) * len(self.out_avals), doc="None: shardings are named here.")
+
+    def in_shardings_jax(self, mesh) -> tuple:
+        """The shardings of the flat arguments over a mesh of devices; None where the program leaves them open."""
+        return tuple(_over(s, mesh) for s in self._in_named_shardings)
+
+    def out_shardings_jax(self, mesh) -> tuple:
+        """The shardings of the flat results over a mesh of devices."""
+        return tuple(_over(s, mesh) for s in self._out_named_shardings)
 
     def has_vjp(self) -> bool:
         """Whether the derivative is known."""
@@ -116,11 +144,16 @@ class Exported:
             "in_avals": list(map(write_aval, self.in_avals)), "out_avals": list(map(write_aval, self.out_avals)),
             "platforms": self.platforms, "kept": self.module_kept_var_idx, "disabled": [c.name for c in self.disabled_safety_checks],
             "version": self.calling_convention_version, "constants": [write_aval(aval_of(c)) for c in self.constants],
+            "devices": self.nr_devices, "others": [name for name, _ in self.other_programs],
+            "in_shardings": list(map(write_sharding, self._in_named_shardings)),
+            "out_shardings": list(map(write_sharding, self._out_named_shardings)),
         }
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as files:
             files.writestr("program.json", json.dumps(head))
             files.writestr("program.stablehlo", self.mlir_module_serialized)
+            for name, program in self.other_programs:
+                files.writestr(f"program.{name}.stablehlo", program)
             for i, c in enumerate(self.constants):
                 files.writestr(f"constant{i}", np.ascontiguousarray(np.asarray(c)).tobytes())
             if vjp_order > 0:
@@ -146,15 +179,20 @@ def deserialize(blob: bytes | bytearray) -> Exported:
         return Exported(
             head["fun_name"], read_tree(head["in_tree"]), tuple(map(read_aval, head["in_avals"])), read_tree(head["out_tree"]),
             tuple(map(read_aval, head["out_avals"])), tuple(head["platforms"]), files.read("program.stablehlo"), tuple(head["kept"]),
-            disabled_safety_checks=tuple(map(DisabledSafetyCheck, head["disabled"])), calling_convention_version=head["version"],
-            constants=tuple(constants), _get_vjp=None if further is None else lambda _: deserialize(further))
+            nr_devices=head.get("devices", 1), disabled_safety_checks=tuple(map(DisabledSafetyCheck, head["disabled"])),
+            calling_convention_version=head["version"], constants=tuple(constants),
+            other_programs=tuple((n, files.read(f"program.{n}.stablehlo")) for n in head.get("others", ())),
+            _in_named_shardings=tuple(map(read_sharding, head.get("in_shardings", ()))),
+            _out_named_shardings=tuple(map(read_sharding, head.get("out_shardings", ()))),
+            _get_vjp=None if further is None else lambda _: deserialize(further))
 
 
 def export(fun_jit, *, platforms: Sequence[str] | None = None, disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Callable:
     """Prepares a jitted function for use elsewhere: `export(f)(*args)`, where types of arguments are enough.
 
     Args:
-        platforms: what the program is for; only the platform of this process can be lowered for.
+        platforms: what the program is for, several of 'cpu', 'cuda', 'rocm' and 'tpu'; by default the platform of this process. Where
+            their programs differ, one is kept for each.
         disabled_checks: checks to leave out.
 
     Returns:
@@ -168,26 +206,49 @@ def export(fun_jit, *, platforms: Sequence[str] | None = None, disabled_checks: 
     """
     if not hasattr(fun_jit, "lower") or not hasattr(fun_jit, "trace"):
         raise ValueError(f"Function to be exported must be the result of `jit` but is: {fun_jit!r}")
-    here = default_export_platform()
-    wanted = (here,) if platforms is None else tuple(platforms)
-    if wanted != (here,):
-        raise NotImplementedError(f"export for the platforms {wanted}: this process lowers programs for {here} only")
+    wanted = tuple(platforms or (default_export_platform(),))
+    unknown = [p for p in wanted if p not in _PLATFORMS]
+    if unknown:
+        raise ValueError(f"export for the platforms {wanted}: {unknown[0]!r} is none of {', '.join(_PLATFORMS)}")
 
     def exporter(*args, **kwargs) -> Exported:
-        lowered = fun_jit.lower(*args, **kwargs)
+        traced = fun_jit.trace(*args, **kwargs)
+        lowered = traced.lower(lowering_platforms=wanted[:1])
         program, name = lowered._lowered, lowered.name
-        if len(program.devices) > 1:
-            raise NotImplementedError(f"export of {name}, which runs on {len(program.devices)} devices: only programs of one device can be "
-                                      f"exported; lay arguments over devices where the exported program is called")
         if program.module.callbacks or program.closed.effects:
             raise NotImplementedError(f"export of {name}: Python callbacks and other effects exist only in this process; take them out of "
                                       f"the function")
-        closed = program.closed
+        closed, others = program.closed, []
+        for other in wanted[1:]:
+            module = traced.lower(lowering_platforms=(other,))._lowered.module
+            if module.text != program.module.text:
+                others.append((other, bytes(_ir.to_portable(module.text))))
+        given = dict(zip(program.kept, program.in_shardings))
+        ins, outs = ([_named(s) for s in found] for found in (map(given.get, range(len(closed.in_avals))), program.out_shardings))
         return Exported(name, lowered.in_tree, tuple(closed.in_avals), lowered.out_tree, tuple(closed.out_avals), wanted,
-                        _ir.to_portable(program.module.text), tuple(program.kept), disabled_safety_checks=tuple(disabled_checks),
-                        constants=tuple(np.asarray(c) for c in program.module.hoisted),
+                        _ir.to_portable(program.module.text), tuple(program.kept), nr_devices=len(program.devices),
+                        disabled_safety_checks=tuple(disabled_checks), constants=tuple(np.asarray(c) for c in program.module.hoisted),
+                        other_programs=tuple(others), _in_named_shardings=tuple(map(_abstract, ins)),
+                        _out_named_shardings=tuple(map(_abstract, outs)), _places=(*ins, *outs),
                         _get_vjp=lambda e: _derivative(e, fun_jit, lowered.in_tree))
     return exporter
+
+
+def _named(sharding):
+    return sharding if isinstance(sharding, NamedSharding) else None
+
+
+def _abstract(sharding):
+    return None if sharding is None else NamedSharding(sharding.mesh.abstract_mesh, sharding.spec)
+
+
+def _over(sharding, mesh):
+    if sharding is None:
+        return None
+    if mesh.shape_tuple != sharding.mesh.shape_tuple:
+        raise ValueError(f"the program was exported over a mesh of axes {dict(sharding.mesh.shape)}, and cannot be laid over one of "
+                         f"{dict(mesh.shape)}")
+    return NamedSharding(mesh, sharding.spec)
 
 
 def _derivative(exported: Exported, fun, in_tree) -> Exported:
@@ -204,12 +265,13 @@ def _derivative(exported: Exported, fun, in_tree) -> Exported:
     pullback.__name__ = f"{exported.fun_name}_vjp"
     if not all(dtypes.issubdtype(a.dtype, np.inexact) for a in exported.out_avals):
         raise NotImplementedError(f"the derivative of {exported.fun_name}: its results are not all of floating or complex types")
-    return export(jit(pullback))(*(_struct(a) for a in (*exported.in_avals, *exported.out_avals)))
+    avals = (*exported.in_avals, *exported.out_avals)
+    return export(jit(pullback), platforms=exported.platforms)(*map(_struct, avals, exported._places))
 
 
-def _struct(aval: ShapedArray):
+def _struct(aval: ShapedArray, sharding):
     from xlab.compile.stages import ShapeDtypeStruct
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
 
 def _flat_call(exported: Exported) -> Callable:
@@ -237,16 +299,51 @@ def _lowering(ctx, *args, exported: Exported):
     if ctx.platform not in exported.platforms and not allowed:
         raise ValueError(f"Function '{exported.fun_name}' was exported for platforms {exported.platforms} but it is used on "
                          f"'{ctx.platform}'.")
-    template = exported._templates.get("text")
+    if exported.nr_devices not in (1, ctx.module.devices):
+        raise ValueError(f"Function {exported.fun_name} was exported for {exported.nr_devices} devices and is called in a context with "
+                         f"{ctx.module.devices} devices, which is not allowed. Lay its arguments over {exported.nr_devices} devices: "
+                         f"xlab.device_put(x, exported.in_shardings_jax(mesh)[i]).")
+    template = exported._templates.get(ctx.platform)
     if template is None:
-        texts = _ir.function_texts(_ir.from_portable(exported.mlir_module_serialized), "function")
-        template = exported._templates["text"] = Template(list(texts.values()), list(texts))
-    symbol = place_functions(ctx, template, exported.fun_name)
+        texts = _ir.function_texts(_ir.from_portable(exported._program(ctx.platform)), "function")
+        template = exported._templates[ctx.platform] = Template(list(texts.values()), list(texts))
+    symbol = place_functions(ctx, _over_meshes(ctx, template), exported.fun_name)
     kept = exported.module_kept_var_idx
-    operands = [*(args[i] for i in kept), *(ctx.constant(c, aval_of(c)) for c in exported.constants)]
+    where = exported._in_named_shardings or [None] * len(args)
+    operands = [*(_held(ctx, args[i], where[i], exported.in_avals[i]) for i in kept), *(ctx.constant(c, aval_of(c)) for c in exported.constants)]
     types_in = [*(mlir.tensor_type(exported.in_avals[i]) for i in kept), *(mlir.tensor_type(aval_of(c)) for c in exported.constants)]
     types_out = [mlir.tensor_type(a) for a in exported.out_avals]
-    return ctx.ops(f"func.call @{symbol}({', '.join(operands)}) : ({', '.join(types_in)}) -> ({', '.join(types_out)})", len(types_out))
+    outs = ctx.ops(f"func.call @{symbol}({', '.join(operands)}) : ({', '.join(types_in)}) -> ({', '.join(types_out)})", len(types_out))
+    return [_held(ctx, x, s, a) for x, s, a in zip(outs, exported._out_named_shardings or [None] * len(outs), exported.out_avals)]
+
+
+_MESH = re.compile(r'sdy\.mesh @([\w.$-]+) = <\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>')
+_AXIS = re.compile(r'"((?:[^"\\]|\\.)*)"=(\d+)')
+
+
+def _over_meshes(ctx, template: Template) -> Template:
+    """The functions over the meshes of the module they become part of."""
+    functions, symbols, meshes = [], [], {}
+    for text, symbol in zip(template.functions, template.symbols):
+        found = _MESH.match(text)
+        if found is None:
+            functions.append(text)
+            symbols.append(symbol)
+            continue
+        ids = tuple(map(int, found[3].split(","))) if found[3] else None
+        meshes[found[1]] = ctx.module.meshes.of_axes(tuple((name, int(size)) for name, size in _AXIS.findall(found[2])), ids)
+    if not meshes:
+        return template
+    use = re.compile(r"<@(" + "|".join(map(re.escape, meshes)) + r")(?=[,>])")
+    return Template([use.sub(lambda m: f"<@{meshes[m[1]]}", text) for text in functions], symbols)
+
+
+def _held(ctx, x: str, sharding, aval) -> str:
+    """An argument or result where the program expects or leaves it."""
+    if sharding is None or ctx.module.devices == 1 or ctx.manual:
+        return x
+    text = sharding.sdy(aval.ndim, ctx.module.meshes.symbol(sharding.mesh)).removeprefix("#sdy.sharding")
+    return ctx.op(f"sdy.sharding_constraint {x} {text} : {mlir.tensor_type(aval)}")
 
 
 mlir.register_lowering(call_exported_p, _lowering)

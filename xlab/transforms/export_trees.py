@@ -12,6 +12,7 @@ from xlab import tree as _tree
 from xlab.backend.pytree import PyTreeDef, registry
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray
+from xlab.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 
 class _NodeFormat(NamedTuple):
@@ -107,3 +108,19 @@ def write_aval(aval: ShapedArray) -> list:
 def read_aval(data) -> ShapedArray:
     shape, dtype, weak = data
     return ShapedArray(tuple(shape), dtypes.to_dtype(dtype), weak)
+
+
+def write_sharding(sharding: NamedSharding | None) -> list | None:
+    """A sharding over an abstract mesh as JSON."""
+    if sharding is None:
+        return None
+    mesh, spec = sharding.mesh, sharding.spec
+    return [[[n, s, t.name] for n, s, t in zip(mesh.axis_names, mesh.axis_sizes, mesh.axis_types)], [list(spec.axes_of(d)) for d in range(len(spec))]]
+
+
+def read_sharding(data: list | None) -> NamedSharding | None:
+    if data is None:
+        return None
+    axes, dims = data
+    mesh = AbstractMesh(tuple(s for _, s, _ in axes), tuple(n for n, _, _ in axes), axis_types=tuple(AxisType[t] for _, _, t in axes))
+    return NamedSharding(mesh, PartitionSpec(*(tuple(d) if len(d) > 1 else d[0] if d else None for d in dims)))

@@ -18,7 +18,11 @@ class MeshTable:
 
     def symbol(self, mesh, device_ids=None) -> str:
         """The symbol of a mesh (concrete or abstract); `device_ids` says in which order it uses the devices."""
-        key = (tuple(mesh.shape.items()), tuple(device_ids) if device_ids is not None else None)
+        return self.of_axes(tuple(mesh.shape.items()), tuple(device_ids) if device_ids is not None else None)
+
+    def of_axes(self, axes: tuple[tuple[str, int], ...], ids: tuple[int, ...] | None = None) -> str:
+        """The symbol of a mesh by the names and sizes of its axes."""
+        key = (axes, ids)
         found = self._symbols.get(key)
         if found is None:
             found = "mesh" if not self._symbols else f"mesh_{len(self._symbols)}"

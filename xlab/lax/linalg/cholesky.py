@@ -79,6 +79,8 @@ def _cholesky_lowering(ctx, x):
     aval, = ctx.avals_in
     if not aval.size:
         return x
+    if ctx.platform != "cpu":
+        return ctx.op(f"stablehlo.cholesky {x}, lower = true : {ctx.type_out()}")
     batch = aval.shape[:-2]
     out, info = call(ctx, "potrf", [x], [aval], [aval, aval.update(shape=batch, dtype=np.dtype(np.int32))], len(batch),
                      f"uplo = {char('L')}", aliases=[(0, 0)])

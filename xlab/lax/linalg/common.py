@@ -14,7 +14,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules, described
 from xlab.core.primitive import Primitive
-from xlab.errors import ShardingTypeError
+from xlab.errors import MissingRule, ShardingTypeError
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax import cuts
 from xlab.lax import elementwise as _e
@@ -131,6 +131,9 @@ def call(ctx, name: str, operands: Sequence[str], avals, results, batch: int, co
         config: attributes of the call.
         aliases: pairs (result, operand) that share a buffer.
     """
+    if ctx.platform != "cpu":
+        raise MissingRule(f"MLIR translation rule for primitive '{ctx.eqn.primitive.name}' not found for platform {ctx.platform}: it calls "
+                          f"LAPACK, which computes on CPUs. Of linear algebra cholesky and triangular_solve are lowered for other platforms.")
     lapack.ready()
     letter = _LETTERS.get(avals[0].dtype.name)
     if letter is None:

@@ -122,6 +122,12 @@ def _lowering(ctx, a, b, *, left_side, lower, transpose_a, conjugate_a, unit_dia
         return zeros(ctx, bv)
     if conjugate_a and not transpose_a:
         a, = within(ctx, _conjugated, [a], [av])
+    if ctx.platform != "cpu":
+        kind = "NO_TRANSPOSE" if not transpose_a else "ADJOINT" if conjugate_a else "TRANSPOSE"
+        flags = ", ".join(f"{n} = {str(bool(v)).lower()}" for n, v in (
+            ("left_side", left_side), ("lower", lower), ("unit_diagonal", unit_diagonal)))
+        return ctx.op(f'"stablehlo.triangular_solve"({a}, {b}) <{{{flags}, transpose_a = #stablehlo<transpose {kind}>}}> : '
+                      f"({ctx.types_in()}) -> {ctx.type_out()}")
     op = "N" if not transpose_a else "C" if conjugate_a else "T"
     config = (f"diag = {char('U' if unit_diagonal else 'N')}, side = {char('L' if left_side else 'R')}, "
               f"trans_x = {char(op)}, uplo = {char('L' if lower else 'U')}")

@@ -1,0 +1,48 @@
+"""Which arguments of a function its user means, by number or by name."""
+
+from __future__ import annotations
+
+import inspect
+
+from xlab.compile.tracing import function_name
+
+
+def static_positions(fun, nums, names) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Completes argument numbers from names and names from numbers, by the function's signature."""
+    nums = () if nums is None else (nums,) if isinstance(nums, int) else tuple(nums)
+    names = () if names is None else (names,) if isinstance(names, str) else tuple(names)
+    if not nums and not names:
+        return (), ()
+    found = _parameters(fun)
+    if found is None:
+        return nums, names
+    positional, known, star, variadic = found
+    for n in names:
+        if n not in known and not variadic:
+            raise ValueError(f"jitted function {function_name(fun)} has no argument named {n!r}; its arguments are "
+                             f"{sorted(known)}")
+    for i in nums:
+        if not star and not -len(positional) <= i < len(positional):
+            raise ValueError(f"argument number {i} is out of range: {function_name(fun)} takes {len(positional)} "
+                             f"positional arguments")
+    by_name = tuple(i for i, p in enumerate(positional) if p in names)
+    all_nums = tuple(dict.fromkeys((*(i + len(positional) if i < 0 and not star else i for i in nums), *by_name)))
+    all_names = tuple(dict.fromkeys((*names, *(positional[i] for i in all_nums if 0 <= i < len(positional)))))
+    return all_nums, all_names
+
+
+def _parameters(fun):
+    """Positional names, all names, and whether there are `*args` and `**kwargs`; None where nobody can tell."""
+    code = getattr(fun, "__code__", None)
+    if code is not None and not hasattr(fun, "__wrapped__") and not hasattr(fun, "__signature__"):
+        # Read off the code object: `inspect` takes a hundred times as long, and this runs for every function at import.
+        n, m = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+        return (list(code.co_varnames[:n]), set(code.co_varnames[:m]), bool(code.co_flags & inspect.CO_VARARGS),
+                bool(code.co_flags & inspect.CO_VARKEYWORDS))
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    return ([p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)],
+            {p.name for p in parameters}, any(p.kind is p.VAR_POSITIONAL for p in parameters),
+            any(p.kind is p.VAR_KEYWORD for p in parameters))
