@@ -247,7 +247,7 @@ def test_a_cell_that_failed_before_tracing_shows_its_error_alone():
     failed = r.Failure("TypeError", "no", sample.source(3))
     report = r.Report("f", phases=(r.Phase("trace", "f", error="TypeError"),), error=failed, versions=(("python", "3"),))
     assert tabs(report) == []
-    words = " ".join(Reader(export.to_html(report)).words)
+    words = " ".join(Reader(re.sub(r"(?s)<(script|style).*?</\1>", "", export.to_html(report))).words)
     assert "TypeError" in words and "0 equations" not in words and "collectives" not in words
 
 
@@ -291,7 +291,10 @@ def test_meshes_of_any_number_of_axes_draw_every_device(sizes):
     )
     made = sample.layout("x", (64,), (("a",),), "", mesh)
     page = view_for(made).static_html(made)
-    assert page.count("data-dev") >= (mesh.size if mesh.size > 1 else 0)
+    if mesh.size > 128:         # drawn by the page, from the spec
+        assert view_for(made).payload(made)["data"]["layouts"]["rows"] and len(page) < 100_000
+    else:
+        assert page.count("data-dev") >= (mesh.size if mesh.size > 1 else 0)
 
 
 def test_long_lists_are_cut_and_say_so():

@@ -10,7 +10,7 @@ from typing import Any
 from xlab.interpreters import traffic
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, table
-from xlab.notebook.views.layouts import mesh_data
+from xlab.notebook.views.layouts import MOST_DEVICES, mesh_data
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe.records import Layout, MeshInfo, Transfer
 from xlab.observe.text import sentences, transfer_name, transfer_origin, transfer_over
@@ -270,7 +270,11 @@ def transfers_panel(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> N
         totals(transfers, measured),
     ]
     found = mesh_of(transfers, mesh)
-    if found:
+    if found and found.size > MOST_DEVICES:
+        largest = max(transfers, key=weight)
+        children.append(h("div", {"class": "xl-stage", "data-transfer": transfers.index(largest)},
+                          h("p", {"class": "xl-dim"}, f"{found.size:,} devices: the page's script draws them")))
+    elif found:
         largest = max(transfers, key=weight)
         children.append(h("div", {"class": "xl-stage", "data-transfer": transfers.index(largest)}, frame(largest, found)))
     return panel("collectives", "Collectives", *children)

@@ -22,6 +22,9 @@ MOST_FACETS = 16
 MOST_DRAWN = 4
 """Pictures in a page without a script."""
 
+MOST_DEVICES = 128
+"""Devices of the largest mesh that is drawn without a script."""
+
 MOST_OPEN = 2
 MOST_LINES = 40
 ARROW = " → "
@@ -116,7 +119,9 @@ def layout_node(layout: Layout, opened: bool = True) -> Node:
     """One array: its sentence, its blocks beside the mesh, why it lies so, what is wrong with it."""
     body: list[Any] = []
     mesh = layout.mesh
-    if mesh and mesh.size > 1 and layout.blocks:
+    if mesh and mesh.size > MOST_DEVICES:
+        body.append(h("p", {"class": "xl-dim"}, f"{mesh.size:,} devices: the page's script draws them"))
+    elif mesh and mesh.size > 1 and layout.blocks:
         body.append(
             h(
                 "div",
@@ -260,10 +265,11 @@ class MeshView(View):
     def tree(self, record: Layout) -> Node:
         """Blocks beside the mesh."""
         body = [axis_legend(record.mesh)] if record.mesh else []
-        return h(
-            "article",
-            {"class": "xl xl-report"},
-            panel("shardings", "Sharding", *body, layout_node(record)),
-        )
+        return h("article", {"class": "xl xl-report"},
+                 panel("shardings", "Sharding", *body, h("div", {"class": "xl-layouts-static"}, layout_node(record))))
+
+    def data(self, record: Layout) -> dict[str, Any]:
+        """The layout as the page draws it; small ones stand in the page already."""
+        return {"layouts": layouts_data((record,)) if record.mesh and record.mesh.size > MOST_DEVICES else None}
 
 

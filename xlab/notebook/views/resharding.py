@@ -7,7 +7,8 @@ from typing import Any
 from xlab.notebook.views.base import View
 from xlab.notebook.views.dataflow import arrow
 from xlab.notebook.views.draw import HUES, Node, clean, h, panel, table, warning
-from xlab.notebook.views.layouts import blocks_svg
+from xlab.notebook.views.layouts import MOST_DEVICES as DRAWN
+from xlab.notebook.views.layouts import blocks_svg, layouts_data
 from xlab.notebook.views.mesh import axis_legend, mesh_places, svg
 from xlab.observe.records import Layout
 from xlab.observe.resharding import HEAD, Resharding, device_rows, headline, in_program, memory_line
@@ -16,23 +17,26 @@ from xlab.observe.units import plural, size_text
 MOST_ARROWS = 16
 MOST_DEVICES = 64
 MOST_ROWS = 32
+MOST_CELLS = 20_000
 
 
 def matrix_svg(x: Resharding) -> Node:
     """Bytes from each device (down) to each (across): the darker the more; what stays is on the diagonal."""
     devices = [b.device for b in x.after.blocks]
     place = {d: i for i, d in enumerate(devices)}
-    cell = 26 if len(devices) <= 16 else 11
+    cell = 26 if len(devices) <= 16 else 11 if len(devices) <= MOST_DEVICES else max(0.5, round(540 / len(devices), 2))
     left = top = 30
     most = max([n for _, _, n in x.messages] + [n for _, n in x.kept], default=1) or 1
     entries = [(s, t, n) for s, t, n in x.messages] + [(d, d, n) for d, n in x.kept if n]
     parts: list[Any] = []
     labelled = len(devices) <= 16
     for d, i in place.items():
-        if labelled or i % 8 == 0:
+        if labelled or i % max(8, len(devices) // 8) == 0:
             parts.append(h("text", {"x": left + i * cell + cell / 2, "y": top - 6, "class": "xl-axis xl-mid"}, d))
             parts.append(h("text", {"x": left - 6, "y": top + i * cell + cell / 2 + 4, "class": "xl-axis xl-end"}, d))
     parts.append(h("rect", {"x": left, "y": top, "width": cell * len(devices), "height": cell * len(devices), "class": "xl-cell"}))
+    if not labelled:
+        return svg(*(2 * [left + cell * len(devices) + 6]), "bytes from each device to each", [*parts, *_shades(entries, place, cell, left, most)])
     for s, t, n in entries:
         if s not in place or t not in place:
             continue
@@ -42,6 +46,18 @@ def matrix_svg(x: Resharding) -> Node:
                                   "class": "xl-stays" if s == t else "xl-moves", "style": f"fill-opacity:{0.15 + 0.85 * n / most:.2f}"})))
     side = left + cell * len(devices) + 6
     return svg(side, side, "bytes from each device to each", parts)
+
+
+def _shades(entries: list[tuple[int, int, int]], place: dict[int, int], cell: float, left: int, most: int) -> list[Node]:
+    """Many cells as a few paths, one per shade: of those that move four, of those that stay one."""
+    found: dict[tuple[bool, int], list[str]] = {}
+    for s, t, n in entries[:MOST_CELLS]:
+        if s in place and t in place:
+            box = f"M{left + place[t] * cell:g} {left + place[s] * cell:g}h{cell:g}v{cell:g}h-{cell:g}z"
+            found.setdefault((s == t, 0 if s == t else -(-4 * n // most)), []).append(box)
+    return [h("path", {"d": "".join(boxes[at:at + 50]), "class": "xl-stays" if stays else "xl-moves",
+                       "style": None if stays else f"fill-opacity:{shade / 4}"})       # short enough for one attribute
+            for (stays, shade), boxes in found.items() for at in range(0, len(boxes), 50)]
 
 
 def moves_svg(x: Resharding, mesh: Any) -> Node:
@@ -58,7 +74,9 @@ def moves_svg(x: Resharding, mesh: Any) -> Node:
 
 
 def _side(layout: Layout, word: str) -> Node:
-    return h("figure", None, h("figcaption", None, h("b", None, word), f" {layout.type.text}"), blocks_svg(layout))
+    small = layout.mesh is None or layout.mesh.size <= DRAWN
+    drawn = blocks_svg(layout) if small else h("p", {"class": "xl-dim xl-side-static"}, f"{len(layout.blocks):,} devices: the page's script draws them")
+    return h("figure", {"data-side": word}, h("figcaption", None, h("b", None, word), f" {layout.type.text}"), drawn)
 
 
 def resharding_panel(x: Resharding) -> Node:
@@ -118,4 +136,5 @@ class ReshardingView(View):
     def data(self, record: Resharding) -> dict[str, Any]:
         """The messages."""
         return {"title": clean(self.title(record)), "messages": [list(m) for m in record.messages],
-                "devices": [b.device for b in record.after.blocks]}
+                "devices": [b.device for b in record.after.blocks],
+                "layouts": layouts_data((record.before, record.after)) if len(record.after.blocks) > DRAWN else None}

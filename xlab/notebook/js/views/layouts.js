@@ -138,6 +138,11 @@ export function mountLayouts(section, data, bus, bin) {
       }
     }
   });
+  if (all.count === 1) {
+    host.replaceChildren(stage);
+    choose(0, false);
+    return { rows };
+  }
   host.replaceChildren(all.count > 6 ? h("div", { class: "xl-bar-top" }, filter, search, count) : null || "", h("div", { class: "xl-layouts-live" }, h("div", { class: "xl-layout-list" }, rows.el), stage));
   list();
   choose(Math.min(...Object.keys(data.warned).map(Number), all.count) % all.count, false);

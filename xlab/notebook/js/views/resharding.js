@@ -2,10 +2,19 @@ import { h, listen } from "../kit/dom.js";
 import { bytes } from "../kit/format.js";
 import { makePlayer } from "../kit/player.js";
 import { arrowNode } from "./dataflow.js";
+import { readLayouts } from "./layouts.js";
+import { blocksPicture } from "./mesh.js";
 
 /** Two layouts of one array: the arrows of all devices or of one, chosen with the player, a block or a row. */
 
 export function mountResharding(section, data, bin) {
+  if (data.layouts) {
+    const both = readLayouts(data.layouts);
+    section.querySelectorAll(".xl-side-static").forEach((place, i) => {
+      const held = both.held(i);
+      if (held) place.replaceWith(blocksPicture(both.form(i), both.mesh(i), held, both.name(i)));
+    });
+  }
   const svg = section.querySelector(".xl-moves-svg");
   const caption = section.querySelector(".xl-moves-of");
   if (!svg || !data.messages?.length) return;
