@@ -46,7 +46,7 @@ def test_a_program_is_found_again(folder):
     assert last("wave_on_disk").cache == "disk hit" and len(stored(folder)) == 1
     phases = observe.phases(session)
     assert {(p.kind, p.where) for p in phases if p.cache} == {("cache_miss", "memory"), ("cache_hit", "disk"), ("compile", "disk")}
-    assert "wave_on_disk, compile 2, from disk" in observe.text(observe.ledger()).replace("\n", " ")
+    assert "wave_on_disk, compile 2, from disk" in observe.text(last("wave_on_disk"))
 
 
 def test_many_devices_and_memory_survive(folder):

@@ -163,3 +163,11 @@ def test_a_definition_that_ran_again_is_told_from_a_loop():
     first, second = compiles("defined_again")
     assert [d.cause for d in second.differences] == ["definition"] and "was defined again" in second.reason
     assert "run the cell that defines defined_again once" in second.fix and not first.differences
+
+
+def test_of_too_many_compiles_the_text_has_the_latest():
+    from xlab.observe.records import Ledger
+
+    text = observe.text(Ledger(tuple(Compilation(f"f{n}") for n in range(300))), limit=3)
+    assert text.splitlines() == ["300 compiles", "  … 297 earlier compiles: text(record, limit=None) shows all",
+                                 *(f"  f{n}, compile 1" for n in (297, 298, 299))]

@@ -73,12 +73,12 @@ def compilation_text(c: Compilation, times: bool = False, limit: int | None = MO
 
 
 def ledger_text(ledger: Ledger, times: bool = False, limit: int | None = None) -> str:
-    """All of them."""
+    """All of them; of too many the latest."""
     total = f", {time_text(sum(e.duration_us for e in ledger.entries))} in all" if times else ""
-    shown = ledger.entries if limit is None else ledger.entries[:limit]
+    shown = ledger.entries if limit is None else ledger.entries[-limit:]
     more = len(ledger.entries) - len(shown)
     return "\n".join([
         f"{plural(len(ledger.entries), 'compile')}{total}",
+        *([f"  … {plural(more, 'earlier compile')}: text(record, limit=None) shows all"] if more else []),
         *("  " + compilation_text(e, times).replace("\n", "\n  ") for e in shown),
-        *([f"  … {plural(more, 'more compile')}: text(record, limit=None) shows all"] if more else []),
     ])
