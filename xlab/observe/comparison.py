@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xlab.observe.records import Record, _record
 from xlab.observe.text import add_form
 from xlab.observe.units import plural, table
 
-MARKS = {"same": " ", "changed": "~", "left": "<", "right": ">"}
+MARKS = {"same": " ", "placed": "@", "changed": "~", "left": "<", "right": ">"}
 
 
 @_record
@@ -29,7 +30,8 @@ class Figure(Record):
 
 @_record
 class Pair(Record):
-    """Two equations that stand on one line. `state`: same, changed, left (only there) or right."""
+    """Two equations or collectives that stand on one line. `state`: same, placed (the same, on devices otherwise), changed, left (only
+    there) or right."""
 
     state: str
     left: str = ""
@@ -38,33 +40,41 @@ class Pair(Record):
 
 @_record
 class Comparison(Record):
-    """Two programs: their names, their numbers, and their equations line by line."""
+    """Two programs: their names, their numbers, their arguments and equations line by line, and their collectives."""
 
     left: str
     right: str
     figures: tuple[Figure, ...] = ()
     pairs: tuple[Pair, ...] = ()
+    collectives: tuple[Pair, ...] = ()
 
 
 def comparison_text(c: Comparison, o: Any) -> str:
-    """The text form: the numbers with a mark at those that differ, then the equations that differ and their neighbours."""
+    """The text form: the numbers with a mark at those that differ, the collectives, then the lines that differ and their neighbours."""
     rows = [("", "", c.left, c.right, "")]
     rows += [("~" if f.differs else "", f"{f.group}: {f.what}", f.left, f.right, f.ratio)
              for f in c.figures if f.group != "time" or o.times]
+    lines = [table(rows, "llrrr")]
+    if c.collectives:
+        lines += ["collectives", *_side_by_side(c.collectives, range(len(c.collectives)))]
     changed = [n for n, p in enumerate(c.pairs) if p.state != "same"]
     if not changed:
-        return "\n".join([table(rows, "llrrr"), f"the same {plural(len(c.pairs), 'equation')}"])
+        return "\n".join([*lines, f"the same {plural(len(c.pairs), 'line')}"])
     near = sorted({m for n in changed for m in range(n - 1, n + 2) if 0 <= m < len(c.pairs)})
-    width = min(60, max(len(c.pairs[n].left) for n in near))
+    return "\n".join([*lines, *(["program"] if c.collectives else []), *_side_by_side(c.pairs, near)])
+
+
+def _side_by_side(pairs: tuple[Pair, ...], shown: Sequence[int]) -> list[str]:
+    width = min(60, max(len(pairs[n].left) for n in shown))
     lines = []
-    for before, n in zip([-1, *near], near):
+    for before, n in zip([-1, *shown], shown):
         if n - before > 1:
-            lines.append(f"  … {plural(n - before - 1, 'equation')} the same")
-        p = c.pairs[n]
+            lines.append(f"  … {plural(n - before - 1, 'line')} the same")
+        p = pairs[n]
         lines.append(f"{MARKS[p.state]} {p.left:<{width}} │ {p.right}".rstrip())
-    if near[-1] + 1 < len(c.pairs):
-        lines.append(f"  … {plural(len(c.pairs) - near[-1] - 1, 'equation')} the same")
-    return "\n".join([table(rows, "llrrr"), *lines])
+    if shown[-1] + 1 < len(pairs):
+        lines.append(f"  … {plural(len(pairs) - shown[-1] - 1, 'line')} the same")
+    return lines
 
 
 add_form(Comparison, comparison_text)

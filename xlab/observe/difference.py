@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
 
+from xlab.observe.aligning import align
 from xlab.observe.comparison import Comparison, Figure, Pair
 from xlab.observe.memory import memory
 from xlab.observe.phases import time
 from xlab.observe.program import program
-from xlab.observe.records import Equation, Memory, Program
+from xlab.observe.records import Equation, Memory, Program, Transfer, Variable
 from xlab.observe.subject import Subject, subject
-from xlab.observe.text import equation_text
+from xlab.observe.text import equation_text, transfer_name, transfer_origin, transfer_over
 from xlab.observe.transfers import transfers
 from xlab.observe.units import size_text, time_text
 
@@ -33,21 +34,21 @@ def diff(left: tuple, right: tuple, *, names: tuple[str, str] = ("left", "right"
         >>> x = np.ones(3, np.float32)
         >>> made = diff((lambda x: lax.sin(x), x), (lambda x: lax.cos(x), x))
         >>> [(p.state, p.left, p.right) for p in made.pairs]
-        [('changed', 'b:f32[3] = sin a', 'b:f32[3] = cos a')]
+        [('same', 'in a:f32[3]  x', 'in a:f32[3]  x'), ('changed', 'b:f32[3] = sin a', 'b:f32[3] = cos a')]
     """
     about = [subject(call[0], call[1:]) for call in (left, right)]
-    programs = [program(a) for a in about]
+    programs = [program(a, levels=("propagated",)) for a in about]
     figures = [*_equations(programs), *collective_figures(about), *memory_figures(memory(about[0]), memory(about[1]))]
     if repeat:
         measured = [time(*call, repeat=repeat) for call in (left, right)]
         a, b = (t.warm_us or 0.0 for t in measured)
         figures.append(Figure("time", f"median of {repeat} warm runs", time_text(a), time_text(b), ratio(a, b)))
-    return Comparison(*names, tuple(figures), tuple(_pairs(*programs)))
+    return Comparison(*names, tuple(figures), tuple(_pairs(*programs)), tuple(_communication(about)))
 
 
 def ratio(left: float, right: float) -> str:
     """Right over left, where it tells: neither is nothing, and they differ in two digits."""
-    said = "" if not left or not right else f"×{right / left:.2g}" if right / left < 1000 else "×1000+"
+    said = "" if not left or not right else f"×{right / left:.2g}" if right / left < 9.5 else f"×{right / left:.0f}" if right / left < 1000 else "×1000+"
     return "" if said == "×1" else said
 
 
@@ -90,15 +91,55 @@ def memory_figures(a: Memory, b: Memory, parts: Sequence[str] = _MEMORY) -> Iter
 
 
 def _pairs(left: Program, right: Program) -> Iterator[Pair]:
-    """Equations in reading order, matched by primitive, parameters and types, whatever their variables are called."""
-    rows = [[("  " * depth + equation_text(e), _key(e, depth)) for e, depth in p.walk()] for p in (left, right)]
-    matcher = SequenceMatcher(None, [k for _, k in rows[0]], [k for _, k in rows[1]], autojunk=False)
-    for what, a, b, c, d in matcher.get_opcodes():
+    """Arguments, then equations in reading order, matched by primitive, parameters and types, whatever their variables are called."""
+    rows = [[*_inputs(p), *(("  " * depth + _text(e), _key(e, depth), _specs(e.outputs)) for e, depth in p.walk())] for p in (left, right)]
+    for what, a, b, c, d in align([k for _, k, _ in rows[0]], [k for _, k, _ in rows[1]]):
         for n in range(max(b - a, d - c)):
-            one = rows[0][a + n][0] if a + n < b else ""
-            other = rows[1][c + n][0] if c + n < d else ""
-            yield Pair("same" if what == "equal" else "changed" if one and other else "left" if one else "right", one, other)
+            one = rows[0][a + n] if a + n < b else ("", None, None)
+            other = rows[1][c + n] if c + n < d else ("", None, None)
+            state = ("same" if one[2] == other[2] else "placed") if what == "same" else \
+                "changed" if one[0] and other[0] else "left" if one[0] else "right"
+            texts = [_QUIET.sub("", text) if state in ("same", "placed") else text for text in (one[0], other[0])]
+            yield Pair(state, *texts)
+
+
+_QUIET = re.compile(r" ?\b(?:preferred_element_type=\w+|\w+=None|\w+=False|dimensions=None)(?= |\])")
+"""Parameters that say nothing where both sides have them."""
+
+
+def _inputs(p: Program) -> Iterator[tuple[str, tuple, tuple]]:
+    for n, v in enumerate(p.inputs):
+        yield f"in {v.name}:{v.type.text}" + (f"  {v.note}" if v.note and v.note != v.name else ""), ("in", n, v.type.replace(spec=None).text), _specs((v,))
+
+
+def _specs(variables: tuple[Variable, ...]) -> tuple:
+    """Where each value lies; nothing known and not split are the same."""
+    return tuple(v.type.spec if any(v.type.spec or ()) else None for v in variables)
+
+
+def _text(e: Equation) -> str:
+    """The equation's line, with the shardings that its results turned out to have."""
+    whole = equation_text(e)
+    left, equals, right = whole.partition(" = ")
+    if equals and ":" in left and any(_specs(e.outputs)):
+        return f"{' '.join(f'{v.name}:{v.type.text}' for v in e.outputs)} = {right}"
+    return whole
 
 
 def _key(e: Equation, depth: int) -> tuple:
-    return depth, e.primitive, e.params, tuple(v.type.text for v in e.outputs)
+    return depth, e.primitive, e.params, tuple(v.type.replace(spec=None).text for v in e.outputs)
+
+
+def _communication(about: list[Subject]) -> Iterator[Pair]:
+    """The collectives of both in the order they run, matched by what they do and how much they move."""
+    rows = [[(_collective(t), (t.kind, t.reduction, t.axes, t.bytes_in, t.times)) for t in transfers(one)] for one in about]
+    for what, a, b, c, d in align([k for _, k in rows[0]], [k for _, k in rows[1]]):
+        for n in range(max(b - a, d - c)):
+            one, other = rows[0][a + n][0] if a + n < b else "", rows[1][c + n][0] if c + n < d else ""
+            yield Pair("same" if what == "same" else "changed" if one and other else "left" if one else "right", one, other)
+
+
+def _collective(t: Transfer) -> str:
+    often = " in a loop" if t.times is None else f" × {t.times}" if t.times != 1 else ""
+    return (f"{transfer_name(t)} over {transfer_over(t)}  {size_text(t.bytes_in)} → {size_text(t.bytes_out)}{often}  {transfer_origin(t)}"
+            + (f", line {t.source.line}" if t.source else ""))

@@ -10,6 +10,9 @@ from xlab.observe.comparison import MARKS, Comparison, Figure, Pair
 from xlab.observe.units import plural
 
 MOST_PAIRS = 400
+"""Lines that differ, or stand between those, that are shown."""
+
+MOST_FOLDED = 60
 AROUND = 3
 
 
@@ -26,22 +29,27 @@ def _figure(f: Figure, first: bool) -> Node:
              *(h("td", {"class": "n"}, value) for value in (f.left, f.right, f.ratio)))
 
 
-def pairs_node(pairs: tuple[Pair, ...]) -> Node:
-    """Equations line by line; long runs of equal ones are folded."""
+def pairs_node(pairs: tuple[Pair, ...], noun: str) -> Node:
+    """Line by line; long runs of equal ones are folded, and the longest of these cut, so that what differs is always there."""
     rows: list[Node] = []
-    for same, run in groupby(pairs[:MOST_PAIRS], lambda p: p.state == "same"):
+    left = MOST_PAIRS
+    for same, run in groupby(pairs, lambda p: p.state == "same"):
         found = list(run)
         if same and len(found) > 3 * AROUND:
             hidden = found[AROUND:-AROUND]
             rows += [*map(_pair, found[:AROUND]),
-                     h("details", {"class": "xl-folded"}, h("summary", None, f"{plural(len(hidden), 'equation')} the same"),
-                       *map(_pair, hidden)),
+                     h("details", {"class": "xl-folded"}, h("summary", None, f"{plural(len(hidden), noun)} the same"),
+                       *map(_pair, hidden[:MOST_FOLDED]), _more(len(hidden) - MOST_FOLDED, noun)),
                      *map(_pair, found[-AROUND:])]
         else:
-            rows += map(_pair, found)
-    if len(pairs) > MOST_PAIRS:
-        rows.append(h("p", {"class": "xl-dim"}, f"{plural(len(pairs) - MOST_PAIRS, 'more equation')}"))
-    return h("div", {"class": "xl-sides"}, *rows)
+            rows += map(_pair, found[:max(0, left)])
+            left -= len(found)
+    cut = -left if left < 0 else 0
+    return h("div", {"class": "xl-sides"}, *rows, _more(cut, f"{noun} that differs" if cut == 1 else f"differing {noun}"))
+
+
+def _more(count: int, noun: str) -> Node | None:
+    return h("p", {"class": "xl-dim"}, f"{plural(count, 'more ' + noun)}: observe.text(record, limit=None) has them all") if count > 0 else None
 
 
 def _pair(p: Pair) -> Node:
@@ -66,10 +74,24 @@ class ComparisonView(View):
         return f"{record.left} beside {record.right}"
 
     def tree(self, record: Comparison) -> Node:
-        """Numbers, then equations."""
-        different = sum(p.state != "same" for p in record.pairs)
-        said = f"{plural(different, 'line')} of {len(record.pairs)} differ" if different else "the same equations"
+        """Numbers, collectives, then arguments and equations."""
+        different = sum(p.state not in ("same", "placed") for p in record.pairs)
+        placed = sum(p.state == "placed" for p in record.pairs)
+        said = [f"{plural(different, 'line')} of {len(record.pairs)} differ{'s' if different == 1 else ''}" if different else "the same program",
+                f"{plural(placed, 'value')} {'lies' if placed == 1 else 'lie'} on the devices otherwise" if placed else ""]
+        signs = "   ".join(f"{MARKS[s]} {words}" for s, words in _WORDS.items() if any(p.state == s for p in (*record.pairs, *record.collectives)))
         return h("article", {"class": "xl xl-report"},
+                 h("header", {"class": "xl-head"}, h("p", {"class": "xl-sentence"}, h("strong", None, record.left), " beside ", h("strong", None, record.right),
+                                                     "   " + ", ".join(filter(None, said)))),
                  panel("comparison", "Comparison", figures_node(record),
-                       h("div", {"class": "xl-side xl-side-head"}, h("span"), h("b", None, record.left), h("b", None, record.right)),
-                       pairs_node(record.pairs), h("p", {"class": "xl-dim"}, said)))
+                       *([_heading(record, "collectives"), pairs_node(record.collectives, "collective")] if record.collectives else []),
+                       _heading(record, "program"), pairs_node(record.pairs, "line"),
+                       h("p", {"class": "xl-dim"}, signs) if signs else None))
+
+
+_WORDS = {"placed": "the same, placed otherwise", "changed": "changed", "left": "only at the left", "right": "only at the right"}
+
+
+def _heading(c: Comparison, what: str) -> Node:
+    return h("div", {"class": "xl-side xl-side-head", "data-what": what}, h("span"), h("span", None, h("small", None, what + "  "), h("b", None, c.left)),
+             h("b", None, c.right))
