@@ -205,7 +205,7 @@ def test_a_real_program_on_a_mesh_stays_under_the_budget():
     assert sum(n for _, n in report.programs[0].counts) > 1000 and len(report.layouts) > 1000
     assert len(view_for(report).static_html(report)) <= 300_000
     data = view_for(report).payload(report)["data"]["layouts"]
-    assert len(data["rows"]) == len(report.layouts) and not data["blocks"], "blocks follow from the specs"
+    assert len(data["rows"][0]) == len(report.layouts) and not data["blocks"], "blocks follow from the specs"
 
 
 def test_write_html_returns_the_path_and_explains_a_missing_folder(tmp_path):

@@ -7,6 +7,8 @@ outputs are drawn and the others are named.
 from __future__ import annotations
 
 import itertools
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xlab.notebook.views.base import View
@@ -19,15 +21,16 @@ from xlab.observe.units import plural, size_text
 
 MOST_CELLS = 1024
 MOST_FACETS = 16
-MOST_DRAWN = 4
+MOST_DRAWN = 3
 """Pictures in a page without a script."""
 
 MOST_DEVICES = 128
 """Devices of the largest mesh that is drawn without a script."""
 
 MOST_OPEN = 2
-MOST_LINES = 40
+MOST_LINES = 30
 ARROW = " → "
+MORE = re.compile(r"… (\d+) more steps …")
 
 def blocks_svg(layout: Layout) -> Node:
     """The array as blocks: the last two dimensions as a grid, leading ones as facets."""
@@ -206,7 +209,7 @@ def layouts_data(layouts: tuple[Layout, ...]) -> dict[str, Any]:
     for i, x in enumerate(sorted(layouts, key=lambda x: _ORDER.get(x.role, 2))):
         at = meshes.setdefault(x.mesh, len(meshes)) if x.mesh is not None else -1
         form = x.type, at, x.shard_shape, x.copies, x.bytes_per_device, x.bytes_total, x.memory_kind, x.committed
-        steps = (tuple(word(s) for s in chain.split(ARROW)) for chain in x.why)
+        steps = (tuple(-2 - int(cut[1]) if (cut := MORE.fullmatch(s)) else word(s) for s in chain.split(ARROW)) for chain in x.why)
         why = tuple(chains.setdefault(c, len(chains)) for c in steps)
         rows.append([forms.setdefault(form, len(forms)), _ORDER.get(x.role, 2), x.program, x.equation,
                      whys.setdefault(why, len(whys)), word(x.name)])
@@ -225,12 +228,21 @@ def layouts_data(layouts: tuple[Layout, ...]) -> dict[str, Any]:
                    "spec": [list(map(clean, axes)) for axes in t.spec] if t.spec is not None else None, "mesh": at,
                    "shard": list(shard), "copies": copies, "each": each, "total": total, "kind": clean(kind), "committed": committed}
                   for t, at, shard, copies, each, total, kind, committed in forms],
-        "chains": [list(c) for c in chains],
-        "whys": [list(w) for w in whys],
-        "rows": rows,
+        "chains": _columns(chains),
+        "whys": _columns(whys),
+        "rows": _columns(rows),
         "blocks": listed,
         "warned": {str(i): w for i, w in warned.items()},
     }
+
+
+def _columns(rows: Iterable[Sequence[int]]) -> list[list[int]]:
+    """Rows as columns, short rows filled up with -1: numbers below one another differ little, and pack to nothing.
+
+    >>> _columns([(5, 6), (7,)])
+    [[5, 7], [6, -1]]
+    """
+    return [list(column) for column in itertools.zip_longest(*rows, fillvalue=-1)]
 
 
 def mesh_data(mesh: MeshInfo) -> dict[str, Any]:

@@ -14,17 +14,20 @@ const rowEquation = 3;
 const rowWhy = 4;
 const rowName = 5;
 
+/** Row `i` of columns that are filled up with -1. */
+const filled = (columns, i) => columns.map((column) => column[i]).filter((x) => x !== -1);
+
 /** Arrays as the page is given them, with what is worked out. */
 export function readLayouts(data) {
   const listed = new Map(data.blocks.map(([i, ...numbers]) => [i, numbers]));
   const read = {
-    count: data.rows.length,
-    form: (i) => data.forms[data.rows[i][rowForm]],
+    count: data.rows[rowForm]?.length || 0,
+    form: (i) => data.forms[data.rows[rowForm][i]],
     mesh: (i) => data.meshes[read.form(i).mesh],
-    name: (i) => data.words[data.rows[i][rowName]],
-    role: (i) => roleNames[data.rows[i][rowRole]],
-    key: (i) => (data.rows[i][rowEquation] >= 0 ? `${data.rows[i][rowProgram]}:${data.rows[i][rowEquation]}` : ""),
-    why: (i) => data.whys[data.rows[i][rowWhy]].map((c) => data.chains[c].map((w) => data.words[w])),
+    name: (i) => data.words[data.rows[rowName][i]],
+    role: (i) => roleNames[data.rows[rowRole][i]],
+    key: (i) => (data.rows[rowEquation][i] >= 0 ? `${data.rows[rowProgram][i]}:${data.rows[rowEquation][i]}` : ""),
+    why: (i) => filled(data.whys, data.rows[rowWhy][i]).map((c) => filled(data.chains, c).map((w) => (w < 0 ? `… ${-2 - w} more steps …` : data.words[w]))),
     warnings: (i) => data.warned[i] || [],
     /** What each position of the mesh holds; null where neither spec nor blocks say. */
     held(i) {
