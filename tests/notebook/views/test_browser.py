@@ -50,6 +50,7 @@ def test_walk(browser, tmp_path, scheme):
         assert page.locator("[role=tab][aria-selected=true]").inner_text() == title
         assert page.locator(".xl-panel:visible").count() == 1
     place = page.locator(".xl-place")
+    page.keyboard.press("7")
     page.keyboard.press("ArrowRight")
     page.wait_for_function("document.querySelector('.xl-place').textContent.startsWith('step 2 ')")
     page.locator("text=first NaN").click()
