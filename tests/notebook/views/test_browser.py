@@ -126,7 +126,7 @@ def test_no_script_shows_every_panel(browser, tmp_path):
     page = visit(
         browser, write_html(sample.report(), tmp_path / "r.html"), java_script_enabled=False
     )
-    assert page.locator(".xl-panel:visible").count() == 7
+    assert page.locator(".xl-panel:visible").count() == 8
     assert page.locator("pre.xl-code").first.bounding_box()["height"] > 19 * 17, (
         "one line under the other"
     )
