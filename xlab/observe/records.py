@@ -91,7 +91,7 @@ def _record(cls: type[T]) -> type[T]:
 
 
 def _class(name: Any) -> type[Record] | None:
-    for file in () if name in _classes else ("comparison", "drawing", "edits", "live", "resharding", "rungs", "scheduled"):
+    for file in () if name in _classes else ("comparison", "drawing", "edits", "live", "placements", "resharding", "rungs", "scheduled"):
         importlib.import_module(f"xlab.observe.{file}")
     return _classes.get(name)
 

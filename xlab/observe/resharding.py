@@ -102,7 +102,7 @@ def device_rows(x: Resharding) -> list[tuple[str, ...]]:
     sources: dict[int, list[tuple[int, int]]] = {}
     for s, t, n in x.messages:
         sources.setdefault(t, []).append((s, n))
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for block in x.after.blocks:
         d = block.device
         found = sources.get(d, [])
