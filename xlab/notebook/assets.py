@@ -50,9 +50,10 @@ def _strip(source: str) -> str:
 
 
 @functools.cache
-def styles(view: str = "*") -> str:
-    """All styles: the kit's, then each view's, or those of one view."""
-    files = [ROOT / "kit/theme.css", *sorted((ROOT / "views").glob(f"{view}.css"))]
+def styles(view: str = "*", absent: frozenset[str] = frozenset()) -> str:
+    """All styles: the kit's, then each view's, or those of one view; without those of the views in `absent`."""
+    left_out = {OPTIONAL[part] for part in absent}
+    files = [ROOT / "kit/theme.css", *(p for p in sorted((ROOT / "views").glob(f"{view}.css")) if p.stem not in left_out)]
     text = "\n".join(p.read_text(encoding="utf-8") for p in files)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())

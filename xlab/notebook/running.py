@@ -15,6 +15,8 @@ from xlab.observe.records import Report
 _FIELDS = {"jaxpr": ("programs",), "shardings": ("layouts",), "collectives": ("transfers",),
            "timings": ("phases", "timings", "ledger"), "memory": ("memory",)}
 
+_DONE = ("trace", "lower", "compile", "execute")
+
 last: Report | None = None
 """The report that was shown last."""
 
@@ -81,8 +83,8 @@ def show_report(run: Recording, parts: frozenset[str] = frozenset(PARTS), opens:
         last = run.report(parts).replace(opens=opens)
         return last
 
-    if run.error is not None and not run.session.subjects:
-        return None             # nothing was compiled: there is only the error, and its traceback tells it
+    if run.error is not None and not any(e.error is None and e.kind in _DONE for e in run.session.events):
+        return None             # nothing was done: there is only the error, and its traceback tells it
     shell = displays.kernel_shell()
     handlers = experiments.handlers(run.session.subjects) if shell is not None else None
     if not now and shell is not None and later.can_wait(shell):

@@ -192,14 +192,30 @@ def level(about: Subject, name: str) -> Level | None:
     if name == "stablehlo":
         return mlir_level(name, about.lowered.module.text)
     if name == "optimized":
-        module = about.hlo
-        text = _hlo.readable(module.text)
-        return Level(name, text, _hlo.links(_hlo.parse(text)))
+        text = _hlo.readable(about.hlo.text)
+        places = _places(about.hlo.text.split("\n"), text.split("\n"))
+        return Level(name, text, tuple((places[line], ids) for line, ids in _hlo.links(about.hlo)))
     stages = about.stages
     if name == "propagated":
         return mlir_level(name, stages["propagated"]) if "propagated" in stages else None
     found = stages.get("local") or stages.get("collectives") or stages.get("resharded")
     return mlir_level(name, found) if found else None
+
+
+def _places(lines: list[str], kept: list[str]) -> dict[int, int]:
+    """Where lines stand among those that were kept, both counted from 1.
+
+    >>> _places(["a", "table", "b"], ["a", "b"])
+    {1: 1, 3: 2}
+    """
+    found: dict[int, int] = {}
+    rest = iter(enumerate(kept, 1))
+    place, wanted = next(rest, (0, None))
+    for number, line in enumerate(lines, 1):
+        if line == wanted:
+            found[number] = place
+            place, wanted = next(rest, (0, None))
+    return found
 
 
 def mlir_level(name: str, text: str) -> Level:

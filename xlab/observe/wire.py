@@ -17,13 +17,22 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """
     at, end = 0, len(data)
     while at < end:
-        tag, at = _varint(data, at)
+        tag = data[at]              # most numbers are one byte, and a call for each would be most of the time
+        at += 1
+        if tag > 127:
+            tag, at = _varint(data, at - 1)
         kind = tag & 7
         value: int | bytes
         if kind == 0:
-            value, at = _varint(data, at)
+            if at < end and (byte := data[at]) < 128:
+                value, at = byte, at + 1
+            else:
+                value, at = _varint(data, at)
         elif kind == 2:
-            size, at = _varint(data, at)
+            if at < end and (size := data[at]) < 128:
+                at += 1
+            else:
+                size, at = _varint(data, at)
             value, at = data[at:at + size], at + size
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4

@@ -46,7 +46,7 @@ def test_donations_say_what_became_of_them():
 def test_large_programs_are_cut_and_counted():
     many = tuple(Buffer(f"b{n}", 4, "temporary", n, n + 1, allocation=0, offset=4 * (n % 9)) for n in range(5000))
     page = html(memory_node(Memory("f", peak=8, peak_step=3, buffers=many)))
-    assert "4,600 small or short buffers not drawn" in page and "4,960 smaller buffers not listed" in page
+    assert "4,900 small or short buffers not drawn" in page and "4,960 smaller buffers not listed" in page
     assert len(page) < 300_000
 
 

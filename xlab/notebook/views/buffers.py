@@ -10,7 +10,7 @@ from xlab.observe.records import Buffer, Memory
 from xlab.observe.units import plural, size_text
 
 WIDTH, MAP_HEIGHT, CURVE_HEIGHT, GUTTER = 820, 250, 64, 62
-MOST_DRAWN = 400
+MOST_DRAWN = 100
 MOST_AT_PEAK = 12
 _KINDS = {"argument": "arguments", "output": "outputs", "temporary": "temporaries", "constant": "constants"}
 
@@ -80,7 +80,7 @@ def _rect(b: Buffer, at: int, wide: float, tall: float, m: Memory) -> Node:
     label = b.name if width > 7 * len(b.name) + 8 and height > 12 else ""
     return h(
         "g",
-        {"data-eq": key(m.program, b.equation), "data-tip": tip, "class": "xl-map-buffer"},
+        {"data-eq": key(m.program, b.equation), "class": "xl-map-buffer"},
         h("title", None, tip),
         h("rect", {"x": f"{x:.1f}", "y": f"{y:.1f}", "width": f"{width:.1f}", "height": f"{height:.1f}",
                    "class": f"xl-part-{_KINDS.get(b.kind, 'temporaries')}" + ("" if peak else " xl-off")}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
 import json
 from typing import Any
@@ -39,15 +40,13 @@ LARGEST = 8_000_000
 
 
 UNPACK = """(async()=>{
-const packed=Uint8Array.from(atob(document.getElementById("xl-data").textContent),(c)=>c.charCodeAt(0));
-const stream=new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-const page=JSON.parse(await new Response(stream).text());
-globalThis.xlabPage=page.data;
+const read=(id)=>new Response(new Blob([Uint8Array.from(atob(document.getElementById(id).textContent),(c)=>c.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+globalThis.xlabPage=JSON.parse(await read("xl-data"));
 const script=document.createElement("script");
-script.textContent=page.code;
+script.textContent=await read("xl-code");
 document.body.append(script);
 })();"""
-"""Starts a saved page: the views' own script is packed with the data, since every saved output carries it."""
+"""Starts a saved page: the views' own script is packed beside the data, since every saved output carries it."""
 
 FIT = """(()=>{
 const root=document.querySelector(".xl");
@@ -110,8 +109,24 @@ def squeeze(value: Any) -> Any:
 
 def pack(value: Any) -> str:
     """JSON, gzip, base64: what the page unpacks with `DecompressionStream`."""
-    data = json.dumps(squeeze(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
-    return base64.b64encode(gzip.compress(data, 6, mtime=0)).decode()
+    return _packed(json.dumps(squeeze(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False))
+
+
+def _packed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+
+
+@functools.cache
+def packed_code(absent: frozenset[str]) -> str:
+    """The views' script, packed once for all pages of this kernel."""
+    return _packed(assets.script(absent))
+
+
+def packed_data(payload: dict[str, Any]) -> str:
+    """The data of a payload, packed once for the live page and the saved one."""
+    if "~packed" not in payload:
+        payload["~packed"] = pack(payload["data"])
+    return payload["~packed"]
 
 
 def document(view: Any, record: Any) -> str:
@@ -123,12 +138,14 @@ def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
     title = clean(view.title(record))
     tree = payload["tree"]
     script = f"<script>{FIT}</script>\n"
+    absent: frozenset[str] = frozenset()
     if view.scripted:
         absent = frozenset(part for part in assets.OPTIONAL if not payload["data"].get(part))
-        packed = pack({"view": payload["view"], "data": payload["data"], "code": assets.script(absent)})
+        packed = packed_data(payload)
         if len(packed) <= LARGEST:
             script = (
                 f'<script type="application/octet-stream" id="xl-data">{packed}</script>\n'
+                f'<script type="application/octet-stream" id="xl-code">{packed_code(absent)}</script>\n'
                 f"<script>{UNPACK}</script>\n"
             )
         else:
@@ -139,7 +156,7 @@ def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{assets.styles()}</style></head>\n"
+        f"<title>{escape(title)}</title>\n<style>{assets.styles(absent=absent)}</style></head>\n"
         f'<body class="xl-page">{html(HATCH)}{body}\n{script}</body></html>\n'
     )
 

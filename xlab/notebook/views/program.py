@@ -18,12 +18,27 @@ from xlab.observe.units import plural
 SHOWN = 200
 """Lines of each text that the page shows without a script."""
 
-FOLDED = 600
+FOLDED = 400
 """Lines of Python and jaxpr that are there without a script, those beyond `SHOWN` folded."""
 
 
+_made: dict[int, tuple[Program, dict[str, Any]]] = {}
+_REMEMBERED = 16
+
+
 def columns(program: Program) -> dict[str, Any]:
-    """Return the program as columns for the page.
+    """The program as columns for the page, made once for each of the latest programs: nobody changes them."""
+    found = _made.pop(id(program), None)
+    if found is None or found[0] is not program:
+        found = program, _columns(program)
+    _made[id(program)] = found
+    while len(_made) > _REMEMBERED:
+        del _made[next(iter(_made))]
+    return found[1]
+
+
+def _columns(program: Program) -> dict[str, Any]:
+    """Makes the columns.
 
     `rows` are the lines of the jaxpr: text, equation id (-1: none), depth, and how many following rows fold under it.
     `eqs` are per equation: id, row, program number (for name scopes), names in and out, line in `python`, and `args`: per

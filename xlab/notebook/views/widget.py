@@ -68,5 +68,5 @@ def _sent(payload: dict[str, Any]) -> dict[str, Any]:
     """The payload, its data packed where it is large: a program of many equations is ten times smaller then."""
     programs = (payload["data"] or {}).get("programs") or ()
     if sum(len(p["rows"]["text"]) for p in programs) < PACKED_FROM:
-        return payload
-    return {"view": payload["view"], "tree": payload["tree"], "packed": page.pack(payload["data"])}
+        return {name: payload[name] for name in ("view", "tree", "data")}
+    return {"view": payload["view"], "tree": payload["tree"], "packed": page.packed_data(payload)}
