@@ -179,7 +179,8 @@ def test_time_hlo_ladder_ledger_mem(lab, run):
     assert running.last.timings and running.last.programs and running.last.opens == "timings"
     outputs, _ = run("%xhlo f(x, w) --stage optimized")
     assert "optimized" in shown(outputs)
-    outputs, _ = run("%xladder jnp.sum(f(x, w))")
+    outputs, _ = run("%xhlo f(x, w) --passes")
+    assert "fusion" in shown(outputs) and "that changed nothing" in shown(outputs) and "Passes" in outputs[0]["text/html"]
     outputs, _ = run("%xledger")
     assert "compile" in shown(outputs)
     outputs, _ = run("%xmem")
@@ -191,6 +192,20 @@ def test_time_hlo_ladder_ledger_mem(lab, run):
     assert "not recorded" in run("%xmem --lines off")[1]
     outputs, _ = run("%xmem f(x, w)")
     assert "peak" in shown(outputs)
+
+
+def test_a_ladder_of_rungs_and_of_those_asked_for(lab, run):
+    run("def loss(x, w):\n    h = f(x, w)\n    return jnp.sum(h * h)")
+    outputs, _ = run("%xladder loss(x, w)")
+    text = shown(outputs)
+    assert text.startswith("ladder of loss(x, w)   f → jvp → linearize → transpose → grad → vmap → shard_map")
+    assert "jvp → transpose of dot_general" in text and "xl-rung" in outputs[0]["text/html"]
+    outputs, _ = run("%xladder loss(x, w) --rungs 'grad, vmap(grad)'")
+    assert "→ vmap(grad)" in shown(outputs) and "batch of mul" in shown(outputs) and "linearize" not in shown(outputs)
+    outputs, _ = run("%xladder f(x, w)")
+    assert "left out: grad: Gradient only defined for scalar-output functions" in shown(outputs)
+    result = lab.run_cell("%xladder loss(x, w) --rungs hessian")
+    assert "a rung is one of jvp, linearize" in str(result.error_in_exec)
 
 
 def test_the_ledger_calls_a_cell_by_its_prompt(lab, run):
