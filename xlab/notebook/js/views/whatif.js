@@ -4,6 +4,7 @@ import { bytes, micros } from "../kit/format.js";
 /** What if: other specs for the arguments, or another mesh, compiled by the kernel without running and set beside what is. */
 
 let askers = 0;
+const mostArguments = 100;
 
 /** Ask the kernel; numbers of questions differ from those of other parts of the page. */
 function questioner(model, bin) {
@@ -58,6 +59,9 @@ export function mountWhatIf(section, programs, model, bin) {
   const body = h("tbody", {});
   const note = h("span", { class: "xl-dim" });
   const field = h("input", { type: "search", class: "xl-mesh-field", "aria-label": "mesh", spellcheck: "false", change: () => readField(), keydown: (e) => { if (e.key === "Enter") { readField(); run(); } } });
+  let needle = "";
+  const cut = h("p", { class: "xl-dim" });
+  const find = h("input", { type: "search", placeholder: "find an argument", "aria-label": "find an argument", input: (e) => { needle = e.target.value.trim().toLowerCase(); rows(); } });
   const program = () => programs[at];
   const original = () => program().mesh.names.map((n, i) => [n, program().mesh.sizes[i]]);
 
@@ -77,7 +81,11 @@ export function mountWhatIf(section, programs, model, bin) {
   }
   function rows() {
     const names = mesh.map(([n]) => n);
-    body.replaceChildren(...program().args.map((argument, i) => {
+    const all = program().args.map((argument, i) => [argument, i]).filter(([a]) => !needle || `${a.name} ${a.type}`.toLowerCase().includes(needle));
+    const most = all.slice(0, mostArguments);
+    cut.textContent = all.length > most.length ? `the first ${most.length} of ${all.length.toLocaleString("en")}; find others by name` : "";
+    find.hidden = program().args.length <= 12;
+    body.replaceChildren(...most.map(([argument, i]) => {
       const changed = !sameSpec(specs[i], argument.spec);
       return h("tr", { class: changed ? "xl-sel" : null },
         h("td", {}, h("input", { type: "checkbox", "aria-label": `vary ${argument.name} in a search`, title: "vary in a search", checked: vary.has(i), change: (e) => (e.target.checked ? vary.add(i) : vary.delete(i)) })),
@@ -173,8 +181,8 @@ export function mountWhatIf(section, programs, model, bin) {
   }
 
   const which = programs.length > 1 ? h("select", { "aria-label": "program", change: (e) => { at = +e.target.value; reset(); } }, programs.map((p, i) => h("option", { value: i }, p.name))) : null;
-  host.replaceChildren(h("div", { class: "xl-bar-top xl-whatif-bar" }, which, h("label", {}, "mesh ", field), note),
-    h("div", { class: "xl-scroll" }, h("table", { class: "xl-table xl-whatif-arguments" }, h("thead", {}, h("tr", {}, ["vary", "argument", "now", "dimensions over", "spec"].map((t) => h("th", {}, t)))), body)),
+  host.replaceChildren(h("div", { class: "xl-bar-top xl-whatif-bar" }, which, h("label", {}, "mesh ", field), note, find),
+    h("div", { class: "xl-scroll" }, h("table", { class: "xl-table xl-whatif-arguments" }, h("thead", {}, h("tr", {}, ["vary", "argument", "now", "dimensions over", "spec"].map((t) => h("th", {}, t)))), body)), cut,
     h("div", { class: "xl-bar-top" }, compile, search, back), result);
   reset();
   return {
