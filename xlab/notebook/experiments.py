@@ -15,8 +15,9 @@ def handlers(subjects: Sequence[Any]) -> dict[str, Callable[..., Any]]:
 
     Example:
         >>> import numpy as np, xlab
-        >>> from xlab.sharding import NamedSharding, PartitionSpec as P, make_mesh
-        >>> x = xlab.device_put(np.ones((8, 8), np.float32), NamedSharding(make_mesh((1,), ("i",)), P("i")))
+        >>> from xlab.observe.experiment import mesh_of
+        >>> from xlab.sharding import NamedSharding, PartitionSpec as P
+        >>> x = xlab.device_put(np.ones((8, 8), np.float32), NamedSharding(mesh_of({"i": 1}), P("i")))
         >>> ask = handlers([xlab.jit(lambda x: x + 1).lower(x)])
         >>> ask["what_if"](program=0, placement='{"mesh": [["i", 64]], "specs": {"0": [[], []]}}').after.mesh.text
         'i=64'

@@ -60,8 +60,8 @@ class Experiment:
 
     Example:
         >>> import numpy as np, xlab
-        >>> from xlab.sharding import NamedSharding, make_mesh, PartitionSpec as P
-        >>> x = xlab.device_put(np.ones((8, 8), np.float32), NamedSharding(make_mesh((1,), ("i",)), P("i")))
+        >>> from xlab.sharding import NamedSharding, PartitionSpec as P
+        >>> x = xlab.device_put(np.ones((8, 8), np.float32), NamedSharding(mesh_of({"i": 1}), P("i")))
         >>> tried = Experiment(xlab.jit(lambda x: x + 1), x).weigh({0: ((), ("i",))}, {"i": 4})
         >>> tried.after.arguments, len(tried.after.collectives)
         ((('x', 'f32[8,8@i]'),), 0)
@@ -204,8 +204,8 @@ def on_mesh(closed: ClosedJaxpr, old: Mesh, new: Mesh, name: str) -> ClosedJaxpr
     """
     if not old.are_all_axes_auto:
         raise ValueError(f"the types of {name} say how every value lies, since its mesh has explicit axes: trace it again with its arguments "
-                         "placed otherwise. On a mesh of Auto axes (%xmesh data=4,model=2) the compiler decides, and other placements can "
-                         "be tried")
+                         "placed otherwise. On a mesh of Auto axes, make_mesh(sizes, names, axis_types=(AxisType.Auto, …)), the compiler "
+                         "decides, and other placements can be tried")
     if new is old:
         return closed
     done: dict[int, Jaxpr] = {}
