@@ -29,6 +29,11 @@ CELLS = [
 ]
 
 
+class Lab(str):
+    """Where a JupyterLab answers, and the folder it shows."""
+    work: Path
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """A JupyterLab of its own, on a folder with a small notebook and the tour."""
@@ -69,7 +74,9 @@ def lab(tmp_path_factory):
             except OSError:
                 assert server.poll() is None and time.monotonic() < end, (home / "log").read_text()[-3000:]
                 time.sleep(0.5)
-        yield url
+        made = Lab(url)
+        made.work = work
+        yield made
     finally:
         server.terminate()
         try:

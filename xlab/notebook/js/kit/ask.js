@@ -1,4 +1,5 @@
 let asked = 0;
+const patience = 20000;
 
 /** Ask the kernel; without one, or when it refuses, the promise fails with words to show. */
 export function asker(model, bin) {
@@ -8,15 +9,25 @@ export function asker(model, bin) {
     const found = waiting.get(message?.id);
     if (!found) return;
     waiting.delete(message.id);
+    clearTimeout(found[2]);
     if (message.error) found[1](new Error(message.error));
     else found[0](message.answer);
   };
   model.on("msg:custom", hear);
-  bin.push(() => model.off("msg:custom", hear));
+  bin.push(() => {
+    model.off("msg:custom", hear);
+    for (const [, , timer] of waiting.values()) clearTimeout(timer);
+    waiting.clear();
+  });
   return (ask, values) => new Promise((resolve, reject) => {
     asked += 1;         // one count for all who ask, since all hear every answer
     const number = asked;
-    waiting.set(number, [resolve, reject]);
+    const timer = setTimeout(() => {
+      waiting.delete(number);
+      reject(new Error("the kernel has not answered for 20 s. It is busy with a cell: ask again later; or it was restarted: run the cell again."));
+    }, patience);
+    timer.unref?.();
+    waiting.set(number, [resolve, reject, timer]);
     model.send({ id: number, ask, arguments: values });
   });
 }
