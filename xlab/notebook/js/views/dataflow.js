@@ -195,7 +195,7 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
   const legend = h("p", { class: "xl-dim" });
   const about = h("div", { class: "xl-about" }, title, words, line);
   const arrows = h("g", { class: "xl-arrows" });
-  const svg = h("svg", { viewBox: `0 -16 ${places.width} ${places.height + 28}`, width: places.width, height: places.height + 28, role: "img" }, places.labels, arrows);
+  const svg = h("svg", { viewBox: `0 -16 ${places.width} ${places.height + 4}`, width: places.width, height: places.height + 4, role: "img" }, places.labels, arrows);
   const held = new Map();
   for (const [device, i] of position) {
     const [x, y] = places.centres[i];
@@ -206,6 +206,7 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
     held.set(device, cells);
   }
   stage.replaceChildren(svg, about);
+  stage.classList.toggle("xl-wide", places.width > 620);
   let local = [];
   let moving = 0;
   let chosen = -1;
@@ -241,7 +242,7 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
 
   function draw(t, schedule, r, animate) {
     cancelAnimationFrame(moving);
-    const messages = r < schedule.count ? schedule.messages(r).filter((m) => m.a !== m.b && position.has(m.a) && position.has(m.b)) : [];
+    const messages = r < schedule.count ? schedule.messages(r).filter((m) => m.a !== m.b && (m.size || !t.bytes) && position.has(m.a) && position.has(m.b)) : [];
     const links = new Map();
     for (const m of messages) {
       const name = `${m.a} ${m.b}`;

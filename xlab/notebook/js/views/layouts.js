@@ -87,6 +87,7 @@ export function mountLayouts(section, data, bus, bin) {
       shown.push(i);
     }
     rows.show(all.count, shown);
+    if (shown.length && chosen >= 0 && !shown.includes(chosen)) choose(shown[0], false);
     count.textContent = shown.length === all.count ? "" : `${shown.length.toLocaleString("en")} of ${all.count.toLocaleString("en")}`;
   };
   function draw(i) {
