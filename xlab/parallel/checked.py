@@ -1,0 +1,35 @@
+"""`checkify` of a `shard_map`: every device looks at its own part, and one failure is told."""
+
+from __future__ import annotations
+
+from xlab.core.avals import aval_of
+from xlab.interpreters import partial_eval as pe
+from xlab.lax.collectives import casts
+from xlab.lax.shape import broadcast_in_dim
+from xlab.parallel.shard_map import _bind, _context, shard_map_p
+from xlab.sharding import PartitionSpec
+from xlab.transforms.checkify import checkify_rules
+from xlab.transforms.checks import one_failure
+
+
+def _rule(checker, failure, eqn, operands):
+    p = dict(eqn.params)
+    jaxpr, in_specs, out_specs = p.pop("jaxpr"), p.pop("in_specs"), p.pop("out_specs")
+    names = tuple(n for n in p["mesh"].axis_names if n in p["newly_manual_axes"])
+
+    def run(*args):
+        start = checker.nothing()
+        if p["check_vma"]:
+            start = [casts.vary(x, names) for x in start]
+        outs, found = checker.run(pe.close_jaxpr(jaxpr), args, start)
+        found = [broadcast_in_dim(x, (1, *aval_of(x).shape), tuple(range(1, 1 + aval_of(x).ndim))) for x in found]
+        return [*found, *outs]
+    with _context(p):
+        closed = pe.trace_to_closed_jaxpr(run, [v.aval for v in jaxpr.invars], jaxpr.debug_info)
+    n = len(failure)
+    outs = _bind(closed, operands, in_specs, ((PartitionSpec(names),) * n + tuple(out_specs)), p)
+    failed, code, *values = one_failure(outs[:n], [0] * n)
+    return outs[n:], checker.fail(failure, failed, code, checker.slots, values)
+
+
+checkify_rules[shard_map_p] = _rule
