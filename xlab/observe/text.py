@@ -309,7 +309,26 @@ def transfers_table(transfers: Sequence[r.Transfer], o: _Options) -> str:
     reasons = list(dict.fromkeys((transfer_name(t), t.reason, t.fix) for t in shown if t.reason))
     for name, reason, fix in reasons:
         lines.append(f"  {name}: " + sentences(reason, fix))
+    if len(transfers) > 1:
+        lines.append("  in one run: " + run_line(transfers))
     return "\n".join(lines + more)
+
+
+def run_line(transfers: Sequence[r.Transfer]) -> str:
+    """What one run of a program sends over each axis, and what all of it should take; trips of loops multiplied.
+
+    >>> run_line([r.Transfer("all_gather", axes=("a",), bytes_in=8, times=3, predicted_us=2.0)])
+    '24 B per device over a; 6.00 µs predicted'
+    """
+    sent: dict[str, int] = {}
+    us = 0.0
+    for t in transfers:
+        times = 1 if t.times is None else t.times
+        sent[transfer_over(t)] = sent.get(transfer_over(t), 0) + t.bytes_in * times
+        us += (t.predicted_us or 0.0) * times
+    parts = [f"{size_text(n)}{' per device' * (not i)} over {name}" for i, (name, n) in enumerate(sorted(sent.items()))]
+    unknown = " (loops of unknown length counted once)" * any(t.times is None for t in transfers)
+    return f"{', '.join(parts)}; {time_text(us)} predicted{unknown}"
 
 
 def _transfer(t: r.Transfer, o: _Options) -> str:
