@@ -1,6 +1,7 @@
 """Saved pages: self-contained, safe with any text, readable with no script, small enough to keep."""
 
 import html.parser
+import json
 import re
 
 import numpy as np
@@ -53,20 +54,52 @@ class Reader(html.parser.HTMLParser):
         self.words.append(data)
 
 
-def nasty_report(word):
-    """The sample with one piece of text in every place that holds text."""
+def nasty(value, word, most=1 << 60):
+    """A record with one piece of text in every place that holds text, or in the first few of them."""
+    left = most
 
     def change(value):
+        nonlocal left
         if isinstance(value, r.Record):
             kept = {"dtype", "kind", "severity", "tab", "origin", "cache", "role", "label"}
             fields = {name: getattr(value, name) for name, _ in r._defaults[type(value).__name__]}
             return type(value)(**{k: v if k in kept else change(v) for k, v in fields.items()})
         if isinstance(value, tuple):
             return tuple(change(v) for v in value)
-        return word + value if isinstance(value, str) else value
+        if isinstance(value, str) and left > 0:
+            left -= 1
+            return word + value
+        return value
 
-    found = sample.report()
-    return change(found.replace(error=r.Failure("ValueError", "x", sample.source(3), "trace")))
+    return change(value)
+
+
+def nasty_report(word):
+    """The sample with one piece of text in every place that holds text."""
+    return nasty(sample.report().replace(error=r.Failure("ValueError", "x", sample.source(3), "trace")), word)
+
+
+def of_every_view(report, word):
+    """A record for each view; a view that is not listed here fails its tests."""
+    return {
+        r.Report: report,
+        r.Program: report.programs[0],
+        r.Trace: report.trace,
+        r.Layout: report.layouts[1],
+        r.Transfer: report.transfers[0],
+        r.Ledger: report.ledger,
+        r.Memory: report.memory[0],
+        r.MeshInfo: sample.MESH.replace(axis_names=(word + "data", word + "model")),
+        Resharding: sample.resharding(report),
+        WhatIf: sample.weighed(report),
+        Ranking: sample.ranking(report),
+        Live: sample.live(report),
+        Scheduled: sample.scheduled(word),
+        Ladder: Ladder(word, (Rung(word, report.programs[0], word, ((0, 0),)), Rung(word, report.programs[0], word, ((0, 0),), (0,))),
+                       ((word, word),)),
+        Comparison: Comparison(word, word, (Figure(word, word, word, word, word),),
+                               (Pair("changed", word, word), Pair("left", word, ""), Pair("right", "", word))),
+    }
 
 
 @pytest.mark.parametrize("word", NASTY)
@@ -88,29 +121,22 @@ def test_no_text_becomes_markup(word):
 @pytest.mark.parametrize("word", NASTY)
 @pytest.mark.parametrize("view", VIEWS, ids=lambda v: v.name)
 def test_every_view_escapes(word, view):
-    report = nasty_report(word)
-    found = {
-        r.Report: report,
-        r.Program: report.programs[0],
-        r.Trace: report.trace,
-        r.Layout: report.layouts[1],
-        r.Transfer: report.transfers[0],
-        r.Ledger: report.ledger,
-        r.Memory: report.memory[0],
-        r.MeshInfo: sample.MESH,
-        Resharding: sample.resharding(report),
-        WhatIf: sample.weighed(report),
-        Ranking: sample.ranking(report),
-        Live: sample.live(report),
-        Scheduled: sample.scheduled(word),
-        Ladder: Ladder(word, (Rung(word, report.programs[0], word, ((0, 0),)), Rung(word, report.programs[0], word, ((0, 0),), (0,))),
-                       ((word, word),)),
-        Comparison: Comparison(word, word, (Figure(word, word, word, word, word),),
-                               (Pair("changed", word, word), Pair("left", word, ""), Pair("right", "", word))),
-    }[view.record_type]
+    found = of_every_view(nasty_report(word), word)[view.record_type]
     frame = Reader(view.static_html(found))
     assert frame.tags == ["iframe"]
     assert text(found)
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda v: v.name)
+def test_ten_megabytes_through_every_view(view):
+    """Three places of each record hold ten megabytes: the page and what is sent to it stay small, and say what they cut."""
+    long = "<b>" + "x" * 10_000_000
+    plain = of_every_view(sample.report(), "a")[view.record_type]
+    made = nasty(plain, long, 3)
+    assert len(view.static_html(made)) < 60_000 + len(view.static_html(plain))
+    sent = json.dumps([view.payload(made)[part] for part in ("tree", "data")])
+    assert len(sent) < 60_000 + len(json.dumps([view.payload(plain)[part] for part in ("tree", "data")]))
+    assert "more characters" in sent or long[:50] not in sent
 
 
 def test_ten_megabytes_of_text_are_cut_and_said_to_be():

@@ -114,7 +114,7 @@ def _columns(program: Program) -> dict[str, Any]:
         "inputs": [clean(f"{v.name}:{v.type.text}") for v in program.inputs],
         "results": results[-1],
         "names": screen_names(notes, letters),
-        "counts": [list(c) for c in program.counts],
+        "counts": [[clean(name), n] for name, n in program.counts],
         "levels": [level_columns(lv) for lv in program.levels],
         "heat": [list(x) for x in program.heat],
     }

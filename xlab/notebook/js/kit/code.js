@@ -71,7 +71,7 @@ export function jaxprPieces(text, equation) {
     }
   };
   if (!equation) {
-    const word = /^(?:(?:in|const) {2}|out\b|→|[^:]*?(?= [\w.]+:|$))/.exec(text)[0];
+    const word = /^(?:(?:in|const) {2}|out\b|→|[^:]*?(?= [\w.]+:|$))/.exec(text)?.[0] ?? "";
     out.push(["k", word]);
     at = word.length;
     if (word === "→" || word === "out") operands(text.slice(at));
