@@ -137,7 +137,12 @@ export function mountLadder(host, programs, rungs, bus, bin) {
   return {
     search,
     start() {
-      for (const c of columns) c.start();
+      columns.forEach((c, r) => {
+        c.start();
+        // Where many arguments come first, what is made of them is in sight all the same.
+        const first = programs[r].data.eqs.row[0] ?? 0;
+        if (first > 8) c.rows.reveal(first - 2, 1e9);
+      });
       if (python) python.start();
     },
     /** Words about the chosen equation: what made it. */
