@@ -1,13 +1,16 @@
 """The stepper on a program of 10,000 equations: one step, a jump to any equation, the run, against the goals of the view.
 
-    python -m tests.benchmarks.stepping
+    python -m tests.benchmarks.stepping [--json PATH]
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import random
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -46,11 +49,17 @@ def measure() -> list[tuple[str, float, float]]:
     return [("one step on", max(steps), 50), ("one step back", max(backs), 50), ("a jump to any equation", max(jumps), 500)]
 
 
-def main() -> int:
+def main(argv: list[str] | None = None) -> int:
     """Prints the table; exit status 1 when a goal is missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.stepping", description=__doc__)
+    parser.add_argument("--json", metavar="PATH", help="also write everything measured to PATH")
+    given = parser.parse_args(argv)
     found = measure()
     for what, value, goal in found:
         print(f"{EQUATIONS:,} equations: {what:24} {value:8.2f} ms  goal {goal} ms{'' if value <= goal else '   missed'}")
+    if given.json:
+        rows = [{"what": what, "value": value, "goal": goal, "unit": "ms"} for what, value, goal in found]
+        Path(given.json).write_text(json.dumps(rows, indent=1) + "\n")
     return int(any(value > goal for _, value, goal in found))
 
 
