@@ -2,7 +2,8 @@
 
 Reading order: `records.py` (the nouns), `text.py` and `units.py` (how they read), `recorder.py` (a block of work), `subject.py`
 (what a question is about), `program.py` and `names.py`, `hlo.py`, `layout.py`, `moves.py`, `transfers.py` and `reasons.py`, `memory.py`,
-`phases.py`, `profile.py`, `stepping.py`, `report.py`. May import every room but the notebook's. Promises: looking changes
+`phases.py`, `profile.py`, `stepping.py`, `report.py`; then `ladder.py` (a function under each transformation), `passes.py` (what the
+compiler's passes change), `difference.py` (two programs), `targets.py` (other machines). May import every room but the notebook's. Promises: looking changes
 nothing, a sharded array is never gathered, and nothing is dropped silently. Parts load when first used.
 
 >>> import numpy as np, xlab

@@ -8,6 +8,11 @@ import { pressed } from "./program.js";
 
 const context = 3;
 const nameOf = (text) => /^\s*(?:ROOT )?(%[\w.-]+|%\w+(?::\d+)?) =/.exec(text)?.[1] || "";
+/** Whether a line has a name in it, and not only a longer one that begins like it. */
+function mentions(text, name) {
+  for (let at = text.indexOf(name); at >= 0; at = text.indexOf(name, at + 1)) if (!/[\w.-]/.test(text[at + name.length] ?? "")) return true;
+  return false;
+}
 const equationOf = (text) => +(/ {2}# e(\d+)$/.exec(text)?.[1] ?? -1);
 
 /** Modules before each pass: made from the one before, kept once made. Null where it was cut. */
@@ -158,22 +163,28 @@ export function mountPasses(host, { passes, program, stages }, bus, bin) {
   const step = h("span", { class: "xl-dim xl-pass-where", "aria-live": "polite" });
   const places = () => lines.flatMap(([sign], i) => (/[+-]/.test(sign) && !(i && /[+-]/.test(lines[i - 1][0])) ? [i] : []));
   function where() {
-    const here = !name || lines.some(([sign, text]) => sign !== "-" && nameOf(text) === name);
+    const here = !name || lines.some(([sign, text]) => sign !== "-" && mentions(text, name));
     step.textContent = name ? (here ? `following ${name}` : `${name} is not in this module`) : "";
     step.title = step.textContent;
+  }
+  /** The line of the name that is followed: where it is made, else where it is first read. */
+  function placeOfName() {
+    const made = lines.findIndex(([sign, text]) => sign !== "-" && nameOf(text) === name);
+    return made >= 0 ? made : lines.findIndex(([sign, text]) => sign !== "-" && mentions(text, name));
   }
   /** What the eye is on: the chosen instruction, else the first line in sight. */
   function anchor() {
     if (!lines.length) return null;
-    const own = name ? lines.findIndex(([sign, text]) => sign !== "-" && nameOf(text) === name) : -1;
+    const own = name ? placeOfName() : -1;
     const at = own >= 0 ? own : Math.min(lines.length - 1, Math.max(0, rows.first + 4));
     const [, text, number] = lines[at];
-    return { name: nameOf(text), equation: equationOf(text), text, number: +number || at, high: own >= 0 ? 3 : 1e9 };
+    return { name: own >= 0 ? name : nameOf(text), equation: equationOf(text), text, number: +number || at, high: own >= 0 ? 3 : 1e9 };
   }
   function placeFor(eye) {
     const by = (test) => lines.findIndex((line) => line[0] !== "@" && line[0] !== "-" && test(line));
     for (const test of [
       (line) => eye.name && nameOf(line[1]) === eye.name,
+      (line) => eye.name && name === eye.name && mentions(line[1], eye.name),
       (line) => eye.text.trim() && line[1] === eye.text,
       (line) => eye.equation >= 0 && equationOf(line[1]) === eye.equation,
       (line) => +line[2] >= eye.number,
