@@ -101,3 +101,14 @@ def test_equal_cells_compile_once(run):
     made = [e for e in observe.ledger().entries if e.function.startswith("In[")]
     assert len({e.function for e in made if "result_of_cell" in str(e)}) <= 1
     assert made[-1].nth == 1
+
+
+def test_arrays_of_a_cell_have_its_lines(lab, run):
+    from xlab.observe import creations
+
+    for source, name, line in (("first_made = 1\nmade_below = x * 2", "made_below", 2),
+                               ("\n\nmade_lower = x * 3", "made_lower", 3),
+                               ("%%xjit --quiet\na = 1\nmade_compiled = x * 4", "made_compiled", 3)):
+        lab.run_cell(source, store_history=True).raise_error()
+        found = creations.origin(lab.user_ns[name])
+        assert (found.file, found.line) == (f"In[{lab.execution_count - 1}]", line), source

@@ -86,7 +86,11 @@ def _note_arrays(result: Any = None) -> None:
 
     shell = get_ipython()
     cell = getattr(getattr(result, "info", None), "raw_cell", "") or ""
-    creations.note_cell(f"In[{number}]", "" if cell.startswith("%%") else shell.transform_cell(cell), shell.user_ns)
+    if cell.startswith("%%xjit"):           # its lines are Python below the first
+        cell = "\n" + cell.partition("\n")[2]
+    above = len(cell) - len(cell.lstrip("\n"))
+    source = "" if cell.startswith("%%") else "\n" * above + shell.transform_cell(cell[above:])
+    creations.note_cell(f"In[{number}]", source, shell.user_ns)
 
 
 _EVENTS = (("pre_run_cell", _finish_reports), ("post_run_cell", _finish_effects), ("post_run_cell", _note_arrays))

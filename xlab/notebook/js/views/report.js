@@ -132,7 +132,7 @@ export function enliven(root, data, model) {
       }));
     }
     if (name === "collectives") failing(section, () => mountDataflow(section, { transfers: data.transfers || [], ...data.flow }, bus, bin, model && data.whatif?.length ? (wanted) => { open("whatif"); parts.get("whatif")?.attempt(wanted); } : null));
-    if (name === "memory") failing(section, () => mountSaves(section, { title: data.title, figure: "memory", files: {}, model, bin, say }));
+    if (name === "memory" && data.title !== undefined) failing(section, () => mountSaves(section, { title: data.title, figure: "memory", files: {}, model, bin, say }));
     if (name === "timings" && data.timings) failing(section, () => mountTimings(section, data.timings, data.title, model, bin, say));
     if (name === "steps" && data.steps) {
       parts.set(name, failing(section, () => {
