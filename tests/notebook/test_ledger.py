@@ -112,3 +112,13 @@ def test_arrays_of_a_cell_have_its_lines(lab, run):
         lab.run_cell(source, store_history=True).raise_error()
         found = creations.origin(lab.user_ns[name])
         assert (found.file, found.line) == (f"In[{lab.execution_count - 1}]", line), source
+
+
+def test_unloading_stops_recording_lines(lab, run):
+    from xlab.backend import arrays
+    from xlab.observe import creations
+
+    run("%xmem --lines")
+    assert creations.tracking()
+    lab.run_line_magic("unload_ext", "xlab")
+    assert not creations.tracking() and arrays._made is None

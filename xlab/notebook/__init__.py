@@ -52,6 +52,9 @@ def unload_ipython_extension(shell: Any) -> None:
     magics.unregister(shell)
     displays.unregister(shell)
     heartbeat.unregister(shell)
+    creations = sys.modules.get("xlab.observe.creations")
+    if creations is not None and creations.tracking():
+        creations.track_arrays(False)
     source.namers.clear()
     _finish_reports()
     for event, run in _EVENTS:
