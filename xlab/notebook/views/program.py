@@ -12,7 +12,6 @@ from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, clean, h, panel
 from xlab.notebook.views.levels import level_columns
 from xlab.observe.records import Equation, Program, Variable
-from xlab.observe.text import equation_text
 from xlab.observe.units import plural
 
 SHOWN = 200
@@ -56,6 +55,17 @@ def _columns(program: Program) -> dict[str, Any]:
     notes: dict[str, str] = {}
     letters: set[str] = set()
     numbers = iter(range(1 << 60))
+    types: dict[int, str] = {}      # texts by identity: many variables share a type
+    words: dict[str, str] = {"": ""}
+
+    def named(variables: tuple[Variable, ...]) -> str:
+        return " ".join([f"{v.name}:{types.get(id(v.type)) or types.setdefault(id(v.type), v.type.text)}" for v in variables])
+
+    def short(given: str) -> str:
+        found = words.get(given)
+        if found is None:
+            found = words[given] = clean(given)
+        return found
 
     def row(line: str, equation: int, level: int) -> int:
         text.append(clean(line))
@@ -74,12 +84,21 @@ def _columns(program: Program) -> dict[str, Any]:
         made = {v.name: -2 - n for n, v in enumerate(p.inputs)}
         note(p.inputs)
         for e in p.equations:
-            at = row(equation_row(e), e.id, level)
-            for name, value in _equation_columns(e, at, number, places).items():
+            outs = named(e.outputs)
+            at = row(equation_row(e, outs), e.id, level)
+            ins = e.inputs if " " not in "".join(e.inputs) else [n.replace(" ", "\u00a0") for n in e.inputs]
+            for name, value in (
+                ("id", e.id), ("row", at), ("prog", number), ("ins", clean(" ".join(ins))), ("outs", clean(outs)),
+                ("op", short(e.primitive)), ("scope", short(e.scope)), ("extra", short(_extra(e))),
+                ("src", places.get((e.source.file, e.source.line), -1) if e.source else -1),
+                ("args", [made.get(n, -1) for n in e.inputs]),
+            ):
                 eqs[name].append(value)
-            eqs["args"].append([made.get(name, -1) for name in e.inputs])
-            made.update((v.name, len(eqs["id"]) - 1) for v in e.outputs)
+            for v in e.outputs:
+                made[v.name] = len(eqs["id"]) - 1
             note(e.outputs)
+            if not e.nested:
+                continue
             labels = e.nested_labels or ("",) * len(e.nested)
             for label, inner in zip(labels, e.nested, strict=False):
                 head = row(f"{label or inner.name} {_names(inner.inputs)}".rstrip(), -1, level + 1)
@@ -139,44 +158,29 @@ def screen_names(notes: dict[str, str], letters: set[str]) -> dict[str, str]:
     return {clean(k): clean(v) for k, v in shown.items() if k != v}
 
 
-def equation_row(e: Equation) -> str:
-    """The equation's line with the shardings its results turned out to have.
+def equation_row(e: Equation, outs: str | None = None) -> str:
+    """The equation's line with the shardings its results turned out to have; `outs` is what `_names` says of them.
 
     >>> from xlab.observe.records import Type
     >>> equation_row(Equation(0, "sin", ("a",), (Variable("b", Type("f32", (8,), (("data",),))),), text="b:f32[8] = sin a"))
     'b:f32[8@data] = sin a'
     """
-    whole = equation_text(e)
-    if not e.text or not any(v.type.spec for v in e.outputs):
-        return whole
-    left, equals, right = whole.partition(" = ")
-    return f"{_names(e.outputs)} = {right}" if equals and ":" in left else whole
+    if outs is None:
+        outs = _names(e.outputs)
+    if not e.text:
+        params = f"[{e.params}]" if e.params else ""
+        return " ".join([part for part in (f"{outs} =" if outs else "", e.primitive + params, *e.inputs) if part])
+    if not any(v.type.spec for v in e.outputs):
+        return e.text
+    left, equals, right = e.text.partition(" = ")
+    return f"{outs} = {right}" if equals and ":" in left else e.text
 
 
-def _equation_columns(
-    e: Equation, at: int, number: int, places: dict[tuple[str, int], int]
-) -> dict[str, Any]:
-    source = e.source
-    extra = " · ".join(
-        part
-        for part in (
-            e.scope,
-            f"rule {e.rule}" if e.rule else "",
-            f"over {','.join(e.axes)}" if e.axes else "",
-        )
-        if part
-    )
-    return {
-        "id": e.id,
-        "row": at,
-        "prog": number,
-        "ins": clean(" ".join(name.replace(" ", "\u00a0") for name in e.inputs)),
-        "outs": clean(_names(e.outputs)),
-        "op": clean(e.primitive),
-        "scope": clean(e.scope),
-        "extra": clean(extra),
-        "src": places.get((source.file, source.line), -1) if source else -1,
-    }
+def _extra(e: Equation) -> str:
+    """What else the status line says of an equation: its scope, the rule that made it, mesh axes."""
+    if not (e.rule or e.axes):
+        return e.scope
+    return " · ".join(part for part in (e.scope, f"rule {e.rule}" if e.rule else "", f"over {','.join(e.axes)}" if e.axes else "") if part)
 
 
 def _names(variables: tuple[Variable, ...]) -> str:
