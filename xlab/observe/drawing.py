@@ -8,7 +8,6 @@ from typing import Any
 from xlab.observe.records import Record, _record
 from xlab.observe.text import add_form
 
-
 PIECE = 1500
 
 
