@@ -118,8 +118,8 @@ def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
                 h(
                     "td",
                     {"colspan": len(HEAD)},
-                    sentences(t.reason, "") + " " * bool(t.fix),
-                    h("span", None, h("b", None, "Remove it: "), sentences(t.fix, "")) if t.fix else None,
+                    h("div", None, sentences(t.reason, "") + " " * bool(t.fix),
+                      h("span", None, h("b", None, "Remove it: "), sentences(t.fix, "")) if t.fix else None),
                 ),
             )
         )
