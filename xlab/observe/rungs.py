@@ -53,14 +53,14 @@ def short_rule(rule: str) -> str:
 
 
 def signature(program: Program) -> str:
-    """`a:f32[3] b:f32[3] → d f`: what goes in, after a bar what is already known, and what comes out.
+    """What goes in with the user's names, after a bar what is already known, and what comes out.
 
     >>> from xlab.observe.records import Type, Variable
-    >>> x = Variable("a", Type("f32", (3,)))
+    >>> x = Variable("a", Type("f32", (3,)), "x")
     >>> signature(Program("f", inputs=(x,), outputs=("c",), constants=(Variable("b", Type("f32", (3,))),)))
-    'a:f32[3] | b:f32[3] → c'
+    'a:f32[3] (x) | b:f32[3] → c'
     """
-    given, known = (" ".join(f"{v.name}:{v.type.text}" for v in some) for some in (program.inputs, program.constants))
+    given, known = (" ".join(f"{v.name}:{v.type.text}" + f" ({v.note})" * (v.note not in ("", v.name)) for v in some) for some in (program.inputs, program.constants))
     return f"{given}{' | ' + known if known else ''} → {' '.join(program.outputs)}"
 
 

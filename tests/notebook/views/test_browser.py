@@ -2,9 +2,13 @@
 
 import time
 
+import numpy as np
 import pytest
 
+import xlab
 from tests.notebook.views import sample
+from tests.observe import programs
+from xlab import observe
 from xlab.notebook import assets
 from xlab.notebook.export import write_html
 from xlab.notebook.views import StepperView, view_for
@@ -160,4 +164,38 @@ def test_a_hundred_thousand_equations_open_and_scroll(browser, tmp_path):
         f"opened {opened:.2f} s, median frame {frames[len(frames) // 2]:.1f} ms, 95 % {frames[int(len(frames) * 0.95)]:.1f} ms, page {path.stat().st_size / 1e6:.1f} MB"
     )
     assert page.complaints == []
+    page.close()
+
+
+def test_a_ladder_and_passes(browser, tmp_path):
+    made = observe.ladder(programs.dense, np.ones((8, 16), np.float32), np.ones((16, 4), np.float32), rungs=("jvp", "vmap"))
+    page = visit(browser, write_html(made, tmp_path / "ladder.html"))
+    page.wait_for_selector(".xl-live .xl-rung .xl-row")
+    page.locator(".xl-rung").nth(1).locator(".xl-row", has_text="tanh").first.click()
+    for rung in range(3):
+        lit = page.locator(".xl-rung").nth(rung).locator(".xl-sel, .xl-lnk")
+        assert lit.count() >= 1 and "tanh" in lit.first.inner_text()
+    assert page.locator(".xl-ladder-python .xl-sel").count() == 1
+    page.keyboard.press("ArrowUp")
+    assert page.locator(".xl-rung").nth(0).locator(".xl-sel").count() == 1
+    assert not page.complaints
+    page.close()
+
+    passes = observe.passes(xlab.jit(programs.dense).lower(*programs.sharded_operands()), all=True)
+    page = visit(browser, write_html(r.Report("dense", passes=passes, opens="passes"), tmp_path / "passes.html"))
+    page.wait_for_selector(".xl-live .xl-pass-module .xl-row")
+    title = page.locator(".xl-pass-title")
+    page.locator(".xl-pass-row", has_text="fusion-wrapper").click()
+    page.locator(".xl-pass-module input").fill("all-reduce(")
+    page.keyboard.press("Enter")
+    row = page.locator(".xl-pass-module .xl-row", has_text="all-reduce(").first
+    row.click(position={"x": 120, "y": 9})
+    followed = page.locator(".xl-pass-where").inner_text()
+    assert followed.startswith("following %")
+    page.locator(".xl-pass-list").focus()
+    page.keyboard.press("ArrowLeft")
+    assert "dot-library-rewriter" in title.inner_text() and page.locator(".xl-pass-where").inner_text() == followed
+    name = followed.removeprefix("following ")
+    assert page.locator(".xl-pass-module .xl-sel", has_text=f"{name} =").first.is_visible()
+    assert not page.complaints
     page.close()
