@@ -64,7 +64,7 @@ def cut_results(prim: Primitive, avals: Sequence, params: dict,
     return (results if prim.multiple_results else results[0]), effects
 
 
-def _crossed(avals) -> frozenset:
+def _crossed(avals: Sequence) -> frozenset:
     """Mesh axes over which one operand is reduced and along which another is cut."""
     reduced: frozenset = frozenset().union(*(a.mat.reduced for a in avals if isinstance(a, ShapedArray)))
     return reduced & {axis for a in avals if isinstance(a, ShapedArray) for dim in entries(a) for axis in dim} if reduced else reduced

@@ -32,8 +32,8 @@ def once(about: Subject, key: Hashable, make: Callable[[], T]) -> T:
     executable = about.executable
     found = _answers.get(executable)
     if found is None:
-        files = {e.source.code.co_filename for e in about.equations.values() if e.source.code is not None}
-        found = _answers[executable] = tuple(sorted(files)), {}
+        named = {e.source.code.co_filename for e in about.equations.values() if e.source.code is not None}
+        found = _answers[executable] = tuple(sorted(named)), {}
     files, kept = found
     whole = key, tuple(shown_name(file) for file in files)
     if whole not in kept:
