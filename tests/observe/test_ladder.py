@@ -92,6 +92,17 @@ def test_loops_custom_rules_and_inner_programs():
     assert {rule for e, _ in jvp.program.walk() if e.id in jvp.derivative for rule in [e.rule]} >= {"jvp of sin", "jvp of tanh"}
 
 
+@pytest.mark.parametrize(("fun", "arg"), [
+    (lambda x: x, 1.0), (lambda x: jnp.ones(3), 1.0), (lambda a: jnp.linalg.solve(a, jnp.ones(3)).sum(), jnp.eye(3)),
+    (lambda x: lax.cond(x > 0, jnp.sin, jnp.cos, x), 1.0), (lambda x: xlab.checkpoint(lambda y: jnp.sin(jnp.sin(y)))(x).sum(), jnp.ones(3)),
+    (lambda p: p["a"].sum() * p["b"], {"a": jnp.ones(3), "b": 2.0}), (lambda x: xlab.nn.logsumexp(x), xlab.ShapeDtypeStruct((3,), jnp.float32)),
+], ids=["identity", "constant", "solve", "cond", "checkpoint", "tree", "types only"])
+def test_programs_of_every_make(fun, arg):
+    made = observe.ladder(fun, arg)
+    assert not [why for name, why in made.left_out if name != "grad" or "scalar-output" not in why]
+    assert all(e.rule for r in made.rungs[1:] for e, _ in r.program.walk()) and observe.text(made)
+
+
 def test_what_does_not_apply_says_why():
     made = observe.ladder(lambda i: lax.add(i, i), np.int32(3))
     assert [r.name for r in made.rungs] == ["f", "vmap", "shard_map"]

@@ -46,7 +46,9 @@ def mark(closed: ClosedJaxpr) -> ClosedJaxpr:
 
     def copy(given: Any) -> Any:
         if isinstance(given, tuple):
-            return tuple(map(copy, given)) if any(isinstance(x, (Jaxpr, ClosedJaxpr)) for x in given) else given
+            if not any(isinstance(x, (Jaxpr, ClosedJaxpr)) for x in given):
+                return given
+            return type(given)(*map(copy, given)) if hasattr(given, "_fields") else tuple(map(copy, given))
         if not isinstance(given, (Jaxpr, ClosedJaxpr)):
             return given
         found = made.get(id(given))

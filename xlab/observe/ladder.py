@@ -81,6 +81,7 @@ def ladder(fun: Any, *args: Any, rungs: Sequence[str] = RUNGS, **kwargs: Any) ->
 
     def base(*xs: Any) -> Any:
         return _tree.unflatten(out_tree, eval_jaxpr(closed.jaxpr, closed.consts, *_tree.leaves(xs)))
+    base.__name__ = about.name
 
     first = Rung("f", _program(about).replace(name="f"), f"{about.name}, as it is traced" if about.name not in ("f", "<lambda>") else "")
     origins = about.equations
