@@ -1,0 +1,98 @@
+"""Values and arrays of several processes: in one process, and in two child processes of two devices each."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xlab
+from xlab.experimental import multihost_utils as mh
+from xlab.sharding import AxisType, P
+
+ROOT = Path(__file__).resolve().parents[2]
+X = np.arange(8, dtype=np.float32).reshape(4, 2)
+
+WORKER = """
+    import sys
+    import numpy as np
+    import xlab
+    from xlab.experimental import multihost_utils as mh
+    from xlab.sharding import AxisType, NamedSharding, P
+
+    address, index = sys.argv[1], int(sys.argv[2])
+    xlab.distributed.initialize(address, 2, index, initialization_timeout=60, heartbeat_timeout_seconds=20,
+                                shutdown_timeout_seconds=60)
+    mine = {"a": np.float32([index, 10 + index]), "b": index == 0}
+    stacked, joined = mh.process_allgather(mine), mh.process_allgather(mine, tiled=True)
+    assert stacked["a"].tolist() == [[0, 10], [1, 11]] and stacked["b"].tolist() == [True, False]
+    assert joined["a"].tolist() == [0, 10, 1, 11]
+    assert mh.broadcast_one_to_all(mine)["a"].tolist() == [0, 10]
+    assert mh.broadcast_one_to_all(mine, is_source=index == 1)["a"].tolist() == [1, 11]
+    try:
+        mh.broadcast_one_to_all(mine, is_source=True)
+    except ValueError as e:
+        assert "[0, 1]" in str(e)
+    mh.assert_equal(np.arange(3), "same")
+    try:
+        mh.assert_equal(np.arange(3) + index, "not the same.")
+        assert index == 0
+    except AssertionError as e:
+        assert index == 1 and "not the same." in str(e)
+    mh.sync_global_devices("here")
+    mesh = xlab.make_mesh((4,), ("x",), axis_types=(AxisType.Auto,))
+    part = np.arange(4, dtype=np.float32) + 4 * index
+    x = mh.host_local_array_to_global_array(part, mesh, P("x"))
+    assert x.shape == (8,) and float(xlab.jit(lambda v: v.sum())(x)) == 28.0
+    back = mh.global_array_to_host_local_array(x, mesh, P("x"))
+    assert np.asarray(back).tolist() == part.tolist() and back.is_fully_addressable
+    assert mh.process_allgather(x).tolist() == list(range(8))
+    mh.sync_global_devices("end")
+    xlab.distributed.shutdown()
+    print("done")
+"""
+
+
+@pytest.mark.slow
+def test_two_processes():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "2"}
+    workers = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(WORKER), f"127.0.0.1:{port}", str(i)], cwd=ROOT,
+                                env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for i in range(2)]
+    try:
+        said = [w.communicate(timeout=150)[0] for w in workers]
+    finally:
+        for w in workers:
+            w.kill()
+    for w, text in zip(workers, said):
+        assert w.returncode == 0 and text.strip().endswith("done"), text[-2000:]
+
+
+class TestOneProcess:
+    def test_values(self):
+        got = mh.process_allgather({"a": X, "b": 3})
+        assert got["a"].shape == (1, 4, 2) and got["b"].tolist() == [3]
+        assert mh.process_allgather(X, tiled=True).shape == X.shape
+        assert mh.broadcast_one_to_all([X, 3])[1].shape == ()
+        mh.assert_equal({"a": X, "b": np.float32("nan")})
+        mh.sync_global_devices("here")
+        with pytest.raises(TypeError, match="name of the place"):
+            mh.sync_global_devices(3)
+
+    @pytest.mark.skipif(len(xlab.devices()) < 4, reason="needs 4 devices")
+    def test_arrays(self):
+        mesh = xlab.make_mesh((2, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+        x, = mh.host_local_array_to_global_array((X,), mesh, P("x", "y"))
+        assert x.sharding == xlab.NamedSharding(mesh, P("x", "y"))
+        np.testing.assert_array_equal(mh.global_array_to_host_local_array(x, mesh, P("x")), X)
+        np.testing.assert_array_equal(xlab.jit(lambda v: mh.host_local_array_to_global_array(v, mesh, P("x")) * 2)(X), 2 * X)
+        with pytest.raises(ValueError, match="not a valid input to the pspecs"):
+            mh.host_local_array_to_global_array((X, X), mesh, (P("x"), None))
