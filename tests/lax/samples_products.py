@@ -21,6 +21,8 @@ ROWS = ((((1,), (1,)), ((), ())), (0,), (0,))
 SUMMANDS = ((((0,), (0,)), ((), ())), [0], [])
 RAGGED = [
     Sample("ragged_dot", lambda n, x, y, s: n.lax.ragged_dot(x, y, s), [A, B, SIZES], (*SOME, "text")),
+    Sample("ragged_dot_group_offset", lambda n, x, y, s: n.lax.ragged_dot(x, y, s, group_offset=n.jnp.zeros(1, int)), [A, B, SIZES],
+           error="TypeError"),
     Sample("ragged_dot_mapped", lambda n, x, y: n.jax.vmap(n.lax.ragged_dot)(x, y, np.int32([[2, 0, 5], [8, 0, 0]])),
            [floats(2, 8, 4), floats(2, 3, 4, 5)], SOME),
     Sample("ragged_all_rows", ragged(*ROWS), [A, B, np.int32([2, 3, 3])], SOME),

@@ -84,7 +84,8 @@ def ragged_dot_general(lhs, rhs, group_sizes, ragged_dot_dimension_numbers: Ragg
         precision, preferred_element_type: as for `dot_general`.
     """
     if group_offset is not None:
-        raise NotImplementedError("ragged_dot_general has no group_offset: slice rhs and group_sizes instead")
+        raise TypeError(f"ragged_dot_general takes no group_offset, as the field does not either: got {group_offset}. Slice rhs and "
+                        f"group_sizes instead")
     preferred = None if preferred_element_type is None else dtypes.canonicalize_dtype(preferred_element_type)
     return ragged_dot_general_p.bind(lhs, rhs, group_sizes, ragged_dot_dimension_numbers=ragged_dot_dimension_numbers,
                                      precision=canonical_precision(precision), preferred_element_type=preferred,
