@@ -113,7 +113,8 @@ def pack(value: Any) -> str:
 
 
 def _packed(text: str) -> str:
-    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+    # Of very long text the last percents are not worth the wait.
+    return base64.b64encode(gzip.compress(text.encode(), 6 if len(text) < 2_000_000 else 1, mtime=0)).decode()
 
 
 @functools.cache
