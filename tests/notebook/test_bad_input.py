@@ -164,3 +164,37 @@ def test_line_magics_explain_themselves(lab):
         error, text, _ = fails(lab, line)
         assert word in str(error), line
         assert "/xlab/" not in text.partition("Traceback")[2].rpartition("\n\n")[0]
+
+
+def test_failures_of_every_later_stage(lab, monkeypatch):
+    """Lowering, compiling and running: one error with the person's line where there is one, names as they were, and on it goes."""
+    from xlab.backend import compiling
+    from xlab.compile import executable
+
+    def broken(*args, **options):
+        raise RuntimeError("no room for this program")
+
+    before = names(lab)
+    for module, name, cell in ((executable, "lower", "%%xjit\ny = x * 3.25"), (compiling, "sheltered", "%%xjit\ny = x * 4.25")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, broken)
+            error, text, _ = fails(lab, cell)
+        assert "no room for this program" in str(error) and "/xlab/" not in text.partition("Traceback")[2].rpartition("\n\n")[0], name
+        assert names(lab) == before
+    cell = ("%%xjit\ndef told(a):\n    raise ValueError('told at run time')\n"
+            "y = xlab.pure_callback(told, xlab.ShapeDtypeStruct(x.shape, x.dtype), x)")
+    error, text, outputs = fails(lab, cell)
+    assert "told at run time" in text
+    assert any("pure_callback" in o.data["text/html"] for o in outputs), "what was compiled is shown"
+    assert names(lab) == before
+    lab.run_cell("%%xjit --quiet\ny = x + 1").raise_error()
+
+
+def test_huge_outputs_stay_small(lab):
+    """A cell of thousands of results and a long literal: the bundle keeps to its budget and says what it cut."""
+    source = "%%xjit\nnote = '" + "long " * 40_000 + "'\n" + "\n".join(f"y{i} = x + {i}.5" for i in range(300))
+    with capture_output() as got:
+        lab.run_cell(source).raise_error()
+    bundle = got.outputs[0].data
+    assert len(bundle["text/html"]) < 400_000 and len(bundle["text/plain"]) < 100_000
+    assert "more characters" in bundle["text/html"]
