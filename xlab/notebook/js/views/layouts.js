@@ -74,7 +74,7 @@ export function mountLayouts(section, data, bus, bin) {
       colour(type, form.type, all.mesh(i)?.names || [], "hlo");
       const flagged = all.warnings(i).length;
       return h("div", { class: `xl-row xl-layout-row${i === chosen ? " xl-sel" : ""}`, role: "option", "data-i": i, "aria-selected": String(i === chosen), title: all.line(i) },
-        h("span", { class: "xl-dim" }, { argument: "arg", output: "out" }[all.role(i)] || ""), h("b", {}, all.name(i) || "·"), type, h("span", { class: "xl-dim" }, form.copies > 1 ? `× ${form.copies} copies` : ""), h("span", { class: "n" }, bytes(form.each || form.total)),
+        h("span", { class: "xl-dim" }, { argument: "arg", output: "out" }[all.role(i)] || ""), h("b", {}, all.name(i) || "·"), type, h("span", { class: "xl-dim" }, form.copies > 1 ? `× ${form.copies}` : ""), h("span", { class: "n" }, bytes(form.each || form.total)),
         h("b", { class: "xl-sign" }, flagged ? "⚠" : ""));
     },
   });
