@@ -57,7 +57,7 @@ def test_load_twice_unload_and_load_again(shell):
     shell.run_line_magic("unload_ext", "xlab")
     assert not set(MAGICS) & (set(shell.magics_manager.magics["cell"]) | set(shell.magics_manager.magics["line"]))
     assert not any(getattr(kind, "__module__", "").startswith("xlab")
-                   for kind in shell.display_formatter.formatters["text/html"].type_printers)
+                   for form in ("text/html", "image/svg+xml") for kind in shell.display_formatter.formatters[form].type_printers)
     shell.run_line_magic("load_ext", "xlab")
     assert "xjit" in shell.magics_manager.magics["cell"]
 
@@ -291,7 +291,9 @@ def test_objects_display_themselves(lab, run):
     array = form("xlab.device_put(x, NamedSharding(mesh, P('data')))")["text/html"]
     assert "8@data" in array and "<svg" in array and "<details" in array
     assert "<pre" not in array.split("<details")[0] and "<code" not in array.split("<details")[0]
-    assert "text/html" not in form("x")
+    assert not {"text/html", "image/svg+xml"} & set(form("x"))
+    for value in ("mesh", "NamedSharding(mesh, P('data'))", "xlab.device_put(x, NamedSharding(mesh, P('data')))"):
+        assert form(value)["image/svg+xml"].startswith("<svg")
     for stage in ("xlab.jit(f).trace(x, w)", "xlab.jit(f).lower(x, w)", "xlab.jit(f).lower(x, w).compile()"):
         assert "tanh" in form(stage)["text/html"]
     assert all(form(source)["text/plain"] == form(source)["text/plain"] for source in ("mesh", "xlab.make_jaxpr(f)(x, w)"))

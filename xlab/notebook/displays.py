@@ -190,7 +190,26 @@ def _own_array_html(array: Any) -> str | None:
     return _array_html(array) if isinstance(array, xlab.Array) else None
 
 
+def _image(value: Any) -> str | None:
+    from xlab.notebook.views import view_for
+    from xlab.notebook.views.still import still
+
+    record = record_of(value)
+    return still(view_for(record).tree(record))
+
+
+def _array_image(array: Any) -> str | None:
+    import xlab
+
+    return _image(array) if isinstance(array, xlab.Array) and len(array.sharding.device_set) > 1 else None
+
+
 # By name, so that nothing is imported before such an object exists.
+_IMAGES: dict[tuple[str, str], Callable[[Any], str | None]] = {
+    ("xlab.sharding.mesh", "Mesh"): _image,
+    ("xlab.sharding.named", "NamedSharding"): lambda sharding: _image(sharding.mesh),
+    ("jaxlib._jax", "ArrayImpl"): _array_image,
+}
 _FORMS: dict[tuple[str, str], Callable[[Any], str | None]] = {
     ("xlab.sharding.mesh", "Mesh"): _page,
     ("xlab.sharding.named", "NamedSharding"): _sharding_html,
@@ -201,17 +220,18 @@ _FORMS: dict[tuple[str, str], Callable[[Any], str | None]] = {
     ("xlab.compile.stages", "Lowered"): _page,
     ("xlab.compile.stages", "Compiled"): _page,
 }
+_KINDS = {"text/html": _FORMS, "image/svg+xml": _IMAGES}
 
 
 def register(shell: Any) -> None:
-    """Teaches the shell's HTML formatter our types."""
-    formatter = shell.display_formatter.formatters["text/html"]
-    for (module, name), form in _FORMS.items():
-        formatter.for_type_by_name(module, name, form)
+    """Teaches the shell's formatters our types."""
+    for kind, forms in _KINDS.items():
+        for (module, name), form in forms.items():
+            shell.display_formatter.formatters[kind].for_type_by_name(module, name, form)
 
 
 def unregister(shell: Any) -> None:
     """Takes the types back."""
-    formatter = shell.display_formatter.formatters["text/html"]
-    for module, name in _FORMS:
-        formatter.pop(f"{module}.{name}", None)
+    for kind, forms in _KINDS.items():
+        for module, name in forms:
+            shell.display_formatter.formatters[kind].pop(f"{module}.{name}", None)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from xlab.notebook.views import page
 from xlab.notebook.views.draw import Node, clean_json
+from xlab.notebook.views.still import still
 from xlab.observe.records import Record
 from xlab.observe.text import text
 
@@ -80,8 +81,11 @@ class View:
         return page.frame(self, record, payload)
 
     def bundle(self, record: Any, payload: dict[str, Json] | None = None) -> dict[str, str]:
-        """The display bundle of a record: its text form, and the page."""
-        return {"text/plain": text(record), "text/html": self.static_html(record, payload)}
+        """The display bundle of a record: its text form, the page, and its first drawing as an image."""
+        payload = payload or self.payload(record)
+        made = {"text/plain": text(record), "text/html": self.static_html(record, payload)}
+        image = still(payload["tree"])
+        return made if image is None else {**made, "image/svg+xml": image}
 
 
 Handler = Callable[..., Record]
