@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests import stored
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
@@ -55,6 +58,20 @@ def test_it_asserts_what_it_claims(path):
         "a notebook ends its sections with an assert that the claim just made is true"
     assert any(text.lstrip().startswith("# ") for text in cells(path, "markdown")[:1]), \
         "the first cell is a title"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
+def test_it_reads_without_a_kernel(path):
+    """Stored by `python -m tests.stored`: words, and images that plain readers show; nothing of the machine it ran on."""
+    outputs = [o for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] for o in cell.get("outputs", ())]
+    shown = [o["data"] for o in outputs if "data" in o]
+    assert shown and all("text/plain" in data and set(data) <= set(stored.KEPT) for data in shown)
+    assert not re.search(r"/(?:tmp|home|root|work|usr)/", json.dumps(outputs))
+
+
+def test_pictures_are_stored():
+    pictured = [path for path in NOTEBOOKS if '"image/' in path.read_text(encoding="utf-8")]
+    assert len(pictured) >= 7
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])

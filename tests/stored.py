@@ -1,0 +1,61 @@
+"""Runs the notebooks and stores in them what GitHub and other plain readers show: text and images, no pages, no widgets.
+
+    python -m tests.stored [NOTEBOOK ...]
+
+Run it after a change of what notebooks show; `tests/test_notebooks.py` checks that every notebook has its outputs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+KEPT = ("text/plain", "image/svg+xml", "image/png")
+LARGEST = 20_000        # bytes of one output as JSON
+TEXT = 6_000            # characters of text, where an output is larger
+
+
+def light(output: dict) -> dict | None:
+    """An output as it is stored; None for one that says nothing, and for what native code wrote to stderr with its clock."""
+    if "data" not in output:
+        return None if output.get("name") == "stderr" else output
+    data = {kind: output["data"][kind] for kind in KEPT if kind in output["data"]}
+    if not "".join(data.get("text/plain", "")).strip() and len(data) < 2:
+        return None
+    stored = {**output, "data": data, "metadata": {}}
+    for kind in ("image/svg+xml", "image/png"):
+        if len(json.dumps(stored)) > LARGEST:
+            data.pop(kind, None)
+    words = "".join(data.get("text/plain", ""))
+    if len(json.dumps(stored)) > LARGEST:
+        data["text/plain"] = f"{words[:TEXT]}\n… {len(words) - TEXT:,} more characters where the notebook runs"
+    return stored
+
+
+def store(path: Path) -> None:
+    """Runs a notebook in a kernel of its own and writes it back with its light outputs."""
+    import nbclient
+    import nbformat
+
+    notebook = nbformat.read(path, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}).execute()
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        if cell.cell_type == "code":
+            cell.outputs = [nbformat.from_dict(kept) for output in cell.outputs if (kept := light(output)) is not None]
+    nbformat.write(notebook, path)
+
+
+def main(names: list[str]) -> None:
+    os.environ["XLAB_NUM_CPU_DEVICES"] = "8"
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    for path in map(Path, names) if names else sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
+        store(path)
+        print(path.name, f"{path.stat().st_size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
