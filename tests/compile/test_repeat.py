@@ -1,12 +1,13 @@
 """Programs whose devices wait for one another: they take turns, and repeated calls are answered from what is known."""
 
+import sys
 import threading
 
 import numpy as np
 import pytest
 
 import xlab
-from xlab import lax
+from xlab import lax, observe
 from xlab.backend import compiling
 from xlab.compile.repeat import Repeats
 from xlab.sharding import NamedSharding
@@ -132,3 +133,43 @@ def test_a_program_with_large_constants_answers_again_and_again(where):
     f = xlab.jit(lambda x: x @ held)
     for _ in range(4):
         np.testing.assert_allclose(f(x), np.ones((8, 512)) @ big, rtol=1e-4)
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+def test_large_constants_stay_on_the_native_path(devices):
+    big = np.arange(64 * 32, dtype=np.float32).reshape(64, 32) / 1e4
+    x = np.ones((8, 64), np.float32)
+    if devices > 1:
+        x = xlab.device_put(x, xlab.NamedSharding(xlab.make_mesh((8,), ("i",), axis_types=(xlab.sharding.AxisType.Auto,)), xlab.P("i")))
+    else:
+        x = xlab.device_put(x)
+    f = xlab.jit(lambda unused, a: a @ big)
+    expected = np.ones((8, 64)) @ big
+    for _ in range(3):
+        np.testing.assert_allclose(f(x, x), expected, rtol=1e-4)
+    calls = []
+    sys.setprofile(lambda frame, event, arg: calls.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        out = f(x, x)
+    finally:
+        sys.setprofile(None)
+    assert calls == []
+    np.testing.assert_allclose(out, expected, rtol=1e-4)
+
+
+def test_large_constants_beside_donation_and_ordered_effects(capsys):
+    big = np.arange(64 * 32, dtype=np.float32).reshape(64, 32)
+
+    def f(a):
+        xlab.debug.print("{}", a.sum(), ordered=True)
+        return a + big
+
+    g = xlab.jit(f, donate_argnums=0)
+    for _ in range(3):
+        a = xlab.numpy.ones((64, 32))
+        np.testing.assert_array_equal(g(a), 1 + big)
+        assert a.is_deleted()
+    xlab.effects_barrier()
+    assert capsys.readouterr().out == "2048.0\n" * 3
+    found = observe.memory(f, xlab.numpy.ones((64, 32)))
+    assert {"constant 0", "a"} <= {b.name for b in found.buffers}

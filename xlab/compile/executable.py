@@ -275,7 +275,7 @@ class Executable:
         start = events.clock()
         with events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs:
             to_outputs = [*(False for _ in self.ordered), *(s is None for s in lowered.out_shardings)]
-            to_inputs = [*(False for _ in self.ordered), *(s is None for s in lowered.in_shardings), *(True for _ in lowered.module.hoisted)]
+            to_inputs = [*(False for _ in self.ordered), *(True for _ in lowered.module.hoisted), *(s is None for s in lowered.in_shardings)]
             self.native, cached = disk_cache.compiled(
                 self.name, lowered.module.text, self.devices, lambda: _compiling.compile_text(
                     lowered.module.text, self.devices, partitions=len(self.devices), allow_propagation_to_outputs=to_outputs,
@@ -296,7 +296,7 @@ class Executable:
         if chosen is not None:
             self.in_shardings = tuple(
                 s if s is not None else self._result_sharding(g, self.physical_in[i])
-                for i, s, g in zip(self.kept, self.in_shardings, chosen))
+                for i, s, g in zip(self.kept, self.in_shardings, chosen[len(lowered.module.hoisted):]))
         if several:
             given = _compiling.output_shardings(self.native)[n_tokens:]
             self.out_shardings = tuple(
@@ -313,12 +313,12 @@ class Executable:
             self.consts = self._placed_constants(chosen)
 
     def _placed_constants(self, chosen) -> list:
-        """Large constants as device arrays, laid out as the compiled program expects its last parameters."""
+        """Large constants as device arrays, laid out as the compiled program expects its first parameters."""
         out = []
         for n, c in enumerate(self.lowered.module.hoisted):
             aval = physical_aval(aval_of(c))
             where = (SingleDeviceSharding(self.devices[0]) if chosen is None
-                     else self._result_sharding(chosen[len(self.kept) + n], aval))
+                     else self._result_sharding(chosen[n], aval))
             out.append(place(c.base if isinstance(c, KeyArray) else c, aval, where))
         return out
 
@@ -349,7 +349,7 @@ class Executable:
             raise RuntimeError(f"execution of {self.name} was asked for while config.no_execution is set")
         args = self.place_args(flat)
         with events.span("execute", name=self.name, devices=len(self.devices), executable=self):
-            outs = self._start([*args, *self.consts])
+            outs = self._start([*self.consts, *args])
             if events.listeners:        # what is recorded is the run, not its start
                 _arrays.block_until_ready(outs)
         return [self._logical(o, a) for o, a in zip(outs, self.out_avals)]
@@ -364,7 +364,7 @@ class Executable:
         """Runs on the same kinds of arrays that an earlier `call` took as they were."""
         kept = self.kept
         args = list(flat) if len(kept) == len(flat) else [flat[i] for i in kept]
-        return self._start(args + self.consts if self.consts else args)
+        return self._start(self.consts + args if self.consts else args)
 
     def repeatable(self, flat: Sequence) -> bool:
         """Whether `repeat` may answer the next call like this one: arguments lie where the program wants them."""
@@ -383,13 +383,14 @@ class Executable:
 
     def fast_path(self, out_tree):
         """What the native dispatcher needs to repeat this call; None where Python must look at every call."""
-        if self.in_turn or self.consts or not self._plain():     # native code would give the program its constants first, it takes them last
+        if self.in_turn or not self._plain():
             return None
-        kept = set(self.kept)
+        kept, n = set(self.kept), len(self.consts)
         return _native.FastPath(
-            self.native, out_tree, [s.native for s in self.in_shardings], [s.native for s in self.out_shardings],
-            list(map(typed, self.out_avals, self.out_shardings)), [self.committed] * len(self.out_avals),
-            [i in kept for i in range(len(self.in_avals))], [None] * len(self.kept))
+            self.native, out_tree, [*(c._sharding for c in self.consts), *(s.native for s in self.in_shardings)],
+            [s.native for s in self.out_shardings], list(map(typed, self.out_avals, self.out_shardings)),
+            [self.committed] * len(self.out_avals), [*[True] * n, *(i in kept for i in range(len(self.in_avals)))],
+            [None] * (n + len(self.kept)), self.consts)
 
     def _plain(self) -> bool:
         """Whether a call is nothing but running the program on ordinary arrays."""

@@ -164,7 +164,7 @@ class _Jit:
     def fast_path(self, compiled, program, flat, in_tree, static):
         if _observed() or any(isinstance(x, KeyArray) for x in flat):
             return None
-        if compiled.in_turn or compiled.consts:
+        if compiled.in_turn:
             if all(is_native_array(x) for x in flat) and compiled.repeatable(flat) and not layouts.unusual(flat):
                 self.repeats.add(flat, in_tree, static, compiled, program.out_tree)
             return None

@@ -169,7 +169,13 @@ def _argument_names(about: Subject) -> list[str]:
     low = about.lowered
     names = low.closed.jaxpr.debug_info.arg_names
     kept = [names[i] if i < len(names) else f"argument {i}" for i in low.kept]
-    return kept + [f"constant {i}" for i in range(len(low.module.hoisted))]
+    return [*_before_arguments(about), *kept]
+
+
+def _before_arguments(about: Subject) -> list[str]:
+    """What the program takes before its arguments: tokens of ordered effects, and large constants."""
+    module = about.lowered.module
+    return [*(f"token {i}" for i in range(len(module.ordered))), *(f"constant {i}" for i in range(len(module.hoisted)))]
 
 
 def _donations(about: Subject) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
@@ -180,7 +186,7 @@ def _donations(about: Subject) -> tuple[tuple[str, ...], tuple[tuple[str, str], 
     names = _argument_names(about)
     used, refused = [], []
     for i in low.donated:
-        position = low.kept.index(i)
+        position = len(_before_arguments(about)) + low.kept.index(i)
         if f"({position}," in aliased:
             used.append(names[position])
         else:

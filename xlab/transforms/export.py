@@ -39,7 +39,7 @@ from xlab.transforms.vjp import vjp as _vjp
 
 maximum_supported_calling_convention_version = 10
 minimum_supported_calling_convention_version = 9
-_FORMAT = 2
+_FORMAT = 3
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
@@ -83,7 +83,7 @@ class Exported:
     disabled_safety_checks: tuple = ()
     calling_convention_version: int = maximum_supported_calling_convention_version
     uses_global_constants: bool = False
-    constants: tuple = ()                        # large ones, passed to the program after its arguments
+    constants: tuple = ()                        # large ones, passed to the program before its arguments
     other_programs: tuple = ()                   # (platform, program) of platforms whose program is not that of the first
     _in_named_shardings: tuple = ()              # per argument and result: over an abstract mesh, or None
     _out_named_shardings: tuple = ()
@@ -169,8 +169,8 @@ def deserialize(blob: bytes | bytearray) -> Exported:
     except (zipfile.BadZipFile, KeyError) as e:
         raise ValueError(f"these bytes are not an exported program: {e}") from None
     with files:
-        if head["format"] > _FORMAT:
-            raise ValueError(f"the exported program has format {head['format']}, this version reads up to {_FORMAT}")
+        if head["format"] != _FORMAT:
+            raise ValueError(f"the exported program has format {head['format']}, this version reads {_FORMAT}: export it again")
         constants = []
         for i, c in enumerate(head["constants"]):
             aval = read_aval(c)
@@ -310,8 +310,8 @@ def _lowering(ctx, *args, exported: Exported):
     symbol = place_functions(ctx, _over_meshes(ctx, template), exported.fun_name)
     kept = exported.module_kept_var_idx
     where = exported._in_named_shardings or [None] * len(args)
-    operands = [*(_held(ctx, args[i], where[i], exported.in_avals[i]) for i in kept), *(ctx.constant(c, aval_of(c)) for c in exported.constants)]
-    types_in = [*(mlir.tensor_type(exported.in_avals[i]) for i in kept), *(mlir.tensor_type(aval_of(c)) for c in exported.constants)]
+    operands = [*(ctx.constant(c, aval_of(c)) for c in exported.constants), *(_held(ctx, args[i], where[i], exported.in_avals[i]) for i in kept)]
+    types_in = [*(mlir.tensor_type(aval_of(c)) for c in exported.constants), *(mlir.tensor_type(exported.in_avals[i]) for i in kept)]
     types_out = [mlir.tensor_type(a) for a in exported.out_avals]
     outs = ctx.ops(f"func.call @{symbol}({', '.join(operands)}) : ({', '.join(types_in)}) -> ({', '.join(types_out)})", len(types_out))
     return [_held(ctx, x, s, a) for x, s, a in zip(outs, exported._out_named_shardings or [None] * len(outs), exported.out_avals)]

@@ -38,7 +38,7 @@ class LoweredModule:
 
     text: str
     name: str
-    hoisted: list[Any] = field(default_factory=list)     # constants passed as trailing arguments
+    hoisted: list[Any] = field(default_factory=list)     # constants passed before the arguments, as native code passes them
     callbacks: list[Callable] = field(default_factory=list)
     shards: bool = False                                   # names a mesh
     ordered: tuple = ()                                    # effects with a token: leading argument and leading result
@@ -407,15 +407,10 @@ def _function_text(module, symbol, closed: ClosedJaxpr, scope, *, mesh=None, man
     fn.tokens = {e: f"%token{i}" for i, e in enumerate(ordered)}
     tokens = [TOKEN_TYPE] * len(ordered)
     operands = [f"%arg{i}" for i in range(len(closed.in_avals))]
-    args = [*fn.tokens.values(), *operands]
-    types = [*tokens, *(tensor_type(a) for a in closed.in_avals)]
-    for c in hoisted:
-        name = f"%const{len(fn.hoisted)}"
-        fn.hoisted[id(c)] = name
-        args.append(name)
-        types.append(tensor_type(aval_of(c)))
-    attributes = [*([" {jax.token = true}"] * len(ordered)), *(arg_attributes or ())]
-    attributes = [*attributes, *[""] * (len(args) - len(attributes))]
+    fn.hoisted = {id(c): f"%const{i}" for i, c in enumerate(hoisted)}
+    args = [*fn.tokens.values(), *fn.hoisted.values(), *operands]
+    types = [*tokens, *(tensor_type(aval_of(c)) for c in hoisted), *(tensor_type(a) for a in closed.in_avals)]
+    attributes = [*([" {jax.token = true}"] * len(ordered)), *([""] * len(hoisted)), *(arg_attributes or [""] * len(operands))]
     header = ", ".join(f"{a}: {t}{x}" for a, t, x in zip(args, types, attributes))
     consts = [ctx.value(c) for c in closed.consts]
     outs = _lower_equations(ctx, closed.jaxpr, consts, operands)
