@@ -42,6 +42,22 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture
+def python_calls():
+    """`python_calls(f, *args)` calls `f` and returns its result and the names of the Python functions entered: none where native code answers."""
+    import sys
+
+    def call(f, *args):
+        names = []
+        sys.setprofile(lambda frame, event, _: names.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            out = f(*args)
+        finally:
+            sys.setprofile(None)
+        return out, names
+    return call
+
+
+@pytest.fixture
 def empty_native_cache():
     """For tests that count a function's signatures: once the native cache is full (8 192 in all), its counts stay at 0."""
     from xlab.backend import dispatch

@@ -1,6 +1,5 @@
 """Programs whose devices wait for one another: they take turns, and repeated calls are answered from what is known."""
 
-import sys
 import threading
 
 import numpy as np
@@ -136,7 +135,7 @@ def test_a_program_with_large_constants_answers_again_and_again(where):
 
 
 @pytest.mark.parametrize("devices", [1, 8])
-def test_large_constants_stay_on_the_native_path(devices):
+def test_large_constants_stay_on_the_native_path(devices, python_calls):
     big = np.arange(64 * 32, dtype=np.float32).reshape(64, 32) / 1e4
     x = np.ones((8, 64), np.float32)
     if devices > 1:
@@ -147,12 +146,7 @@ def test_large_constants_stay_on_the_native_path(devices):
     expected = np.ones((8, 64)) @ big
     for _ in range(3):
         np.testing.assert_allclose(f(x, x), expected, rtol=1e-4)
-    calls = []
-    sys.setprofile(lambda frame, event, arg: calls.append(frame.f_code.co_name) if event == "call" else None)
-    try:
-        out = f(x, x)
-    finally:
-        sys.setprofile(None)
+    out, calls = python_calls(f, x, x)
     assert calls == []
     np.testing.assert_allclose(out, expected, rtol=1e-4)
 

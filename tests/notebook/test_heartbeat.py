@@ -98,20 +98,12 @@ def test_an_error_or_an_interrupt_ends_the_line(lines):
     assert line.last.startswith("fails took ")
 
 
-def test_calls_of_compiled_programs_stay_native(lines):
-    import sys
-
+def test_calls_of_compiled_programs_stay_native(lines, python_calls):
     f = xlab.jit(lambda x: lax.sin(x), name="native_under_heartbeat")
     x = xlab.device_put(X)
     f(x)
     f(x)
-    called = []
-    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_filename) if event == "call" else None)
-    try:
-        f(x)
-    finally:
-        sys.setprofile(None)
-    assert not [name for name in called if "xlab" in name]
+    assert python_calls(f, x)[1] == []
 
 
 def test_nobody_looking_means_no_thread():

@@ -1,7 +1,6 @@
 """Live arrays: sizes, places, names and the line that made them; and that knowing costs nothing where nobody asked."""
 
 import gc
-import sys
 
 import numpy as np
 import pytest
@@ -101,7 +100,7 @@ def test_cells_are_known_without_recording():
     assert creations.origin(later) == Source("In[9]", 0)
 
 
-def test_warm_calls_are_native_while_lines_are_not_recorded():
+def test_warm_calls_are_native_while_lines_are_not_recorded(python_calls):
     f = xlab.jit(lambda x: x * 3)
     x = xlab.device_put(X)
     f(x)
@@ -110,13 +109,7 @@ def test_warm_calls_are_native_while_lines_are_not_recorded():
     f(x)
     observe.track_arrays(False)
     creations.note_cell("In[1]")
-    called = []
-    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_filename) if event == "call" else None)
-    try:
-        f(x)
-    finally:
-        sys.setprofile(None)
-    assert not [name for name in called if "xlab" in name]
+    assert python_calls(f, x)[1] == []
 
 
 def test_the_text():

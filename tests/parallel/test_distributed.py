@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 
 import pytest
 
 import xlab
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.parallel.workers import run_two
 
 WORKER = """
     import sys
@@ -49,19 +43,7 @@ WORKER = """
 
 @pytest.mark.slow
 def test_two_processes_are_one_program():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "2"}
-    workers = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(WORKER), f"127.0.0.1:{port}", str(i)], cwd=ROOT,
-                                env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for i in range(2)]
-    try:
-        said = [w.communicate(timeout=150)[0] for w in workers]
-    finally:
-        for w in workers:
-            w.kill()
-    for w, words in zip(workers, said, strict=True):
-        assert w.returncode == 0 and "done" in words, words
+    run_two(WORKER)
 
 
 @pytest.mark.parametrize(("arguments", "words"), [

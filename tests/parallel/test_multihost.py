@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import xlab
+from tests.parallel.workers import run_two
 from xlab.experimental import multihost_utils as mh
 from xlab.sharding import AxisType, P
 
-ROOT = Path(__file__).resolve().parents[2]
 X = np.arange(8, dtype=np.float32).reshape(4, 2)
 
 WORKER = """
@@ -61,19 +54,7 @@ WORKER = """
 
 @pytest.mark.slow
 def test_two_processes():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "2"}
-    workers = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(WORKER), f"127.0.0.1:{port}", str(i)], cwd=ROOT,
-                                env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for i in range(2)]
-    try:
-        said = [w.communicate(timeout=150)[0] for w in workers]
-    finally:
-        for w in workers:
-            w.kill()
-    for w, text in zip(workers, said):
-        assert w.returncode == 0 and text.strip().endswith("done"), text[-2000:]
+    run_two(WORKER)
 
 
 class TestOneProcess:

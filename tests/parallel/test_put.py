@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -248,17 +246,11 @@ def test_disagreeing_devices():
         xlab.jit(lambda p, q: p + q)(a, turned)
 
 
-def test_warm_calls_run_no_python(empty_native_cache):
+def test_warm_calls_run_no_python(empty_native_cache, python_calls):
     a = xlab.device_put(X, rows())
     f = xlab.jit(lambda a: jnp.sin(a) + 1)
     f(a), f(a)
-    calls = []
-    sys.setprofile(lambda frame, event, arg: calls.append(frame.f_code.co_name) if event == "call" else None)
-    try:
-        f(a)
-    finally:
-        sys.setprofile(None)
-    assert calls == [] and f._cache_size() == 1
+    assert python_calls(f, a)[1] == [] and f._cache_size() == 1
 
 
 def test_many_collectives_in_flight():
