@@ -102,3 +102,9 @@ def test_wrong_rank():
         xlab.jit(double, in_shardings=Format(Layout((2, 1, 0)), HERE))(X)
     with pytest.raises(ValueError, match="Length of major_to_minor"):
         xlab.jit(double, out_shardings=Format(Layout((0,)), HERE))(X)
+
+
+def test_tokens_have_no_layout():
+    kept = xlab.device_put(X, COLUMNS)      # from now on arguments are looked at
+    token = xlab.jit(xlab.lax.after_all)(xlab.lax.create_token())
+    assert type(token).__name__ == "Token" and order(kept) == (1, 0)

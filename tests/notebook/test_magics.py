@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from xlab import observe
 from xlab.notebook.magics import MAGICS
 
 SETUP = """
@@ -206,6 +207,12 @@ def test_a_ladder_of_rungs_and_of_those_asked_for(lab, run):
     assert "left out: grad: Gradient only defined for scalar-output functions" in shown(outputs)
     result = lab.run_cell("%xladder loss(x, w) --rungs hessian")
     assert "a rung is one of jvp, linearize" in str(result.error_in_exec)
+
+
+def test_lines_that_cannot_be_recorded_are_not_promised(run, monkeypatch):
+    monkeypatch.setattr(observe, "track_arrays", lambda on=True: False)
+    assert "cannot be recorded" in run("%xmem --lines")[1]
+    assert "not recorded any more" in run("%xmem --lines off")[1]
 
 
 def test_the_ledger_calls_a_cell_by_its_prompt(lab, run):

@@ -338,7 +338,7 @@ class Executable:
             out.append(place(x, self.physical_in[i], s, committed=None))
         if layouts.in_use():
             asked = self.lowered.in_layouts or [None] * len(out)
-            out = [layouts.fitting(x, a, flat[i], self.name) for i, x, a in zip(self.kept, out, asked)]
+            out = [x if self.in_avals[i] is TOKEN else layouts.fitting(x, a, flat[i], self.name) for i, x, a in zip(self.kept, out, asked)]
         return out
 
     def call(self, flat: Sequence) -> list:

@@ -32,7 +32,10 @@ class Xmem(Magics):
         lines = _LINES.fullmatch(text)
         if lines is not None:
             on = observe.track_arrays(lines[1] != "off")
-            print("the line of every array made from now on is recorded; %xmem shows it" if on else "lines are not recorded any more")
+            if lines[1] != "off" and not on:
+                print("lines cannot be recorded in this process: another package has the hook that calls are seen through")
+            else:
+                print("the line of every array made from now on is recorded; %xmem shows it" if on else "lines are not recorded any more")
             return
         if text.startswith("--"):
             raise ValueError(f"%xmem knows the option --lines, and --lines off; given {text!r}")
