@@ -41,6 +41,19 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.xdist_group("browser"))   # one Chromium, not one a worker
 
 
+_ended = 0
+
+
+def pytest_runtest_teardown():
+    """Now and then lets go of the programs of tests that are over: all of them are gigabytes."""
+    import sys
+
+    global _ended
+    _ended += 1
+    if _ended % 2_000 == 0 and "xlab" in sys.modules:
+        sys.modules["xlab"].clear_caches()
+
+
 @pytest.fixture
 def python_calls():
     """`python_calls(f, *args)` calls `f` and returns its result and the names of the Python functions entered: none where native code answers."""

@@ -194,6 +194,9 @@ def test_a_static_value_is_named():
 
 
 def test_the_package_compiles_on_its_own_account():
+    from xlab.compile import ledger
+
+    ledger.entries.clear()
     xlab.random.normal(xlab.random.key(0), (3, 77))
     assert not [e for e in observe.ledger().entries if e.function.startswith("_")]
     entry = [e for e in observe.ledger(eager=True).entries if e.function == "normal"][-1]

@@ -25,6 +25,7 @@ def main(name: str):
         request = json.loads(line)
         table = request["table"]
         if table not in tables:
+            n.jax.clear_caches()        # programs of tables that are done: all of them are gigabytes
             tables[table] = {(c.sample.name, c.transform): c for c in load(table)}
         outcome = run(tables[table][request["sample"], request["transform"]], n)
         data = pickle.dumps(outcome)
