@@ -49,6 +49,17 @@ def test_a_program_is_found_again(folder):
     assert "wave_on_disk, compile 2, from disk" in observe.text(last("wave_on_disk"))
 
 
+def test_places_in_the_source_are_no_part_of_the_key(folder):
+    def looped(x):
+        for _ in range(2):
+            x = lax.sin(x)
+        return x
+
+    xlab.jit(looped, name="sines_on_disk")(X)
+    xlab.jit(lambda x: lax.sin(lax.sin(x)), name="sines_on_disk")(X)
+    assert last("sines_on_disk").cache == "disk hit" and len(stored(folder)) == 1
+
+
 def test_many_devices_and_memory_survive(folder):
     mesh = xlab.make_mesh((8,), ("data",), axis_types=(xlab.sharding.AxisType.Auto,))
     x = xlab.device_put(np.arange(64.0, dtype=np.float32), xlab.NamedSharding(mesh, xlab.P("data")))

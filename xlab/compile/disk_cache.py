@@ -1,22 +1,18 @@
 """The persistent cache: compiled programs in a folder, found again by other processes.
 
 On with `config.compilation_cache_dir`. An entry is one file, `<program>-<key>-cache`: a line of JSON with the parts of its key, then the
-packed executable. The parts are there so that a miss can say which of them no stored program of this name shares.
+packed executable. The parts are there so that a miss can say which of them no stored program of this name shares. Modules that only a
+cache needs are imported where they are used: together they are sixty, and most sessions have no cache.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
-import json
 import os
 import re
-import tempfile
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,12 +20,12 @@ from xlab import events
 from xlab.backend import client as _client
 from xlab.backend import compiling as _compiling
 from xlab.config import config
+from xlab.interpreters.mlir.module import strip_locations
 
 HEADS = 50
 """How many stored programs of one name a miss is compared with, the latest first."""
 
 _MAGIC = b"xlab compiled program 1\n"
-_LOCATION = re.compile(r" loc\(#\w+\)$", re.MULTILINE)
 _MAIN = re.compile(r"func\.func public @main\((.*)$", re.MULTILINE)
 
 
@@ -56,9 +52,11 @@ def compiled(name: str, text: str, devices: Sequence[Any], make: Callable[[], An
     folder = config.compilation_cache_dir
     if not folder or not config.enable_compilation_cache or not storable:
         return make(), NOTHING
+    import json
+
     parts = key_parts(text, devices, options, propagation)
     label = re.sub(r"[^\w.-]", "_", name)[:60]
-    path = Path(folder) / f"{label}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}-cache"
+    path = Path(folder) / f"{label}-{_digest(json.dumps(parts))}-cache"
     native = _read(path, name, devices)
     if native is not None:
         events.emit("cache_hit", name=name, cache="disk")
@@ -75,11 +73,11 @@ def compiled(name: str, text: str, devices: Sequence[Any], make: Callable[[], An
 
 def key_parts(text: str, devices: Sequence[Any], options: Mapping[str, Any], propagation: str) -> dict[str, str]:
     """The parts of a key: where lines of source do not count."""
-    plain = "\n".join(line for line in _LOCATION.sub("", text).splitlines() if not line.startswith("#"))
+    plain = strip_locations(text)
     types = _MAIN.search(plain)
     return {
         "argument types": ", ".join(re.findall(r"tensor<([^>]*)>", types[1].split("->")[0])) if types else "",
-        "program": hashlib.sha256(plain.encode()).hexdigest()[:16],
+        "program": _digest(plain)[:16],
         "devices": f"{devices[0].platform} {', '.join(str(d.id) for d in devices)}",
         "compiler options": ", ".join(f"{k}={v}" for k, v in sorted(options.items())),
         "propagation": propagation,
@@ -89,8 +87,16 @@ def key_parts(text: str, devices: Sequence[Any], options: Mapping[str, Any], pro
     }
 
 
+def _digest(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 @functools.cache
 def _jaxlib() -> str:
+    from importlib import metadata
+
     return metadata.version("jaxlib")
 
 
@@ -108,6 +114,8 @@ def why(folder: Path, label: str, name: str, parts: Mapping[str, str]) -> tuple[
 
 
 def _heads(folder: Path, label: str) -> Iterator[dict[str, str]]:
+    import json
+
     paths = sorted(folder.glob(f"{label}-*-cache"), key=lambda p: -p.stat().st_mtime)
     for path in paths[:HEADS]:
         with contextlib.suppress(OSError, ValueError), open(path, "rb") as file:
@@ -116,6 +124,8 @@ def _heads(folder: Path, label: str) -> Iterator[dict[str, str]]:
 
 
 def _read(path: Path, name: str, devices: Sequence[Any]) -> Any:
+    import zlib
+
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -134,6 +144,10 @@ def _read(path: Path, name: str, devices: Sequence[Any]) -> Any:
 
 
 def _write(path: Path, parts: dict[str, str], native: Any, seconds: float, name: str) -> None:
+    import json
+    import tempfile
+    import zlib
+
     try:
         data = _compiling.serialize(native)
         if len(data) < config.persistent_cache_min_entry_size_bytes:

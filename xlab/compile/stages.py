@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.trace import EVAL, state
+from xlab.interpreters.mlir.module import strip_locations
 from xlab.sharding.placement import Format, default_layout
 
 AHEAD = "compiled ahead of time, by Lowered.compile()"
@@ -278,14 +278,6 @@ class Compiled:
 
     def __repr__(self):
         return f"Compiled({self._lowered.name}, {len(self._executable.devices)} device(s))"
-
-
-_LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*;e\d+"(?:\(#\w+\))?\)$')
-
-
-def strip_locations(text: str) -> str:
-    """StableHLO without the locations, as people read it."""
-    return "\n".join(_LOCATION.sub("", line) for line in text.split("\n") if not line.startswith("#"))
 
 
 def attach(wrapped, owner):

@@ -6,6 +6,7 @@ and line. XLA keeps it through optimisation, so compiled instructions and profil
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -446,6 +447,14 @@ def lower_module(closed: ClosedJaxpr, name: str, *, platform: str = "cpu", devic
         *module.files, f"module @{symbol} attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{",
         *meshes, main, *module.functions, "}", ""])
     return LoweredModule(text, name, hoisted, module.callbacks, bool(meshes), _effects.in_order(closed.effects))
+
+
+_LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*;e\d+"(?:\(#\w+\))?\)$')
+
+
+def strip_locations(text: str) -> str:
+    """StableHLO without the locations, as people read it."""
+    return "\n".join(_LOCATION.sub("", line) for line in text.split("\n") if not line.startswith("#"))
 
 
 def _all_consts(closed: ClosedJaxpr) -> list:
