@@ -9,6 +9,7 @@ import pytest
 
 import xlab
 from tests.notebook.views import sample
+from tests.notebook.views.each import of_views
 from tests.observe import programs
 from xlab import lax, observe
 from xlab.notebook import export
@@ -17,9 +18,6 @@ from xlab.notebook.views.draw import clean
 from xlab.observe import records as r
 from xlab.observe.comparison import Comparison, Figure, Pair
 from xlab.observe.edits import Pass
-from xlab.observe.live import Live
-from xlab.observe.placements import Ranking, WhatIf
-from xlab.observe.resharding import Resharding
 from xlab.observe.rungs import Ladder, Rung
 from xlab.observe.scheduled import Scheduled
 from xlab.observe.text import text
@@ -82,18 +80,8 @@ def nasty_report(word):
 def of_every_view(report, word):
     """A record for each view; a view that is not listed here fails its tests."""
     return {
-        r.Report: report,
-        r.Program: report.programs[0],
-        r.Trace: report.trace,
-        r.Layout: report.layouts[1],
-        r.Transfer: report.transfers[0],
-        r.Ledger: report.ledger,
-        r.Memory: report.memory[0],
+        **of_views(report),
         r.MeshInfo: sample.MESH.replace(axis_names=(word + "data", word + "model")),
-        Resharding: sample.resharding(report),
-        WhatIf: sample.weighed(report),
-        Ranking: sample.ranking(report),
-        Live: sample.live(report),
         Scheduled: sample.scheduled(word),
         Ladder: Ladder(word, (Rung(word, report.programs[0], word, ((0, 0),)), Rung(word, report.programs[0], word, ((0, 0),), (0,))),
                        ((word, word),)),

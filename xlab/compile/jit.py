@@ -162,13 +162,11 @@ class _Jit:
             specials.explain(kind, self.name, lambda: self.fun(*args, **kwargs))
 
     def fast_path(self, compiled, program, flat, in_tree, static):
-        if _observed() or any(isinstance(x, KeyArray) for x in flat):
+        if _observed() or any(isinstance(x, KeyArray) for x in flat) or layouts.unusual(flat):     # brought into place before every call
             return None
         if compiled.in_turn:
-            if all(is_native_array(x) for x in flat) and compiled.repeatable(flat) and not layouts.unusual(flat):
+            if all(is_native_array(x) for x in flat) and compiled.repeatable(flat):
                 self.repeats.add(flat, in_tree, static, compiled, program.out_tree)
-            return None
-        if layouts.unusual(flat):       # brought into place before every call
             return None
         return compiled.fast_path(program.out_tree)
 

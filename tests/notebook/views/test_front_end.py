@@ -11,6 +11,7 @@ import pytest
 import xlab
 from tests.benchmarks.pages import gradient
 from tests.notebook.views import sample
+from tests.notebook.views.each import of_views
 from tests.observe import programs
 from xlab import numpy as jnp
 from xlab import observe
@@ -18,13 +19,9 @@ from xlab.notebook import assets
 from xlab.notebook.views import VIEWS, page, view_for
 from xlab.notebook.views.passes import passes_data
 from xlab.notebook.views.program import columns
-from xlab.observe import records as r
 from xlab.observe.comparison import Comparison
 from xlab.observe.edits import modules
 from xlab.observe.layered import layered
-from xlab.observe.live import Live
-from xlab.observe.placements import Ranking, WhatIf
-from xlab.observe.resharding import Resharding
 from xlab.observe.rungs import Ladder
 from xlab.observe.scheduled import Scheduled
 
@@ -99,18 +96,7 @@ def test_a_ladder_has_one_selection_through_all_rungs(module, tmp_path):
 def test_every_view_starts_and_ends(view, module, tmp_path):
     report = sample.report()
     found = {
-        r.Report: report,
-        r.Program: report.programs[0],
-        r.Trace: report.trace,
-        r.Layout: report.layouts[1],
-        r.Transfer: report.transfers[0],
-        r.Ledger: report.ledger,
-        r.Memory: report.memory[0],
-        r.MeshInfo: sample.MESH,
-        Resharding: sample.resharding(report),
-        WhatIf: sample.weighed(report),
-        Ranking: sample.ranking(report),
-        Live: sample.live(report),
+        **of_views(report),
         Ladder: observe.ladder(jnp.sin, 1.0),
         Scheduled: sample.scheduled(),
         Comparison: observe.diff((jnp.sin, 1.0), (jnp.cos, 1.0), names=("one", "<two>")),
