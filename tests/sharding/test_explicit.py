@@ -304,3 +304,50 @@ def test_rules_run_only_for_values_that_are_cut(monkeypatch):
     xlab.make_jaxpr(jnp.sin)(np.ones((3, 5), np.float32))
     assert not called
     prim.clear_cache()
+
+
+CONVOLUTIONS = {  # which operands are mapped, groups, how each lies, what is asked of an example's result
+    "left": ((0, None), {}, ("x", None, None, "y"), (), None),
+    "left_asked": ((0, None), {}, ("x",), (), ("y",)),
+    "left_batch": ((0, None), {}, ("x", "y"), (), None),
+    "left_asked_only": ((0, None), {}, (), (), ("x", None, "y")),
+    "left_features": ((0, None), {}, ("x", None, "y"), (), ()),
+    "left_groups": ((0, None), {"batch_group_count": 2}, ("x", "y"), (), (None, "y")),
+    "left_last": ((4, None), {}, (None, None, None, "y", "x"), (), (None, None, None, "y")),
+    "right": ((None, 0), {}, (), ("x",), None),
+    "right_asked": ((None, 0), {}, ("y",), ("x",), (None, "y")),
+    "right_groups": ((None, 0), {"feature_group_count": 2}, (), ("x",), (None, "y")),
+    "both": ((0, 0), {}, ("x",), ("x",), None),
+    "both_asked": ((0, 0), {}, ("x", "y"), ("x", "y"), ("y",)),
+    "both_features": ((0, 0), {}, ("x",), ("x",), (None, "y")),
+    "both_feature_groups": ((0, 0), {"feature_group_count": 2}, ("x", None, "y"), ("x",), (None, None, "y")),
+    "both_batch_groups": ((0, 0), {"batch_group_count": 2}, ("x", "y"), ("x",), (None, "y")),
+}
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_vmap_of_a_convolution_with_cut_dimensions(context, case):
+    axes, groups, left, right, asked = CONVOLUTIONS[case]
+    r = np.random.default_rng(0)
+    features = 4 // groups.get("feature_group_count", 1)
+    values = [r.standard_normal(s).astype(np.float32) for s in ((4, 4, 4, 4), (4, features, 3, 3))]
+    values = [a if d is None else np.stack([a + i for i in range(8)], d) for a, d in zip(values, axes)]
+
+    def run(x, k, asked=None):
+        def one(x, k):
+            return lax.conv_general_dilated(x, k, (1, 1), "SAME", out_sharding=None if asked is None else P(*asked), **groups)
+        return xlab.vmap(one, axes)(x, k)
+    cut, f = [put(*where, value=a) for where, a in zip((left, right), values)], functools.partial(run, asked=asked)
+    text(f, *cut)
+
+    def all_of(f):
+        def loss(x, k):
+            out = f(x, k)
+            return (out * jnp.sin(lax.stop_gradient(reshard(out, P())))).mean(), out
+        return xlab.jit(xlab.grad(loss, (0, 1), has_aux=True))
+    (grads, out), (want_grads, want) = all_of(f)(*cut), all_of(run)(*values)
+    np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+    lies, batch = tuple(out.aval.sharding.spec), "x" if "x" in left + right else None
+    assert lies[0] == batch and (asked is None or lies[1:] == (*asked, *(None,) * (4 - len(asked))))
+    for got, expected in zip(grads, want_grads):
+        np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-3)

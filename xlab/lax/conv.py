@@ -20,6 +20,7 @@ from xlab.lax.convert import convert
 from xlab.lax.precision import check_preferred
 from xlab.lax.shape import reshape, rev
 from xlab.lax.window_selection import dilated, window_counts
+from xlab.sharding.typed import entries, of_entries, parts
 
 
 class ConvDimensionNumbers(NamedTuple):
@@ -107,21 +108,35 @@ def _conv_aval(lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_dilation,
 # -- transposes ---------------------------------------------------------------------------------------------
 
 
-def _split_into(x, axis: int, groups: int, target: int):
+def _split_into(x, axis: int, groups: int, target: int, lies=None):
     """Splits `axis` into `groups` parts, and joins the number of the part in front of dimension `target`."""
-    shape = aval_of(x).shape
-    x = reshape(x, (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1:]))
-    return _join_into(x, axis, target)
+    return _join_into(_split(x, axis, groups), axis, target, lies)
 
 
-def _join_into(x, axis: int, target: int):
+def _split(x, axis: int, groups: int):
+    """Splits `axis` into `groups` parts and what is in each; what cut it cuts the one that it can cut evenly."""
+    aval = aval_of(x)
+    sizes, lies = (groups, aval.shape[axis] // groups), None
+    if aval.cut is not None:
+        cut, n = entries(aval), parts(aval.cut.mesh, entries(aval)[axis])
+        two = (cut[axis], ()) if groups % n == 0 else ((), cut[axis]) if sizes[1] % n == 0 else ((), ())
+        lies = of_entries(aval.cut.mesh, (*cut[:axis], *two, *cut[axis + 1:]))
+    return reshape(x, (*aval.shape[:axis], *sizes, *aval.shape[axis + 1:]), out_sharding=lies)
+
+
+def _join_into(x, axis: int, target: int, lies=None):
     """Removes dimension `axis`, making it the slower part of dimension `target` of what is left."""
-    shape = aval_of(x).shape
-    order = [i for i in range(len(shape)) if i != axis]
-    sizes = [shape[i] for i in order]
-    sizes[target] *= shape[axis]
+    aval = aval_of(x)
+    order = [i for i in range(aval.ndim) if i != axis]
+    sizes = [aval.shape[i] for i in order]
+    sizes[target] *= aval.shape[axis]
+    if aval.cut is not None and lies is None:
+        cut = entries(aval)
+        joined = [cut[i] for i in order]
+        joined[target] = cut[axis] + joined[target]
+        lies = of_entries(aval.cut.mesh, tuple(joined))
     order.insert(target, axis)
-    return reshape(x, sizes, order)
+    return reshape(x, sizes, order, out_sharding=lies)
 
 
 def _in_type_of(x, ct, preferred):
@@ -155,13 +170,17 @@ def _transpose_lhs(ct, lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_d
         low = dilated(k, d) - 1 - lo
         pads.append((low, dilated(n, b) + dilated(k, d) - 1 - dilated(c, s) - low))
     rhs = _in_type_of(rev(rhs, rhs_spec[2:]), ct, preferred_element_type)
+    lies = between = _lying_like(lhs.aval, ct, rhs)
+    if lies is not None and batch_group_count > 1:  # the groups are among the features still
+        cut = cuts.asked(lies, lhs.aval.ndim)
+        between = of_entries(lies.mesh, place(((), *ordered(cut, lhs_spec)[1:]), lhs_spec))
     out = conv_general_dilated_p.bind(
         ct, rhs, window_strides=lhs_dilation, padding=tuple(pads), lhs_dilation=window_strides, rhs_dilation=rhs_dilation,
         dimension_numbers=ConvDimensionNumbers(out_spec, (rhs_spec[1], rhs_spec[0], *rhs_spec[2:]), lhs_spec),
         feature_group_count=groups, batch_group_count=1, precision=precision, preferred_element_type=preferred_element_type,
-        out_sharding=_lying_like(lhs.aval, ct, rhs) if batch_group_count == 1 else None)
+        out_sharding=between)
     if batch_group_count > 1:
-        out = _split_into(out, lhs_spec[1], batch_group_count, lhs_spec[0])
+        out = _split_into(out, lhs_spec[1], batch_group_count, lhs_spec[0], lies)
     return _back(out, lhs.aval)
 
 
@@ -190,53 +209,63 @@ def _transpose_rhs(ct, lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_d
 
 
 def _conv_batch(xs, dims, *, dimension_numbers, feature_group_count, batch_group_count, out_sharding, **params):
-    if out_sharding is not None and any(out_sharding.spec):
-        raise NotImplementedError(f"vmap of a convolution whose out_sharding is {out_sharding.spec}: examples and features become one "
-                                  f"dimension. Put the batch into the convolution's own batch dimension instead.")
-    params["out_sharding"] = None
-    lhs, rhs = xs
-    (dl, dr), (lhs_spec, rhs_spec, out_spec) = dims, dimension_numbers
+    (lhs, rhs), (dl, dr), (lhs_spec, rhs_spec, out_spec) = xs, dims, dimension_numbers
+    groups = {"feature_group_count": feature_group_count, "batch_group_count": batch_group_count}
+    mesh, batch, cut = _batch_cut(xs, dims, out_sharding, dimension_numbers=dimension_numbers, **groups, **params) \
+        if explicit_types.in_use else (None, (), ())
 
-    def run(lhs, rhs, features=feature_group_count, batches=batch_group_count):
-        return conv_general_dilated_p.bind(lhs, rhs, dimension_numbers=dimension_numbers, feature_group_count=features,
-                                           batch_group_count=batches, **params)
+    def run(lhs, rhs, at, whole=False, **more):
+        """The convolution whose dimension `at` holds the batch and what an example has there, cut along what cuts the two."""
+        lies = None if mesh is None else of_entries(mesh, (*cut[:at], () if whole else batch + cut[at], *cut[at + 1:]))
+        return conv_general_dilated_p.bind(lhs, rhs, dimension_numbers=dimension_numbers, out_sharding=lies, **{**groups, **more}, **params)
 
-    def taken_apart(out, axis, size):
+    def example(at):
+        return None if mesh is None else of_entries(mesh, (*cut[:at], batch, *cut[at:]))
+
+    def taken_apart(out, at):
         shape = aval_of(out).shape
-        return reshape(out, (*shape[:axis], size, shape[axis] // size, *shape[axis + 1:])), axis
+        return reshape(out, (*shape[:at], size, shape[at] // size, *shape[at + 1:]), out_sharding=example(at)), at
     if dl is not None and dr is not None:
         # Every example is a group of its own: of the features, or of the batch if that has groups already.
         size = aval_of(lhs).shape[dl]
         rhs = _join_into(rhs, dr, rhs_spec[0])
         if batch_group_count > 1:
-            out = run(_join_into(lhs, dl, lhs_spec[0]), rhs, batches=size * batch_group_count)
+            out = run(_join_into(lhs, dl, lhs_spec[0]), rhs, out_spec[1], batch_group_count=size * batch_group_count)
         else:
-            out = run(_join_into(lhs, dl, lhs_spec[1]), rhs, features=size * feature_group_count)
-        return taken_apart(out, out_spec[1], size)
+            out = run(_join_into(lhs, dl, lhs_spec[1]), rhs, out_spec[1], feature_group_count=size * feature_group_count)
+        return taken_apart(out, out_spec[1])
     if dl is not None:
-        size, axis = aval_of(lhs).shape[dl], lhs_spec[0]
-        lhs = _grouped(lhs, dl, axis, batch_group_count)
-        return taken_apart(run(lhs, rhs), out_spec[0], size)
-    size, axis, groups = aval_of(rhs).shape[dr], rhs_spec[0], max(feature_group_count, batch_group_count)
-    out, at = run(lhs, _grouped(rhs, dr, axis, groups)), out_spec[1]
-    if groups == 1:
-        return taken_apart(out, at, size)
+        size = aval_of(lhs).shape[dl]
+        return taken_apart(run(_grouped(lhs, dl, lhs_spec[0], batch_group_count), rhs, out_spec[0]), out_spec[0])
+    size, count, at = aval_of(rhs).shape[dr], max(feature_group_count, batch_group_count), out_spec[1]
+    out = run(lhs, _grouped(rhs, dr, rhs_spec[0], count), at, whole=count > 1)
+    if count == 1:
+        return taken_apart(out, at)
     shape = aval_of(out).shape
-    out = reshape(out, (*shape[:at], groups, size, shape[at] // (groups * size), *shape[at + 1:]))
-    return _join_into(out, at, at + 1), at
+    # Features come as group, example, feature: the groups go back to the features.
+    out = reshape(out, (*shape[:at], count, size, shape[at] // (count * size), *shape[at + 1:]))
+    return _join_into(out, at, at + 1, example(at)), at
+
+
+def _batch_cut(xs, dims, asked, *, dimension_numbers, **params):
+    """The mesh in play, what cuts the batch, and what cuts each dimension of an example's result; a mesh of None where nothing is cut."""
+    avals = [aval_of(x) for x in xs]
+    mesh = next((a.cut.mesh for a in avals if a.cut is not None), None if asked is None else asked.mesh)
+    if mesh is None:
+        return None, (), ()
+    batch = next((axes for axes in (entries(a)[d] for a, d in zip(avals, dims) if d is not None) if axes), ())
+    examples = [a if d is None else a.without_dimension(d) for a, d in zip(avals, dims)]
+    plain = _conv_aval(*(a.update(sharding=None) for a in examples), dimension_numbers=dimension_numbers, out_sharding=None, **params)
+    return mesh, batch, tuple(map(tuple, cuts.convolution(examples, [plain], dimension_numbers=dimension_numbers, out_sharding=asked)[0]))
 
 
 def _grouped(x, dim: int, axis: int, groups: int):
     """The batch dimension joined into `axis`: outermost, or inside its groups if it has any."""
     if groups == 1:
         return _join_into(x, dim, axis)
-    x = batching.moveaxis(x, dim, 0)
-    shape = aval_of(x).shape
-    axis += 1
-    x = reshape(x, (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1:]))
-    x = _join_into(x, 0, axis)      # the batch, inside the groups
-    shape = aval_of(x).shape
-    return reshape(x, (*shape[:axis - 1], groups * shape[axis], *shape[axis + 1:]))
+    x = _split(batching.moveaxis(x, dim, 0), axis + 1, groups)
+    x = _join_into(x, 0, axis + 1)      # the batch, inside the groups
+    return _join_into(x, axis, axis)
 
 
 # -- lowering -----------------------------------------------------------------------------------------------
