@@ -133,6 +133,25 @@ def test_other_cells_outputs_that_are_closed_or_copied_leave_nothing(live):
     assert {k: v for k, v in found.items() if k != "files"} == {k: v for k, v in begun.items() if k != "files"}
 
 
+def test_outputs_that_a_page_says_are_gone_leave_nothing(live):
+    """A deleted cell: its page says so, nobody takes the output back or shows another copy of it, and the kernel lets go."""
+    live.run("from xlab.notebook.views import widget\nwidget.TICK = 0.002")
+    live.run("%xstep f(x, w)", "last")
+    before = eval(live.value("counts()"))
+    models = [model_of(live.run("%xstep f(x, w)", f"deleted {turn}")) for turn in range(5)]
+    for model in models:
+        live.ask(model, {"ask": "here"})
+        live.ask(model, {"ask": "gone"})
+    live.ask(models[0], {"ask": "here"})
+    time.sleep(0.5)
+    found = eval(live.value("counts()"))
+    assert found["kept"] == before["kept"] + 1 and found["steppers"] == before["steppers"] + 1, "the first was taken back"
+    live.ask(models[0], {"ask": "gone"})
+    time.sleep(0.5)
+    found = eval(live.value("counts()"))
+    assert {k: v for k, v in found.items() if k != "files"} == {k: v for k, v in before.items() if k != "files"}
+
+
 def test_an_interrupted_compile(live):
     """A long compile, interrupted as the stop button does it: one sentence, names as they were, and the kernel goes on."""
     code = ("%%xjit\ny = x\nfor i in range(3000):\n    y = jnp.sin(y) * 1.01 + i\n")

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-SHORT = 30_000    # milliseconds: an answer of the page itself
-LONG = 240_000     # milliseconds: what a loaded machine may take; a condition that holds ends the wait at once
+from tests.notebook.labs import LONG, ROOT, SHORT, choose, open_and_run, until
+
 CELLS = [
     "%load_ext xlab",
     "import numpy as np\nimport xlab\nfrom xlab import nn\nfrom xlab import numpy as jnp\n"
@@ -27,105 +17,6 @@ CELLS = [
     "%xstep model(w, x)",
     "print('the end of', 'the walk')",
 ]
-
-
-class Lab(str):
-    """Where a JupyterLab answers, and the folder it shows."""
-    work: Path
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    """A JupyterLab of its own, on a folder with a small notebook and the tour."""
-    if find_spec("jupyterlab") is None:
-        pytest.skip("JupyterLab is not installed (pip install 'xlab[lab]')")
-    home = tmp_path_factory.mktemp("lab")
-    work = home / "work"
-    work.mkdir()
-    cells = [{"cell_type": "code", "id": f"c{i}", "metadata": {}, "source": text, "execution_count": None, "outputs": []}
-             for i, text in enumerate(CELLS)]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    (work / "walk.ipynb").write_text(json.dumps({"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}))
-    (work / "tour.ipynb").write_text((ROOT / "notebooks" / "00_tour.ipynb").read_text())
-    settings = home / "settings" / "@jupyterlab"
-    for name, values in {"notebook-extension/tracker": {"windowingMode": "none"},
-                         "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False}}.items():
-        file = settings / f"{name}.jupyterlab-settings"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(values))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = dict(os.environ, HOME=str(home), JUPYTER_CONFIG_DIR=str(home / "config"), IPYTHONDIR=str(home / "ipython"),
-                       JUPYTER_RUNTIME_DIR=str(home / "runtime"), JUPYTERLAB_SETTINGS_DIR=str(home / "settings"), XLAB_NUM_CPU_DEVICES="8",
-                       PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1",
-               "--IdentityProvider.token=", "--ServerApp.password=", f"--ServerApp.root_dir={work}",
-               "--LabApp.news_url=None"]
-    with (home / "log").open("w") as log:
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=work)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        end = time.monotonic() + LONG / 1000
-        while True:
-            try:
-                urllib.request.urlopen(f"{url}/api", timeout=10).read()
-                break
-            except OSError:
-                assert server.poll() is None and time.monotonic() < end, (home / "log").read_text()[-3000:]
-                time.sleep(0.5)
-        made = Lab(url)
-        made.work = work
-        yield made
-    finally:
-        server.terminate()
-        try:
-            server.wait(20)
-        except subprocess.TimeoutExpired:
-            server.kill()
-
-
-def open_and_run(page, url, name, words):
-    """Opens a notebook, runs all its cells, waits for what the last one prints."""
-    page.goto(f"{url}/lab/tree/{name}?reset")
-    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=LONG)
-    # The page shows an idle kernel before it has one: run then, and it asks which kernel to take.
-    until(page, lambda: kernel_is_ready(url, name), f"{name} has no idle kernel")
-    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=LONG)
-    choose(page, "Run", "Run All Cells")
-    first = page.locator(".jp-CodeCell .jp-InputArea-prompt").first
-    accept = page.locator(".jp-Dialog", has_text="Select Kernel").locator("button.jp-mod-accept")
-
-    def begun():
-        if accept.count():
-            accept.click()
-        return re.match(r"\[[\d*]+\]", first.inner_text())
-
-    until(page, begun, f"the first cell of {name} does not run")
-    if words:
-        page.locator(".jp-OutputArea-output", has_text=words).last.wait_for(timeout=LONG)
-
-
-def kernel_is_ready(url, name):
-    """Whether the server has a kernel for this notebook, idle and with the page connected to it."""
-    with urllib.request.urlopen(f"{url}/api/sessions", timeout=10) as answer:
-        kernels = [session["kernel"] for session in json.load(answer) if session["path"] == name]
-    return any(kernel["execution_state"] == "idle" and kernel["connections"] for kernel in kernels)
-
-
-def until(page, condition, otherwise):
-    """Lets the page live until `condition()` holds; fails with `otherwise` when it never does."""
-    end = time.monotonic() + LONG / 1000
-    while not condition():
-        assert time.monotonic() < end, otherwise
-        page.wait_for_timeout(200)
-
-
-def choose(page, *words):
-    """Walks down a menu: Run, Run All Cells."""
-    page.locator(".lm-MenuBar-itemLabel", has_text=words[0]).first.click()
-    for word in words[1:]:
-        page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{re.escape(word)}$")).first.click()
 
 
 @pytest.mark.browser
@@ -138,7 +29,7 @@ def test_the_walk(lab, browser, tmp_path):
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    open_and_run(page, lab, "walk.ipynb", "the end of the walk")
+    open_and_run(page, lab, lab.write("walk.ipynb", CELLS), "the end of the walk")
     report = page.locator(".xl-report").first
     report.wait_for(timeout=LONG)
     report.scroll_into_view_if_needed()
@@ -186,6 +77,7 @@ def test_the_walk(lab, browser, tmp_path):
 def test_the_tour_runs_in_the_lab(lab, browser, tmp_path):
     context = browser.new_context(viewport={"width": 1440, "height": 1000})
     page = context.new_page()
+    (lab.work / "tour.ipynb").write_text((ROOT / "notebooks" / "00_tour.ipynb").read_text())
     open_and_run(page, lab, "tour.ipynb", "")
     prompts = page.locator(".jp-CodeCell .jp-InputArea-prompt")
     failed = page.locator(".jp-RenderedText pre", has_text="Traceback")

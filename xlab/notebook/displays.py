@@ -103,21 +103,24 @@ def bundle(view: Any, record: Any, shell: Any, handlers: Any, where: tuple[str, 
     try:
         from xlab.notebook.views.widget import ReportWidget
 
-        widget = ReportWidget(view, record, handlers)
+        widget = ReportWidget(view, record, handlers, _forget_closed)
         live = widget._repr_mimebundle_()
     except Exception as error:      # the saved page says the same; only its liveliness is missing
         data = view.bundle(record)
         return {**data, "text/plain": f"{data['text/plain']}\n(no live view: {type(error).__name__}: {error})"}, {}
     cell, run = where or place(shell)
-    kept = _live.setdefault(cell, [])
-    for old in [w for number, w in kept if number != run]:
+    for old in [w for number, w in _live.get(cell, ()) if number != run]:
         old.close()
-    _live[cell] = [*kept, (run, widget)]
-    for name in [name for name, of in _live.items() if not all(w.is_open for _, w in of)]:
-        _live[name] = [(number, w) for number, w in _live[name] if w.is_open]
-        if not _live[name]:
-            del _live[name]
+    _live.setdefault(cell, []).append((run, widget))
     return live if isinstance(live, tuple) else (live, {})
+
+
+def _forget_closed() -> None:
+    """Takes from the list of live views those that are closed."""
+    for cell, kept in list(_live.items()):
+        _live[cell] = [(run, widget) for run, widget in kept if widget.is_open]
+        if not _live[cell]:
+            del _live[cell]
 
 
 def _somebody_looks(shell: Any) -> bool:

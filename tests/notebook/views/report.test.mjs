@@ -13,6 +13,9 @@ const sent = [];
 const model = { get: () => payload, on: (_, f) => heard.push(f), off: (_, f) => heard.splice(heard.indexOf(f), 1), send: (m) => sent.push(m) };
 const el = new Element("div");
 const end = view.render({ model, el });
+// it says that somebody looks, says so again when the kernel asks around, and nothing more until a person does something
+for (const hear of [...heard]) hear({ roll: true });
+assert.deepEqual(sent.splice(0), [{ ask: "here" }, { ask: "here" }]);
 const root = el.querySelector(".xl-report");
 const tabs = root.querySelectorAll("[role=\"tab\"]");
 const panel = (name) => root.querySelector(`[data-tab="${name}"]`);
@@ -182,4 +185,28 @@ for (const node of root.walk()) {
 end();
 assert.equal(el.querySelectorAll(".xl-report").length, 0);
 assert.equal(heard.length, 0);
+
+// the last view that leaves a notebook which stays says so; while a copy is there, or where the notebook went too, nobody does
+const notebook = new Element("div");
+notebook.className = "jp-Notebook";
+const draw = () => {
+  const output = new Element("div");
+  notebook.append(output);
+  return view.render({ model, el: output });
+};
+const later = () => new Promise((run) => setTimeout(run, 600));
+notebook.isConnected = true;
+const [first, second] = [draw(), draw()];
+sent.splice(0);
+first();
+await later();
+assert.deepEqual(sent, []);
+second();
+await later();
+assert.deepEqual(sent.splice(0), [{ ask: "gone" }]);
+const third = draw();
+notebook.isConnected = false;
+third();
+await later();
+assert.deepEqual(sent, [{ ask: "here" }]);
 console.log("ok");

@@ -1,5 +1,8 @@
 """A page may ask what its view lists, with arguments of the listed types, and nothing else."""
 
+import asyncio
+import time
+
 import pytest
 
 from xlab.notebook.views import ReportView, StepperView, view_for
@@ -101,4 +104,48 @@ def test_widget_sends_the_module_once_asked_and_answers_requests():
     assert data["text/plain"].startswith("f: 0 steps")
     assert data["text/html"].startswith("<iframe")
     assert "application/vnd.jupyter.widget-view+json" in data
+    widget.close()
+
+
+@pytest.mark.parametrize(("words", "asks", "stays"), [
+    ("gone", 1, False), ("gone here", 0, True), ("gone gone", 1, False), ("here gone", 1, False), ("", 0, True), ("gone roll here", 1, True)])
+def test_a_widget_ends_when_no_page_shows_it(words, asks, stays, monkeypatch):
+    """Only after a page said that its output is gone, nobody took it back, and no other page answered."""
+    widget_module = pytest.importorskip("xlab.notebook.views.widget")
+    monkeypatch.setattr(widget_module, "TICK", 0.001)
+    ended, sent = [], []
+    widget = widget_module.ReportWidget(StepperView(), r.Trace(r.Program("f")), {"move": step}, lambda: ended.append(1))
+    widget.send = lambda content, buffers=None: sent.append(content)
+
+    async def live():
+        for word in words.split():
+            while word == "roll" and not sent:
+                await asyncio.sleep(0.001)
+            if word != "roll":
+                widget._hear(widget, {"ask": word}, [])
+        await asyncio.sleep(0.3)
+
+    asyncio.run(live())
+    assert widget.is_open == stays and bool(ended) != stays
+    assert sent == [{"roll": True}] * asks
+    widget.close()
+    assert ended
+
+
+def test_a_cell_that_is_busy_takes_no_widget_away(monkeypatch):
+    """What a page said while the kernel was busy counts, however long that was: looks are counted, not seconds."""
+    widget_module = pytest.importorskip("xlab.notebook.views.widget")
+    monkeypatch.setattr(widget_module, "TICK", 0.001)
+    widget = widget_module.ReportWidget(StepperView(), r.Trace(r.Program("f")), {})
+
+    async def live():
+        widget._hear(widget, {"ask": "gone"}, [])
+        for _ in range(5):
+            await asyncio.sleep(0.001)
+            time.sleep(0.1)
+        widget._hear(widget, {"ask": "here"}, [])
+        await asyncio.sleep(0.2)
+
+    asyncio.run(live())
+    assert widget.is_open
     widget.close()

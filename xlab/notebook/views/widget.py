@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anywidget
@@ -15,34 +17,65 @@ from xlab.observe.records import Record
 
 PACKED_FROM = 1000
 """Lines of programs from which on a live page is sent its data packed."""
+TICK = 2.0
+"""Seconds between two looks at a widget that a page has left. A kernel busy with a cell looks once, however long the cell takes."""
+WAIT, CALL = 30, 15
+"""Ticks that a deleted output may be taken back in, and ticks that other pages have to say they still show it."""
 
 
 class ReportWidget(anywidget.AnyWidget):
-    """A record drawn live. The page may ask only what the view lists; `handlers` answer, by request name.
+    """A record drawn live. The page may ask only what the view lists; `handlers` answer, by request name. `ended` hears of its end.
 
-    Each widget carries a small loader; the module of all views is sent once per page.
+    A page says when it shows the widget, and when nobody there looks any more because the output is gone: after a while in which the
+    output may come back, and in which any other page may say that it still shows it, the widget closes. A page that is loaded again, or
+    closed, says nothing, and nothing ends. Each widget carries a small loader; the module of all views is sent once per page.
     """
 
     _esm = assets.loader()
     payload = traitlets.Dict().tag(sync=True)
 
     def __init__(
-        self, view: View, record: Record, handlers: Mapping[str, Handler] | None = None
+        self, view: View, record: Record, handlers: Mapping[str, Handler] | None = None,
+        ended: Callable[[], None] = lambda: None,
     ) -> None:
         whole = view.payload(record)
+        saved = view.bundle(record, whole)
         super().__init__(payload=_sent(whole))
-        self._saved = view.bundle(record, whole)
+        self._saved = saved
         self._view = view
         self._handlers = {**view.handlers(record), **(handlers or {})}
+        self._ended = ended
+        self._leaving: asyncio.TimerHandle | None = None
         self.on_msg(self._hear)
         if self.comm is not None and hasattr(self.comm, "on_close"):
             self.comm.on_close(lambda _message: self.close())
 
     def _hear(self, _widget: Any, message: Any, _buffers: Any) -> None:
-        if isinstance(message, dict) and message.get("ask") == "module":
+        asked = message.get("ask") if isinstance(message, dict) else None
+        if asked == "module":
             self.send({"module": assets.module(), "css": assets.styles()})
+        elif asked == "here":
+            self._stay()
+        elif asked == "gone":
+            self._stay()
+            with contextlib.suppress(RuntimeError):     # no event loop: it stays until its cell runs again
+                self._leave(WAIT + CALL)
         else:
             self.send(answer(self._view, self._handlers, message))
+
+    def _stay(self) -> None:
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
+
+    def _leave(self, ticks: int) -> None:
+        """Closes in so many ticks, unless a page says that it shows this widget; all are asked before."""
+        if ticks == CALL:
+            self.send({"roll": True})
+        if ticks <= 0:
+            self.close()
+        else:
+            self._leaving = asyncio.get_running_loop().call_later(TICK, self._leave, ticks - 1)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """Text and a saved page beside the live view, so that the output reads where no kernel is."""
@@ -57,11 +90,13 @@ class ReportWidget(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Stop answering and let the record's session go; the same where the page closes its end."""
+        self._stay()
         self._handlers.clear()
         self._saved = {}
         layout = self.layout
         super().close()
         layout.close()          # a widget of its own, which would stay behind
+        self._ended()
 
 
 def _sent(payload: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 import { build, followTheme, h, listen } from "../kit/dom.js";
 import { swell } from "../kit/format.js";
 import { lightElements, makeBus } from "../kit/bus.js";
+import { watched } from "../kit/presence.js";
 import { describe, mountProgram, readProgram } from "./program.js";
 import { mountLadder } from "./ladder.js";
 import { mountPasses } from "./passes.js";
@@ -22,15 +23,15 @@ export function render({ model, el }) {
   const payload = model.get("payload");
   const root = build(payload.tree);
   el.append(build(hatch), root);
-  if (!payload.packed) return enliven(root, payload.data, model);
-  let end = () => root.remove();
+  const bin = [() => root.remove()];
   let over = false;
-  unpack(payload.packed).then((data) => {
-    if (!over) end = enliven(root, data, model);
-  }, (error) => root.append(h("p", { class: "xl-error" }, `✕ this view failed: ${error.message}`)));
+  const begin = (data) => over || bin.push(enliven(root, data, model));
+  watched(model, el, bin);
+  if (payload.packed) unpack(payload.packed).then(begin, (error) => root.append(h("p", { class: "xl-error" }, `✕ this view failed: ${error.message}`)));
+  else begin(payload.data);
   return () => {
     over = true;
-    end();
+    for (const run of bin) run();
   };
 }
 
