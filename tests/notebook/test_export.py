@@ -218,6 +218,11 @@ def test_a_real_program_on_a_mesh_stays_under_the_budget():
     report = observe.report(session)
     assert sum(n for _, n in report.programs[0].counts) > 1000 and len(report.layouts) > 1000
     assert len(view_for(report).static_html(report)) <= 300_000
+    # with what every pass of the compiler changed, and the modules before each
+    found = observe.passes(xlab.jit(step), x, ws, all=True)
+    with_passes = report.replace(passes=found)
+    assert sum(len(line) for p in found for _, gone, came in p.edits for line in (*gone, *came)) > 1_000_000
+    assert len(view_for(report).static_html(with_passes)) <= 300_000
     data = view_for(report).payload(report)["data"]["layouts"]
     assert len(data["rows"][0]) == len(report.layouts) and not data["blocks"], "blocks follow from the specs"
 

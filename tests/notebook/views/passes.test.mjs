@@ -4,18 +4,19 @@ import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { Element } from "./dom.mjs";
 
-const { moduleBefore, changedLines, aroundChanges, mountPasses, makeBus } = await import(pathToFileURL(process.argv[2]));
+const { readPasses, moduleBefore, changedLines, aroundChanges, mountPasses, makeBus } = await import(pathToFileURL(process.argv[2]));
 const { data, modules } = JSON.parse(readFileSync(process.argv[3], "utf8"));
+const passes = readPasses(data);
 const tick = () => new Promise((run) => setTimeout(run, 5));
 
 // the page makes the same modules as the records do, in any order
-const before = moduleBefore(data.passes);
-for (const i of [...data.passes.keys()].reverse()) if (data.passes[i].changed) assert.deepEqual(before(i), modules[i], data.passes[i].name);
-const again = moduleBefore(data.passes);
-for (const i of data.passes.keys()) if (data.passes[i].changed) assert.deepEqual(again(i), modules[i]);
+const before = moduleBefore(passes);
+for (const i of [...passes.keys()].reverse()) if (passes[i].changed) assert.deepEqual(before(i), modules[i], passes[i].name);
+const again = moduleBefore(passes);
+for (const i of passes.keys()) if (passes[i].changed) assert.deepEqual(again(i), modules[i]);
 
 // a difference has every line of the module after it, and those that went
-data.passes.forEach((p, i) => {
+passes.forEach((p, i) => {
   if (!p.changed) return;
   const lines = changedLines(before(i), p);
   assert.equal(lines.filter(([s]) => s === "+").length, p.added);
@@ -28,8 +29,8 @@ const hidden = aroundChanges([...Array(20)].map((_, i) => [i === 10 ? "+" : " ",
 assert.deepEqual(hidden.filter(([s]) => s === "@").map(([, t]) => t), ["7 lines the same", "6 lines the same"]);
 
 // a cut is not walked over
-const cut = [{ stage: "xla", changed: 2, cut: "", before: "a\nb", edits: [[0, 1, ["c"]]] }, { stage: "xla", changed: 9, cut: "too long", before: "", edits: [] },
-  { stage: "xla", changed: 1, cut: "", before: "", edits: [] }, { stage: "xla", changed: 1, cut: "", before: "x", edits: [] }];
+const cut = [{ stage: "xla", changed: 2, cut: "", before: ["a", "b"], edits: [[0, 1, ["c"]]] }, { stage: "xla", changed: 9, cut: "too long", before: null, edits: [] },
+  { stage: "xla", changed: 1, cut: "", before: null, edits: [] }, { stage: "xla", changed: 1, cut: "", before: ["x"], edits: [] }];
 assert.deepEqual([0, 1, 2, 3].map(moduleBefore(cut)), [["a", "b"], ["c", "b"], null, ["x"]]);
 
 // the panel: changed passes only, keys go from one to the next, a chosen instruction is followed

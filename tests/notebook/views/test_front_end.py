@@ -16,7 +16,8 @@ from tests.observe import programs
 from xlab import numpy as jnp
 from xlab import observe
 from xlab.notebook import assets
-from xlab.notebook.views import VIEWS, page, view_for
+from xlab.notebook.views import VIEWS, view_for
+from xlab.notebook.views.packing import squeeze
 from xlab.notebook.views.passes import passes_data
 from xlab.notebook.views.program import columns
 from xlab.observe.comparison import Comparison
@@ -26,6 +27,8 @@ from xlab.observe.rungs import Ladder
 from xlab.observe.scheduled import Scheduled
 
 HERE = Path(__file__).parent
+LINES = [f"  %v{i} = f32[{i % 7},007,{10 ** (i % 20)}] add(%v{i - 1}, −{i}.05e-{i}, ٣, \"{i}\")" if i % 3 else f"no number: {'x' * (i % 5)}"
+         for i in range(90)]
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(
     NODE is None, reason="node is not installed; the front end is tested where it is"
@@ -62,11 +65,11 @@ def test_programs_pieces_layout_and_graph(tmp_path):
     module.write_text(f"{assets.body()}\nexport {{ {names} }};\n", encoding="utf-8")
     graph = gradient(600)
     made = layered(graph["w"], graph["h"], graph["from"], graph["to"])
-    plain = {"programs": [columns(sample.program())], "odd": [[], [[3]], ["a"] * 40, [[i, -i, 7] for i in range(40)], [[]] * 40, {}, None, 1.5]}
+    plain = {"programs": [columns(sample.program())], "lines": LINES, "odd": [[], [[3]], ["a"] * 40, [[i, -i, 7] for i in range(40)], [[]] * 40, {}, None, 1.5]}
     data = tmp_path / "data.json"
     data.write_text(json.dumps({
         "graph": graph, "program": columns(sample.program()),
-        "plain": plain, "squeezed": page.squeeze(plain),
+        "plain": plain, "squeezed": squeeze(plain),
         "expected": {"x": made.x, "y": made.y, "links": made.links, "width": made.width,
                      "lanes": [[lane.x, lane.source, lane.top] for lane in made.lanes]},
     }))
@@ -77,7 +80,7 @@ def test_programs_pieces_layout_and_graph(tmp_path):
 def test_passes_are_rebuilt_followed_and_searched(tmp_path):
     found = observe.passes(xlab.jit(programs.dense).lower(*programs.sharded_operands()), all=True)
     parts = tmp_path / "parts.mjs"
-    parts.write_text(f"{assets.body()}\nexport {{ moduleBefore, changedLines, aroundChanges, mountPasses, makeBus }};\n", encoding="utf-8")
+    parts.write_text(f"{assets.body()}\nexport {{ readPasses, moduleBefore, changedLines, aroundChanges, mountPasses, makeBus }};\n", encoding="utf-8")
     data = tmp_path / "data.json"
     data.write_text(json.dumps({"data": passes_data(found, 1), "modules": [before for _, before, _ in modules(found)]}))
     assert run_node(HERE / "passes.test.mjs", parts, data).strip() == "ok"

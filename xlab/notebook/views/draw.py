@@ -27,6 +27,7 @@ _UNSEEN = re.compile(
 _EMPTY = frozenset(("rect", "path", "circle", "line"))
 _VOID = frozenset(("br", "hr", "img", "input", "meta", "link", "col"))
 _ESCAPE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;"})
+_ESCAPE_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;"})
 
 
 def clean(text: str, longest: int = LONGEST) -> str:
@@ -83,6 +84,15 @@ def escape(text: str) -> str:
     return text.translate(_ESCAPE)
 
 
+def escape_text(text: str) -> str:
+    """Escape text for the content of an element: quotes and `>` end nothing there, but for XML's `]]>`.
+
+    >>> escape_text("a < b > 'c' & d]]>")
+    "a &lt; b > 'c' &amp; d]]&gt;"
+    """
+    return text.translate(_ESCAPE_TEXT).replace("]]>", "]]&gt;")
+
+
 def html(node: Node | str) -> str:
     """Print a tree as HTML; attributes stand in single quotes, so that a page inside `srcdoc` stays short."""
     out: list[str] = []
@@ -92,7 +102,7 @@ def html(node: Node | str) -> str:
 
 def _print(node: Node | str, put: Any) -> None:
     if isinstance(node, str):
-        put(escape(node))
+        put(escape_text(node))
         return
     tag, attributes, *children = node
     put(f"<{tag}")

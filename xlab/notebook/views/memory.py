@@ -98,7 +98,6 @@ def buffers_node(m: Memory) -> Node | None:
                                 + ("" if alive else " xl-off"),
                                 "style": f"left:{100 * b.start / end:.2f}%;width:{100 * (b.end - b.start + 1) / end:.2f}%",
                                 "title": tip,
-                                "data-tip": tip,
                             },
                         ),
                     ),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import functools
-import gzip
 import json
 from typing import Any
 
 from xlab.notebook import assets
 from xlab.notebook.views.draw import clean, escape, h, html
+from xlab.notebook.views.packing import pack, pack_text
 
 HATCH = h(
     "svg",
@@ -64,10 +63,6 @@ if(frame)new ResizeObserver(()=>{frame.style.height=Math.ceil(root.getBoundingCl
 """All the script of a picture that needs none: the host's theme, and a frame as tall as the picture."""
 
 
-LONG = 32
-"""Length from which a list is worth squeezing."""
-
-
 def script_json(value: Any) -> str:
     """JSON that can stand inside a script element: no `</`, no `<!--`, no line separators.
 
@@ -78,49 +73,10 @@ def script_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace("&", "\\u0026")
 
 
-def squeeze(value: Any) -> Any:
-    """Long lists of ints, and of lists of ints, as differences, which pack ten times smaller; the page's `swell` is the way back.
-
-    >>> squeeze([7] * 40)["~d"][:3]
-    [7, 0, 0]
-    >>> squeeze([[1, 5], [2, 6, 7]] * 20)["~r"][:7]
-    [2, 1, 5, 3, 1, 1, 1]
-    """
-    if isinstance(value, dict):
-        return {k: squeeze(v) for k, v in value.items()}
-    if not isinstance(value, list) or not value:
-        return value
-    if all(type(x) is int for x in value):
-        return {"~d": [b - a for a, b in zip([0, *value], value)]} if len(value) >= LONG else value
-    if not isinstance(value[0], (list, dict)):
-        return value
-    if len(value) < LONG or not all(type(row) is list and all(type(x) is int for x in row) for row in value):
-        return [squeeze(x) for x in value]
-    # The first of each row follows the first of the row before, the others follow one another.
-    flat: list[int] = []
-    first = last = 0
-    for row in value:
-        flat.append(len(row))
-        for i, x in enumerate(row):
-            flat.append(x - (last if i else first))
-            first, last = (first, x) if i else (x, last)
-    return {"~r": flat}
-
-
-def pack(value: Any) -> str:
-    """JSON, gzip, base64: what the page unpacks with `DecompressionStream`."""
-    return _packed(json.dumps(squeeze(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False))
-
-
-def _packed(text: str) -> str:
-    # Of very long text the last percents are not worth the wait.
-    return base64.b64encode(gzip.compress(text.encode(), 6 if len(text) < 2_000_000 else 1, mtime=0)).decode()
-
-
 @functools.cache
 def packed_code(absent: frozenset[str]) -> str:
     """The views' script, packed once for all pages of this kernel."""
-    return _packed(assets.script(absent))
+    return pack_text(assets.script(absent))
 
 
 def packed_data(payload: dict[str, Any]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 from xlab.notebook.views.draw import Node, clean, h, panel
@@ -11,25 +13,36 @@ from xlab.observe.units import plural, time_text
 MOST_DIFF = 40
 """Lines of each pass's difference that the page shows without a script."""
 
-MOST_STATIC = 360
+MOST_STATIC = 150
 """Lines of all differences together that it shows."""
+
+MOST_CHARACTERS = 240
+"""Characters of one line that it shows."""
+
+
+_TAGS = {"+": "ins", "-": "del"}
 
 
 def passes_data(passes: tuple[Pass, ...], programs: int) -> dict[str, Any] | None:
-    """What the page makes the modules from: the first one of each stage, and edits; lines that went are known from what was there."""
+    """What the page makes the modules from: the first one of each stage, and edits; lines that went are known from what was there.
+
+    Modules repeat their lines, so each text is written once in `lines` and named by its number: an edit is
+    `[line, how many went, how many came, those that came, those that went where no module before is known]`.
+    """
     if not passes:
         return None
-    return {
-        "stages": STAGES,
-        "program": 0 if programs == 1 else -1,
-        "passes": [{
-            "name": clean(p.name), "stage": clean(p.stage), "pipeline": clean(p.pipeline), "added": p.added, "removed": p.removed,
-            "changed": p.changed, "us": p.duration_us, "runs": p.runs, "cut": clean(p.cut),
-            "before": "\n".join(map(clean, p.before.split("\n"))) if p.before else "",
-            "edits": [[at, len(gone), list(map(clean, new)), *([list(map(clean, gone))] if before is None else [])]
-                      for at, gone, new in p.edits],
-        } for p, before, _ in modules(passes)],
-    }
+    lines: dict[str, int] = {}
+
+    def numbers(texts: Iterable[str]) -> list[int]:
+        return [lines.setdefault(text, len(lines)) for text in texts]
+
+    made = [{
+        "name": clean(p.name), "stage": clean(p.stage), "pipeline": clean(p.pipeline), "added": p.added, "removed": p.removed,
+        "changed": p.changed, "us": p.duration_us, "runs": p.runs, "cut": clean(p.cut),
+        "before": numbers(p.before.split("\n")) if p.before else [],
+        "edits": [[at, len(gone), len(new), *numbers(new), *(numbers(gone) if before is None else [])] for at, gone, new in p.edits],
+    } for p, before, _ in modules(passes)]
+    return {"stages": STAGES, "program": 0 if programs == 1 else -1, "passes": made, "lines": [clean(text) for text in lines]}
 
 
 def passes_panel(passes: tuple[Pass, ...]) -> Node:
@@ -44,7 +57,7 @@ def passes_panel(passes: tuple[Pass, ...]) -> Node:
         shown = lines[:min(MOST_DIFF, max(0, left))]
         left -= len(shown)
         rows.append(h("details", {"class": "xl-pass xl-pass-static"}, _summary(p, most),
-                      h("pre", {"class": "xl-code xl-diff"}, *map(_line, shown)),
+                      h("pre", {"class": "xl-code xl-diff"}, *_lines(shown)),
                       _note(f"{plural(len(lines) - len(shown), 'more line')}: with scripts on, all of it is here" if len(lines) > len(shown) else ""),
                       _note(p.cut)))
     if idle:
@@ -65,6 +78,11 @@ def _note(text: str) -> Node | None:
     return h("p", {"class": "xl-dim"}, text) if text else None
 
 
-def _line(line: str) -> Node | str:
-    tag = {"+": "ins", "-": "del"}.get(line[:1])
-    return h(tag, None, line + "\n") if tag else line + "\n"
+def _lines(lines: list[str]) -> Iterator[Node | str]:
+    """Lines that stand together and have one sign are one element."""
+    for sign, found in groupby(lines, lambda line: line[:1]):
+        texts = [f"{clean(line, MOST_CHARACTERS)}\n" for line in found]
+        if sign in _TAGS:
+            yield h(_TAGS[sign], None, *texts)
+        else:
+            yield from texts

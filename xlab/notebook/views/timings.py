@@ -114,7 +114,6 @@ def _bar(p: Phase, itself: float, begin: float, total: float) -> Node:
             "class": f"xl-bar {kind}" + (" xl-failed" if p.error else ""),
             "style": f"left:{left:.3f}%;width:{width:.3f}%",
             "title": tip,
-            "data-tip": tip,
             "data-fn": p.function,
         },
         f"{WORDS.get(p.kind, p.kind)}{where if p.cache == 'hit' else ''} {time_text(p.duration_us)}" if width > 7 else "",
@@ -132,7 +131,7 @@ def _passes(passes: tuple[Pass, ...]) -> Node | None:
         width = 100 * (p.duration_us or 0.0) / total
         tip = f"{p.name}   {p.stage}   {time_text(p.duration_us)}   {plural(p.changed, 'line')} changed"
         if width >= 0.05:
-            bars.append(h("span", {"class": "xl-bar xl-pass-bar" + ("" if p.changed else " xl-idle"), "title": tip, "data-tip": tip,
+            bars.append(h("span", {"class": "xl-bar xl-pass-bar" + ("" if p.changed else " xl-idle"), "title": tip,
                                    "style": f"left:{at:.3f}%;width:{width:.3f}%"}, p.name if width > 12 else ""))
         at += width
     return h(

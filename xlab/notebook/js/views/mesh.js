@@ -193,9 +193,9 @@ export function linkDevices(root, say, bin) {
   };
   const point = (event) => {
     clear();
-    const tip = event.target.closest?.("[data-tip], .xl-map-buffer");
+    const tip = event.target.closest?.("[data-tip], .xl-bar[title], .xl-map-buffer");
     const block = event.target.closest?.("[data-dev]");
-    say(tip ? tip.dataset.tip || tip.querySelector("title").textContent : block?.querySelector("title")?.textContent || "");
+    say(tip ? tip.dataset.tip || tip.getAttribute("title") || tip.querySelector("title").textContent : block?.querySelector("title")?.textContent || "");
     if (!block) return;
     const scope = block.closest(".xl-layout, .xl-stage") || root;
     for (const device of block.dataset.dev.split(" ").slice(0, 64)) {

@@ -15,6 +15,16 @@ function mentions(text, name) {
 }
 const equationOf = (text) => +(/ {2}# e(\d+)$/.exec(text)?.[1] ?? -1);
 
+/** Passes with the texts of their lines, which the data names by their number in one table. */
+export function readPasses({ passes, lines }) {
+  const texts = (numbers) => numbers.map((n) => lines[n]);
+  return passes.map((p) => ({
+    ...p,
+    before: p.before.length ? texts(p.before) : null,
+    edits: p.edits.map(([at, gone, came, ...found]) => [at, gone, texts(found.slice(0, came)), ...(found.length > came ? [texts(found.slice(came))] : [])]),
+  }));
+}
+
 /** Modules before each pass: made from the one before, kept once made. Null where it was cut. */
 export function moduleBefore(passes) {
   const known = new Map();
@@ -38,7 +48,7 @@ export function moduleBefore(passes) {
       todo.push(n);
     }
     if (n < 0 || (n < index && passes[n].cut && passes[n].changed)) return null;
-    if (!known.has(n)) known.set(n, passes[n].before.split("\n"));
+    if (!known.has(n)) known.set(n, passes[n].before);
     for (const next of todo.reverse()) {
       known.set(next, after(known.get(n), passes[n].edits));
       n = next;
@@ -104,7 +114,9 @@ function differing(text, other) {
 }
 
 /** Draw the passes into `host`; returns what the report's keys call. */
-export function mountPasses(host, { passes, program, stages }, bus, bin) {
+export function mountPasses(host, data, bus, bin) {
+  const { program, stages } = data;
+  const passes = readPasses(data);
   const before = moduleBefore(passes);
   const changed = passes.map((p, i) => (p.changed ? i : -1)).filter((i) => i >= 0);
   const most = Math.max(1, ...changed.map((i) => passes[i].changed));
