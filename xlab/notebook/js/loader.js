@@ -27,7 +27,11 @@ export default {
       const style = document.createElement("style");
       style.textContent = css;
       el.append(style);
-      return view.render({ model, el });
+      const end = view.render({ model, el });
+      return () => {
+        end();
+        style.remove();
+      };
     } catch (error) {
       delete globalThis[shared];
       const note = document.createElement("pre");

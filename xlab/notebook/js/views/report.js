@@ -22,8 +22,9 @@ const hatch = ["svg", { width: 0, height: 0, class: "xl-defs" }, ["defs", {}, ["
 export function render({ model, el }) {
   const payload = model.get("payload");
   const root = build(payload.tree);
-  el.append(build(hatch), root);
-  const bin = [() => root.remove()];
+  const signs = build(hatch);
+  el.append(signs, root);
+  const bin = [() => root.remove(), () => signs.remove()];
   let over = false;
   const begin = (data) => over || bin.push(enliven(root, data, model));
   watched(model, el, bin);
