@@ -251,3 +251,71 @@ class TestSeveralDevices:
         e, mesh = self.program(), xlab.make_mesh((2, 2), ("a", "b"), axis_types=(xlab.sharding.AxisType.Auto,) * 2)
         x = xlab.device_put(self.Y, xlab.NamedSharding(mesh, xlab.P(("a", "b"))))
         close(xlab.jit(lambda x: e.call(x * 2))(x), 4 * self.Y + 2 * self.Y.sum())
+
+
+@pytest.mark.skipif(len(xlab.devices()) < 8, reason="needs 8 devices")
+@pytest.mark.parametrize("kind", [xlab.sharding.AxisType.Auto, xlab.sharding.AxisType.Explicit], ids=["auto", "explicit"])
+class TestMeshesWithoutDevices:
+    X = np.arange(32, dtype=np.float32).reshape(8, 4)
+
+    def abstract(self, kind, sizes=(4, 2)):
+        return xlab.sharding.AbstractMesh(sizes, ("a", "b"), (kind,) * 2)
+
+    def spec(self, mesh, shape=(8, 4)):
+        return xlab.ShapeDtypeStruct(shape, np.float32, sharding=xlab.NamedSharding(mesh, xlab.P("a")))
+
+    @staticmethod
+    def f(x):
+        return x * 2 + x.sum()
+
+    def real(self, kind):
+        mesh = xlab.make_mesh((4, 2), ("a", "b"), axis_types=(kind,) * 2)
+        return mesh, xlab.device_put(self.X, xlab.NamedSharding(mesh, xlab.P("a")))
+
+    def test_it_runs_on_a_mesh_of_that_size(self, kind):
+        mesh, x = self.real(kind)
+        for e in both(export.export(xlab.jit(self.f))(self.spec(self.abstract(kind)))):
+            assert e.nr_devices == 8 and e.in_shardings_hlo == e.out_shardings_hlo == (None,)
+            assert e.in_shardings_jax(mesh) == (x.sharding,) and str(e.in_avals[0]) == str(xlab.typeof(x))
+            for out in (e.call(x), xlab.jit(e.call)(x)):
+                close(out, self.f(self.X))
+                assert out.sharding.is_equivalent_to(x.sharding, 2)
+            with pytest.raises(ValueError, match="exported for 8 devices"):
+                e.call(self.X)
+        kept = export.deserialize(export.export(xlab.jit(self.f))(self.spec(self.abstract(kind))).serialize(vjp_order=1))
+        close(xlab.grad(lambda x: kept.call(x).sum())(x), np.full((8, 4), 34.0))
+
+    def test_where_the_mesh_comes_from(self, kind):
+        x = self.real(kind)[1]
+        over = xlab.NamedSharding(self.abstract(kind), xlab.P("a"))
+        asked = export.export(xlab.jit(self.f, in_shardings=over, out_shardings=over))(self.X)
+        mapped = export.export(xlab.jit(xlab.shard_map(lambda a: lax.psum(a, "a"), mesh=over.mesh, in_specs=xlab.P("a"), out_specs=xlab.P())))
+        with xlab.sharding.use_abstract_mesh(over.mesh):
+            inside = export.export(xlab.jit(self.f))(self.X)
+        assert (asked.nr_devices, mapped(self.spec(over.mesh)).nr_devices, inside.nr_devices) == (8, 8, 8)
+        close(mapped(self.spec(over.mesh)).call(x), self.X.reshape(4, 2, 4).sum(0))
+        close(xlab.jit(self.f, in_shardings=over)(x), self.f(self.X))       # the argument says which devices
+        assert export.export(xlab.jit(self.f, in_shardings=over))(self.spec(over.mesh)).nr_devices == 8
+        with pytest.raises(ValueError, match="but in_shardings asks"):
+            xlab.jit(self.f, in_shardings=xlab.NamedSharding(over.mesh, xlab.P("b")))(x)
+        many = export.export(xlab.jit(self.f), platforms=("tpu",))(self.spec(self.abstract(kind, (64, 32)), (128, 4)))
+        assert many.nr_devices == 2048 and '"a"=64, "b"=32' in many.mlir_module()
+
+    def test_what_it_refuses(self, kind):
+        traced = xlab.jit(self.f).trace(self.spec(self.abstract(kind)))
+        with pytest.raises(ValueError, match="meshes without devices.*lowering_platforms"):
+            traced.lower()
+        with pytest.raises(RuntimeError, match="lowered for a mesh without devices"):
+            traced.lower(lowering_platforms=("cpu",)).compile()
+        two = self.abstract(kind), self.abstract(kind, (2, 2))
+        with pytest.raises(ValueError, match="AbstractMesh of 4|Mesh for all inputs should be equal"):
+            export.export(xlab.jit(lambda x, y: x + y.sum()))(*map(self.spec, two))
+
+
+@pytest.mark.skipif(len(xlab.devices()) < 8, reason="needs 8 devices")
+def test_constraints_over_a_mesh_without_devices():
+    mesh = xlab.sharding.AbstractMesh((4, 2), ("a", "b"), (xlab.sharding.AxisType.Auto,) * 2)
+    where = xlab.NamedSharding(mesh, xlab.P("b"))
+    for f in (lambda x: lax.with_sharding_constraint(x * 2, where), lambda x: xlab.device_put(x * 2, where)):
+        e = export.export(xlab.jit(f))(X[:2])
+        assert e.nr_devices == 8 and '[{"b"}]' in e.mlir_module()

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from xlab.compile.placement import default_sharding
 from xlab.core.jaxpr import Jaxpr, inner_jaxprs
 from xlab.core.rules import RuleTable
 from xlab.errors import IncompatibleDevices
+from xlab.sharding import AbstractMesh, Mesh, NamedSharding
 
 sharding_sources = RuleTable(
     "compile.sharding_sources", "find shardings in",
@@ -16,10 +19,50 @@ sharding_sources = RuleTable(
 
 
 class Claim(NamedTuple):
-    """Somebody's demand for an ordered tuple of devices."""
+    """Somebody's demand for an ordered tuple of devices, or for so many of them."""
 
     devices: tuple
     who: str
+    count: int = 0      # of a mesh without devices
+
+
+class Absent(NamedTuple):
+    """A place in a mesh without devices: where a program will run that is lowered for a machine elsewhere."""
+
+    id: int
+    platform: str
+    process_index: int = 0
+
+
+def claim(sharding, who: str) -> Claim:
+    """The demand that a sharding makes."""
+    if _abstract(sharding):
+        return Claim((), who, sharding.mesh.size)
+    return Claim(sharding.devices_in_order, who)
+
+
+def grounded(sharding, devices: Sequence):
+    """A sharding over a mesh without devices, over the devices a program has; others as they are."""
+    if not _abstract(sharding) or isinstance(devices[0], Absent):
+        return sharding
+    mesh = sharding.mesh
+    return NamedSharding(Mesh(np.array(devices, dtype=object).reshape(mesh.axis_sizes), mesh.axis_names, mesh.axis_types), sharding.spec,
+                         memory_kind=sharding.memory_kind)
+
+
+def agree(asked, given, ndim: int) -> bool:
+    """Whether a value that lies as `given` lies as `asked`; how many devices a mesh without devices stands for is `resolve`'s to check."""
+    if _abstract(asked) and _abstract(given):
+        return asked.mesh.shape_tuple == given.mesh.shape_tuple and all(asked.spec.axes_of(d) == given.spec.axes_of(d) for d in range(ndim))
+    for one, other in ((asked, given), (given, asked)):
+        if _abstract(one):
+            devices = other.devices_in_order
+            return one.mesh.size != len(devices) or grounded(one, devices).is_equivalent_to(other, ndim)
+    return given.is_equivalent_to(asked, ndim)
+
+
+def _abstract(sharding) -> bool:
+    return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
 
 
 def intermediate_shardings(jaxpr: Jaxpr) -> Iterator[tuple[Any, Any]]:
@@ -37,13 +80,26 @@ def intermediate_shardings(jaxpr: Jaxpr) -> Iterator[tuple[Any, Any]]:
         yield from intermediate_shardings(inner)
 
 
-def resolve(claims: Sequence[Claim], what: str) -> tuple[tuple, bool]:
-    """The ordered devices everybody agrees on, and whether anybody asked for them."""
+def resolve(claims: Sequence[Claim], what: str, platform: str | None = None) -> tuple[tuple, bool]:
+    """The ordered devices everybody agrees on, and whether anybody asked for them.
+
+    Where there are only meshes without devices, they are `Absent` ones of the platform.
+    """
     if not claims:
         return tuple(default_sharding().devices_in_order), False
-    first = claims[0]
-    for other in claims[1:]:
-        if other.devices != first.devices:
+    first = next((c for c in claims if c.devices), None)
+    if first is None:
+        if platform is None:
+            raise ValueError(
+                f"{what} knows only meshes without devices: {claims[0].who} is laid over an AbstractMesh. Say what it is lowered for, with "
+                f"jit(f).trace(...).lower(lowering_platforms=...) or xlab.export, or give it a Mesh of devices (xlab.make_mesh).")
+        first = Claim(tuple(Absent(i, platform) for i in range(claims[0].count)), claims[0].who)
+    for other in claims:
+        if other.count and other.count != len(first.devices):
+            raise IncompatibleDevices(
+                f"{what} got incompatible devices: {first.who} is on {len(first.devices)}, but {other.who} is laid over an AbstractMesh of "
+                f"{other.count}. Give both meshes of one size.")
+        if not other.count and other.devices != first.devices:
             raise IncompatibleDevices(
                 f"{what} got incompatible devices: {first.who} is on {_devices(first.devices)}, but {other.who} is on "
                 f"{_devices(other.devices)}. Put both on the same devices (xlab.device_put), or leave one "

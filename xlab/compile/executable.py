@@ -18,7 +18,7 @@ from xlab.backend import dispatch as _native
 from xlab.backend.transfer_guards import asked_for
 from xlab.compile import disk_cache, layouts, ledger
 from xlab.compile import effects as _effects
-from xlab.compile.devices import Claim, intermediate_shardings, resolve
+from xlab.compile.devices import Absent, Claim, claim, grounded, intermediate_shardings, resolve
 from xlab.compile.keys import Placed
 from xlab.compile.placement import place
 from xlab.config import check_thread, config
@@ -37,6 +37,7 @@ from xlab.sharding import (
     SingleDeviceSharding,
     from_hlo_sharding,
     from_native,
+    get_abstract_mesh,
 )
 from xlab.sharding.typed import mesh_of_devices, result_sharding, typed
 
@@ -118,14 +119,13 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     for i in range(n):
         s = arg_shardings[i]
         if s is not None:
-            claims.append(Claim(s.devices_in_order,
-                                f"argument `{names[i]}` of {name} with type {jaxpr.invars[i].aval}"))
+            claims.append(claim(s, f"argument `{names[i]}` of {name} with type {jaxpr.invars[i].aval}"))
     for i in range(n):
         if in_shardings[i] is not None:
-            claims.append(Claim(in_shardings[i].devices_in_order, f"the in_shardings entry of `{names[i]}`"))
+            claims.append(claim(in_shardings[i], f"the in_shardings entry of `{names[i]}`"))
     for s in out_shardings:
         if s is not None:
-            claims.append(Claim(s.devices_in_order, "an explicit output sharding"))
+            claims.append(claim(s, "an explicit output sharding"))
     mesh = next((s.mesh for s in (*arg_shardings, *in_shardings, *out_shardings)
                  if isinstance(s, NamedSharding)), None)
     for c in closed.consts:
@@ -133,11 +133,9 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
         if s is not None:
             claims.append(Claim(s.devices_in_order, f"a closed-over constant of type {aval_of(c)}"))
     for s, eqn in intermediate_shardings(jaxpr):
-        concrete = getattr(s, "devices_in_order", None)
-        if concrete:
-            claims.append(Claim(concrete, f"{eqn.primitive.name} inside {name} at {eqn.source}"))
-            if mesh is None and isinstance(s, NamedSharding):
-                mesh = s.mesh
+        claims.append(claim(s, f"{eqn.primitive.name} inside {name} at {eqn.source}"))
+        if mesh is None and isinstance(s, NamedSharding):
+            mesh = s.mesh
     if context_mesh is not None and not context_mesh.empty:
         claims.append(Claim(tuple(context_mesh.devices.flat), "the current mesh"))
         mesh = mesh or context_mesh
@@ -146,7 +144,14 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
         mesh = mesh_of_devices(cut) if cut is not None else None
         if mesh is not None:
             claims.append(Claim(mesh.devices_in_order, f"the mesh of {cut}"))
-    devices, committed = resolve(claims, f"jit({name})")
+    abstract = get_abstract_mesh()
+    if platform is not None and not abstract.empty and not any(c.devices for c in claims):
+        claims.append(Claim((), "the current mesh", abstract.size))
+    devices, committed = resolve(claims, f"jit({name})", platform)
+    if any(c.count for c in claims):
+        in_shardings, arg_shardings, out_shardings = ([grounded(s, devices) for s in found]
+                                                      for found in (in_shardings, arg_shardings, out_shardings))
+        mesh = grounded(NamedSharding(mesh if mesh is not None else abstract, PartitionSpec()), devices).mesh
     explicit = next((m for m in (mesh, context_mesh) if m is not None and m.are_all_axes_explicit), None)
     if explicit is not None:  # types of results say where they go
         out_shardings = [result_sharding(v.aval, explicit) if s is None and isinstance(v.aval, ShapedArray) else s
@@ -225,7 +230,7 @@ def _everywhere(mesh, devices):
     import numpy as np
 
     from xlab.sharding import Mesh
-    if mesh is None or not hasattr(mesh, "devices"):
+    if mesh is None:
         mesh = Mesh(np.array(devices, dtype=object), ("device",))
     return NamedSharding(mesh, PartitionSpec())
 
@@ -267,6 +272,9 @@ class Executable:
         self.physical_out = [physical_aval(a) for a in closed.out_avals]
         self.kept = lowered.kept
         self.devices = lowered.devices
+        if isinstance(self.devices[0], Absent):
+            raise RuntimeError(f"jit({self.name}) was lowered for a mesh without devices, so there is nothing here to compile it for: give its "
+                               f"arguments shardings over a Mesh of devices (xlab.make_mesh), or keep it with xlab.export.")
         several = len(self.devices) > 1
         self.across_processes = several and len({d.process_index for d in self.devices}) > 1
         self.ordered = lowered.module.ordered

@@ -19,7 +19,7 @@ from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
 from xlab.compile import explain, keys, layouts, specials
 from xlab.compile.arguments import static_positions
-from xlab.compile.devices import sharding_sources
+from xlab.compile.devices import agree, sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.mutation import check_arguments, check_captured, forward_refs, on_values
 from xlab.compile.placement import as_sharding, place
@@ -209,7 +209,7 @@ class _Jit:
         ins = self.shardings_for(self.in_shardings, in_tree, program, n)
         for i, (asked, given) in enumerate(zip(ins, placements)):
             aval = program.closed.in_avals[i]
-            if asked is not None and given is not None and not given.is_equivalent_to(asked, aval.ndim):
+            if asked is not None and given is not None and not agree(asked, given, aval.ndim):
                 path = names[i] if i < len(names) else f"argument {i}"
                 raise ValueError(
                     f"jit({self.name}) got argument `{path}` of type {aval} with sharding {given}, but in_shardings asks "

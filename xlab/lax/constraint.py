@@ -171,9 +171,4 @@ def constraint_text(ctx, x, sharding, aval) -> str:
 
 mlir.register_lowering(sharding_constraint_p,
                        lambda ctx, x, *, sharding, **_: constraint_text(ctx, x, sharding, ctx.avals_in[0]))
-sharding_sources[sharding_constraint_p] = lambda eqn: concrete([eqn.params["sharding"]])
-
-
-def concrete(shardings) -> list:
-    """Those among them that name devices."""
-    return [s for s in shardings if isinstance(s, Sharding) and (not isinstance(s, NamedSharding) or hasattr(s.mesh, "devices"))]
+sharding_sources[sharding_constraint_p] = lambda eqn: [eqn.params["sharding"]]

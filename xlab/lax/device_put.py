@@ -17,7 +17,7 @@ from xlab.core.primitive import Primitive
 from xlab.errors import InvalidInputException
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import physical_aval
-from xlab.lax.constraint import concrete, constraint_text
+from xlab.lax.constraint import constraint_text
 from xlab.sharding import NamedSharding, Sharding, SingleDeviceSharding
 from xlab.sharding.placement import Format, MemorySpace
 from xlab.sharding.typed import typed
@@ -133,7 +133,7 @@ def _batch(operands, dims, **params):
 
 def _lowering(ctx, *args, devices, **_):
     return [_placed_text(ctx, x, d, a) if isinstance(d, MemorySpace) else
-            constraint_text(ctx, x, d, a) if isinstance(d, Sharding) and concrete([d]) else x
+            constraint_text(ctx, x, d, a) if isinstance(d, Sharding) else x
             for x, d, a in zip(args, devices, ctx.avals_in)]
 
 
@@ -151,4 +151,4 @@ ad.primitive_jvps[device_put_p] = _jvp
 ad.primitive_transposes[device_put_p] = _transpose
 batching.primitive_batchers[device_put_p] = _batch
 mlir.register_lowering(device_put_p, _lowering)
-sharding_sources[device_put_p] = lambda eqn: concrete([d for d in eqn.params["devices"] if isinstance(d, NamedSharding)])
+sharding_sources[device_put_p] = lambda eqn: [d for d in eqn.params["devices"] if isinstance(d, NamedSharding)]
