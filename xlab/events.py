@@ -75,6 +75,31 @@ def unwatch_stages(watcher: StageWatcher) -> None:
         _stage_watchers = tuple(w for w in _stage_watchers if w != watcher)
 
 
+NoteWatcher = Callable[[str, float | None], Any]
+
+_note_watchers: tuple[NoteWatcher, ...] = ()
+
+
+def watch_notes(watcher: NoteWatcher) -> None:
+    """Calls `watcher(name, seconds)` for every note from now on; `seconds` is None for what only happened."""
+    global _note_watchers
+    with lock:
+        _note_watchers = (*(w for w in _note_watchers if w != watcher), watcher)
+
+
+def unwatch_notes(watcher: NoteWatcher) -> None:
+    """Stops calling `watcher`; unknown ones are ignored."""
+    global _note_watchers
+    with lock:
+        _note_watchers = tuple(w for w in _note_watchers if w != watcher)
+
+
+def note(name: str, seconds: float | None = None) -> None:
+    """Tells watchers that something happened, or how long something took."""
+    for watcher in _note_watchers:
+        watcher(name, seconds)
+
+
 def add(listener: Listener) -> None:
     """Calls `listener(event)` for every event from now on."""
     with lock:

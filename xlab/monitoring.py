@@ -1,7 +1,7 @@
 """Monitoring: named events, durations, time spans and scalars, for tools that watch from outside.
 
 Anything may be recorded. The runtime itself records the stages of compilation, each as a scalar when it begins and a
-duration and a time span when it ends, under the names that tools of the field know.
+duration and a time span when it ends, and what the persistent cache does, under the names that tools of the field know.
 
 Example:
     >>> import xlab
@@ -162,7 +162,9 @@ _STAGES = {"trace": (JAXPR_TRACE_EVENT, "{}"), "lower": (JAXPR_TO_MLIR_MODULE_EV
 
 def _watch() -> None:
     """Has the runtime report its stages while anybody listens."""
-    (_events.watch_stages if any(c.listeners for c in _CHANNELS) else _events.unwatch_stages)(_stage)
+    listening = any(c.listeners for c in _CHANNELS)
+    (_events.watch_stages if listening else _events.unwatch_stages)(_stage)
+    (_events.watch_notes if listening else _events.unwatch_notes)(_note)
 
 
 def _stage(kind: str, name: str) -> Callable[[], None]:
@@ -177,3 +179,11 @@ def _stage(kind: str, name: str) -> Callable[[], None]:
         record_event_duration_secs(event, max(end - start, 0.0), fun_name=fun_name)
         record_event_time_span(event, start, max(end, start), fun_name=fun_name)
     return ended
+
+
+def _note(name: str, seconds: float | None) -> None:
+    """Something happened, or took a while, of which the runtime says so: `compilation_cache/cache_hits`."""
+    if seconds is None:
+        record_event(f"/jax/{name}")
+    else:
+        record_event_duration_secs(f"/jax/{name}", seconds)

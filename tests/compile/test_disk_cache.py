@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xlab
-from xlab import lax, observe
+from xlab import lax, monitoring, observe
 from xlab.config import config
 
 X = np.ones(8, np.float32)
@@ -151,3 +151,39 @@ def test_off_it_says_nothing(tmp_path):
         warnings.simplefilter("error")
         xlab.jit(lambda x: lax.sin(x), name="no_disk")(X)
     assert last("no_disk").cache == "" and last("no_disk").disk == ""
+
+
+def test_it_is_monitored(folder, caplog):
+    heard: list = []
+    monitoring.register_event_listener(lambda event: heard.append((event.removeprefix("/jax/compilation_cache/"), None)))
+    monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: heard.append((event.removeprefix("/jax/compilation_cache/"), seconds)) if "_cache/" in event else None)
+
+    def run(f=xlab.jit(lambda x: lax.sinh(x), name="monitored_on_disk")):
+        xlab.clear_caches()
+        heard.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            f(X)
+        return [name for name, _ in heard if name != "tasks_using_cache"]
+    try:
+        assert run() == ["compile_requests_use_cache", "cache_misses"]
+        with caplog.at_level("DEBUG", "xlab"):
+            assert run() == ["compile_requests_use_cache", "cache_hits", "compile_time_saved_sec", "cache_retrieval_time_sec"]
+        assert f"hit for 'monitored_on_disk' with key '{stored(folder)[0].name.removesuffix('-cache')}'" in caplog.text
+        took = dict(heard)
+        assert 0 < took["cache_retrieval_time_sec"] < 10 and abs(took["compile_time_saved_sec"]) < 100
+        stored(folder)[0].write_bytes(b"junk")
+        assert run() == ["compile_requests_use_cache", "cache_misses"]
+        config.update("persistent_cache_min_compile_time_secs", 1000.0)
+        assert run(xlab.jit(lambda x: lax.cosh(x), name="quick_and_monitored")) == ["compile_requests_use_cache"]
+        config.update("compilation_cache_dir", None)
+        assert run() == ["compile_requests_use_cache"]
+        config.update("enable_compilation_cache", False)
+        assert run() == ["task_disabled_cache"]
+        config.update("enable_compilation_cache", True)
+        run()
+        assert heard[0][0] == "tasks_using_cache"
+    finally:
+        config.update("enable_compilation_cache", True)
+        monitoring.clear_event_listeners()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import os
 import re
 import warnings
@@ -24,6 +25,11 @@ from xlab.interpreters.mlir.module import strip_locations
 
 HEADS = 50
 """How many stored programs of one name a miss is compared with, the latest first."""
+
+logger = logging.getLogger("xlab")
+
+_EVENT = "compilation_cache/"
+_used: bool | None = None       # whether compiles of this process use the cache; None before the first
 
 _MAGIC = b"xlab compiled program 1\n"
 _MAIN = re.compile(r"func\.func public @main\((.*)$", re.MULTILINE)
@@ -50,6 +56,7 @@ def compiled(name: str, text: str, devices: Sequence[Any], make: Callable[[], An
         storable: whether it means the same in another process; callbacks into Python do not.
     """
     folder = config.compilation_cache_dir
+    _note_use(config.enable_compilation_cache)
     if not folder or not config.enable_compilation_cache or not storable:
         return make(), NOTHING
     import json
@@ -57,9 +64,17 @@ def compiled(name: str, text: str, devices: Sequence[Any], make: Callable[[], An
     parts = key_parts(text, devices, options, propagation)
     label = re.sub(r"[^\w.-]", "_", name)[:60]
     path = Path(folder) / f"{label}-{_digest(json.dumps(parts))}-cache"
-    native = _read(path, name, devices)
-    if native is not None:
+    start = events.clock()
+    found = _read(path, name, devices)
+    if found is not None:
+        native, compiling = found
+        reading = (events.clock() - start) / 1e9
+        logger.log(logging.WARNING if config.log_compiles else logging.DEBUG, "Persistent compilation cache hit for '%s' with key %r",
+                   name, path.name.removesuffix("-cache"))
         events.emit("cache_hit", name=name, cache="disk")
+        events.note(_EVENT + "cache_hits")
+        events.note(_EVENT + "compile_time_saved_sec", compiling - reading)
+        events.note(_EVENT + "cache_retrieval_time_sec", reading)
         return native, Outcome("hit")
     reason, differences = why(Path(folder), label, name, parts)
     events.emit("cache_miss", name=name, cache="disk", reason=reason)
@@ -69,6 +84,16 @@ def compiled(name: str, text: str, devices: Sequence[Any], make: Callable[[], An
     if seconds >= config.persistent_cache_min_compile_time_secs and _client.process_index() == 0:
         _write(path, parts, native, seconds, name)
     return native, Outcome("miss", reason, differences)
+
+
+def _note_use(on: bool) -> None:
+    """Tells who monitors that a compile may use the cache, and where that changed also whether this process does."""
+    global _used
+    if on != _used:
+        _used = on
+        events.note(_EVENT + ("tasks_using_cache" if on else "task_disabled_cache"))
+    if on:
+        events.note(_EVENT + "compile_requests_use_cache")
 
 
 def key_parts(text: str, devices: Sequence[Any], options: Mapping[str, Any], propagation: str) -> dict[str, str]:
@@ -123,7 +148,9 @@ def _heads(folder: Path, label: str) -> Iterator[dict[str, str]]:
                 yield json.loads(file.readline())["parts"]
 
 
-def _read(path: Path, name: str, devices: Sequence[Any]) -> Any:
+def _read(path: Path, name: str, devices: Sequence[Any]) -> tuple[Any, float] | None:
+    """The stored executable, and how many seconds it took to compile."""
+    import json
     import zlib
 
     try:
@@ -135,7 +162,8 @@ def _read(path: Path, name: str, devices: Sequence[Any]) -> Any:
     try:
         if not data.startswith(_MAGIC):
             raise ValueError("the file is no entry of this cache")
-        found = _compiling.deserialize(zlib.decompress(data[data.index(b"\n", len(_MAGIC)) + 1:]), devices)
+        end = data.index(b"\n", len(_MAGIC))
+        found = _compiling.deserialize(zlib.decompress(data[end + 1:]), devices), float(json.loads(data[len(_MAGIC):end])["seconds"])
         with contextlib.suppress(OSError):
             os.utime(path)                  # the one used longest ago goes first
         return found
@@ -158,6 +186,7 @@ def _write(path: Path, parts: dict[str, str], native: Any, seconds: float, name:
         with os.fdopen(made, "wb") as file:     # other processes see the whole entry or none
             file.write(_MAGIC + head + b"\n" + zlib.compress(data, 1))
         os.replace(temporary, path)
+        events.note(_EVENT + "cache_misses")
         _evict(path.parent)
     except Exception as error:
         _trouble(f"error writing persistent compilation cache entry for '{name}': {type(error).__name__}: {error}", error)
