@@ -19,6 +19,7 @@ import numpy as np
 from xlab.backend import client as _clients
 from xlab.backend import ir as _ir
 from xlab.backend.native import _hlo, _jax
+from xlab.backend.quiet import silenced
 from xlab.backend.sheltered import sheltered
 
 Executable = _jax.LoadedExecutable
@@ -87,8 +88,10 @@ def compile_text(text: str | bytes | Any, devices: Sequence[Any], *, partitions:
     if host_callbacks:
         # Only a parsed module may be given together with callbacks.
         module = _ir.parse(text) if isinstance(text, (str, bytes)) else text
-        return sheltered(backend.compile_and_load, module, where, made, list(host_callbacks))
-    return sheltered(backend.compile_and_load, text, where, made)
+        with silenced():
+            return sheltered(backend.compile_and_load, module, where, made, list(host_callbacks))
+    with silenced():
+        return sheltered(backend.compile_and_load, text, where, made)
 
 
 _COLLECTIVES = (b"all-reduce", b"all-gather", b"reduce-scatter", b"all-to-all", b"collective-permute",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
+import threading
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,10 +42,25 @@ class Entry:
 entries: deque[Entry] = deque(maxlen=LIMIT)
 """The latest compiles, oldest first."""
 
+_here = threading.local()
+
+
+@contextlib.contextmanager
+def unlisted() -> Iterator[None]:
+    """What this thread compiles in a block is not noted: nobody runs it."""
+    before = getattr(_here, "unlisted", False)
+    _here.unlisted = True
+    try:
+        yield
+    finally:
+        _here.unlisted = before
+
 
 def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: keys.Placed | None = None,
         disk: disk_cache.Outcome = disk_cache.NOTHING) -> None:
     """Notes a compile of a program."""
+    if getattr(_here, "unlisted", False):
+        return
     eqns = closed.jaxpr.eqns
     position = closed.jaxpr.debug_info.position
     eager = len(eqns) == 1 and eqns[0].primitive.name == name

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from xlab import observe
 from xlab.notebook import displays, experiments, later
 from xlab.notebook.options import PARTS
 from xlab.notebook.tracebacks import failure, interrupted, present, shorten
+from xlab.observe.looking import quiet
 from xlab.observe.records import Report
 
 _FIELDS = {"jaxpr": ("programs",), "shardings": ("layouts",), "collectives": ("transfers",),
@@ -38,9 +39,12 @@ class Recording:
 
 
 @contextmanager
-def recording(title: str, shell: Any, file: str | None = None) -> Iterator[Recording]:
-    """Records what the block does. An error leaves it shortened to the user's lines, an interrupt as one sentence."""
-    with observe.record() as session:
+def recording(title: str, shell: Any, file: str | None = None, flagged: bool = True) -> Iterator[Recording]:
+    """Records what the block does. An error leaves it shortened to the user's lines, an interrupt as one sentence.
+
+    `flagged` says that a report follows which flags what the compiler warns of; the compiler then does not write it as well.
+    """
+    with observe.record() as session, quiet() if flagged else nullcontext():
         run = Recording(title, session)
         try:
             yield run

@@ -8,6 +8,7 @@ import numpy as np
 
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.jaxpr import Var, eval_jaxpr
+from xlab.observe.looking import looking
 from xlab.observe.machine import Executed
 from xlab.observe.records import Step, Value
 from xlab.observe.stepping import Stepper
@@ -67,7 +68,8 @@ def jitted_difference(fun: Any, *args: Any, rtol: float = 1e-5, atol: float = 1e
     closed = stepper.about.closed
     every: list[Var] = [v for eqn in closed.jaxpr.eqns for v in eqn.outvars]
     whole = closed.jaxpr.replace(outvars=every)
-    compiled = iter(jit(lambda *flat: eval_jaxpr(whole, closed.consts, *flat))(*stepper._flat))
+    with looking():
+        compiled = iter(jit(lambda *flat: eval_jaxpr(whole, closed.consts, *flat))(*stepper._flat))
     while (done := stepper._advance(False)) is not None:
         for x in done.outputs:
             other = next(compiled)

@@ -19,6 +19,7 @@ from xlab.compile import executable as _executable
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from xlab.interpreters import traffic
+from xlab.observe.looking import looking
 from xlab.observe.memory import memory as _memory
 from xlab.observe.placements import Placement, Ranking, WhatIf, placement_of
 from xlab.observe.program import mesh_info
@@ -112,7 +113,8 @@ class Experiment:
         outs = [_moved(s, self.mesh, mesh, getattr(a, "ndim", 0)) for s, a in zip(low.out_shardings, closed.out_avals)]
         given = _executable.lower(closed, low.name, shardings, out_shardings=outs, donated=low.donated,
                                   arg_names=closed.jaxpr.debug_info.arg_names, compiler_options=low.compiler_options)
-        return placement_of(_report(Subject(closed, low.name, lowered=given), self.link), title)
+        with looking():
+            return placement_of(_report(Subject(closed, low.name, lowered=given), self.link), title)
 
     def _spec(self, number: int, spec: Spec, mesh: Mesh) -> PartitionSpec:
         name, shape = self.names[number], self.shapes[number]

@@ -12,6 +12,7 @@ from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.interpreters import traffic
 from xlab.observe.layout import Slices, layout
+from xlab.observe.looking import looking
 from xlab.observe.records import Layout, Transfer
 from xlab.observe.resharding import Resharding
 from xlab.observe.transfers import transfers
@@ -70,7 +71,9 @@ def _in_program(before: Any, after: Any, shape: Any, dtype: Any, link: Any) -> t
     if not (isinstance(before, NamedSharding) and isinstance(after, NamedSharding)) or before.devices_in_order != after.devices_in_order:
         return ()
     struct = ShapeDtypeStruct(shape, dtype, sharding=before)
-    return tuple(transfers(jit(lambda x: x, out_shardings=after, name="reshard").lower(struct).compile(), link=link))
+    with looking():
+        made = jit(lambda x: x, out_shardings=after, name="reshard").lower(struct).compile()
+    return tuple(transfers(made, link=link))
 
 
 def _flags(a: Layout, b: Layout, carried: tuple[Transfer, ...]) -> tuple[str, ...]:

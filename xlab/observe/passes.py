@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from xlab.backend import compiling as _compiling
 from xlab.backend import profiling as _profiling
 from xlab.observe.edits import Pass, edits
+from xlab.observe.looking import looking
 from xlab.observe.recorder import paused
 from xlab.observe.subject import Subject, subject
 
@@ -60,9 +61,10 @@ def passes(what: Any, *args: Any, all: bool = False, budget: int | None = BUDGET
 def _compile(about: Subject, folder: str) -> None:
     low = about.lowered
     options = {**low.compiler_options, "xla_dump_to": folder, "xla_dump_hlo_pass_re": ".*"}
-    _compiling.compile_text(low.module.text, low.devices, partitions=len(low.devices),
-                            allow_propagation_to_outputs=[s is None for s in low.out_shardings], options=options,
-                            host_callbacks=low.module.callbacks)
+    with looking():
+        _compiling.compile_text(low.module.text, low.devices, partitions=len(low.devices),
+                                allow_propagation_to_outputs=[s is None for s in low.out_shardings], options=options,
+                                host_callbacks=low.module.callbacks)
 
 
 # ------------------------------------------------------------------------------------------------------ what was written

@@ -11,6 +11,7 @@ from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core.avals import aval_of
 from xlab.interpreters import traffic
+from xlab.observe.looking import looking
 from xlab.observe.memory import memory as _memory
 from xlab.observe.program import mesh_info
 from xlab.observe.program import program as _program
@@ -55,7 +56,8 @@ def what_if(fun: Any, args: Sequence[Any], *, in_shardings: Any = None, out_shar
     typed = [ShapeDtypeStruct(a.shape, a.dtype, sharding=_sharding(s, mesh), weak_type=a.weak_type) for a, s in zip(avals, specs)]
     outs = out_shardings if out_shardings is None else _tree.map(lambda s: _sharding(s, mesh), out_shardings, is_leaf=_is_leaf)
     inner = getattr(getattr(fun, "_xlab_jit", None), "fun", fun)
-    about = subject(jit(inner, out_shardings=outs).lower(*_tree.unflatten(treedef, typed)).compile())
+    with looking():
+        about = subject(jit(inner, out_shardings=outs).lower(*_tree.unflatten(treedef, typed)).compile())
     found = _transfers(about, link=link)
     return Report(title or about.name, (_program(about),), program_layouts(about), found, memory=(_memory(about),),
                   mesh=mesh_info(mesh))

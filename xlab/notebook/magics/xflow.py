@@ -10,6 +10,7 @@ from xlab import observe
 from xlab.notebook import displays
 from xlab.notebook.experiments import handlers
 from xlab.notebook.magics.base import call_of, jitted, told
+from xlab.observe.looking import quiet
 from xlab.observe.records import Report
 from xlab.observe.report import argument_layouts
 from xlab.observe.subject import subject
@@ -36,7 +37,8 @@ class Xflow(Magics):
             displays.show(observe.target(targets[-1], fun, *args, **kwargs).replace(title=f"{text} on {targets[-1]}"))
             return
         fun = jitted(self.shell, fun)
-        transfers = observe.transfers(fun, *args, **kwargs)
+        with quiet():           # what the compiler warns of stands in the reasons
+            transfers = observe.transfers(fun, *args, **kwargs)
         if not transfers:
             print(f"{text}: no collectives; every device works alone")
             return

@@ -59,7 +59,8 @@ class Xjit(Magics):
         run = None
         place = cell_file(self.shell, "xjit", line, cell)
         try:
-            with recording(f"In[{place.number}]", self.shell, place.file) as run:
+            flagged = not given.quiet and bool(parts & {"shardings", "collectives"})
+            with recording(f"In[{place.number}]", self.shell, place.file, flagged) as run:
                 result = run_cell(run, given, self.shell.user_ns, place)
         except SyntaxError as error:
             raise present(error, self.shell) from None

@@ -64,7 +64,7 @@ class Xtime(Magics):
         compiled = jitted(self.shell, fun)
         if given.cold:
             compiled.clear_cache()
-        with recording(text, self.shell) as run:
+        with recording(text, self.shell, flagged=False) as run:     # the report has times, and no collectives
             xlab.block_until_ready(compiled(*args, **kwargs))
             observe.time(compiled, *args, repeat=given.repeat, **kwargs)
         show_report(run, _PARTS, opens="timings")
