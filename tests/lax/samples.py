@@ -79,6 +79,9 @@ ELEMENTWISE = [
 COMPARISON = [
     *(Sample(name, binary(name), [EDGES, np.roll(EDGES, 1)], WHOLE) for name in COMPARISONS),
     *(Sample(f"{name}_int", binary(name), [EDGE_INTS, EDGE_INTS[::-1].copy()], WHOLE) for name in COMPARISONS),
+    *(Sample(f"{name}_floats", lambda n, x, y, name=name: getattr(n.lax, name + "_p").bind(x, y),
+             [*np.meshgrid(*(np.float32([1, -0.0, 0.0, np.nan, -np.inf]),) * 2)], WHOLE) for name in ("eq_to", "le_to", "lt_to")),
+    Sample("lt_to_ints", lambda n, x, y: n.lax.lt_to_p.bind(x, y), [np.int32([1, 2, 3]), np.int32([3, 2, 1])], WHOLE),
     Sample("eq_bool", binary("eq"), [bools(4), bools(4)], WHOLE),
     Sample("eq_complex", binary("eq"), [complexes(4), complexes(4)], WHOLE),
     Sample("select_n", lambda n, p, x, y: n.lax.select_n(p, x, y), [bools(4), floats(4), floats(4)]),
@@ -133,12 +136,16 @@ SHAPE = [
     Sample("full_like", lambda n, x: n.lax.full_like(x, 2), [floats(2, 2)], WHOLE),
     Sample("split", lambda n, x: n.lax.split(x, (1, 2), axis=1), [floats(2, 3)]),
     Sample("tile", lambda n, x: n.lax.tile(x, (2, 1)), [floats(2, 3)]),
+    Sample("tile_both", lambda n, x: n.lax.tile(x, (2, 3)) * n.lax.tile(x, (2, 3)), [floats(2, 1)]),
+    Sample("tile_text", lambda n, x: n.lax.tile(x, (3,)), [floats(2)], ("text",)),
+    Sample("tile_none", lambda n, x: n.lax.tile(x, (0, 2)), [floats(2, 3)], WHOLE),
     Sample("stop_gradient", lambda n, x: n.lax.stop_gradient(x) * x, [floats(3)], smooth=False),
     Sample("optimization_barrier", lambda n, x, y: n.lax.optimization_barrier((x, y)), [floats(3), floats(2)]),
 ]
 
 ERRORS = [
     Sample("add_shapes", binary("add"), [floats(3), floats(4)], error="TypeError"),
+    Sample("tile_reps", lambda n, x: n.lax.tile(x, (2, 3)), [floats(3)], error="TypeError"),
     Sample("add_types", binary("add"), [floats(3), ints(3)], error="TypeError"),
     Sample("sin_int", unary("sin"), [ints(3)], error="TypeError"),
     Sample("bitwise_float", binary("bitwise_and"), [floats(3), floats(3)], error="TypeError"),

@@ -37,6 +37,7 @@ from xlab.lax.special import *
 from xlab.lax.special_bessel import *
 from xlab.lax.special_incomplete import *
 from xlab.lax.stacking import *
+from xlab.lax.tile import *
 from xlab.lax.tokens import *
 from xlab.lax.transcendental import *
 from xlab.lax.windows import *

@@ -26,10 +26,15 @@ def _kind(dtype) -> str:
     return "SIGNED"
 
 
-def _comparison(name: str, accepts):
+def _total_kind(dtype) -> str:
+    """In the total order of floats -0.0 comes before 0.0, and every NaN has a place."""
+    return "TOTALORDER" if dtypes.issubdtype(dtype, np.inexact) else _kind(dtype)
+
+
+def _comparison(name: str, accepts, kind=_kind):
     prim = elementwise(name, accepts, result=_e.to_bool, operands=2)
     ad.defzero(prim)
-    mlir.register_lowering(prim, mlir.comparison(name.upper(), _kind))
+    mlir.register_lowering(prim, mlir.comparison(name[:2].upper(), kind))
     return prim
 
 
@@ -39,6 +44,9 @@ ge_p = _comparison("ge", _e.ordered)
 gt_p = _comparison("gt", _e.ordered)
 le_p = _comparison("le", _e.ordered)
 lt_p = _comparison("lt", _e.ordered)
+eq_to_p = _comparison("eq_to", _e.ordered, _total_kind)
+le_to_p = _comparison("le_to", _e.ordered, _total_kind)
+lt_to_p = _comparison("lt_to", _e.ordered, _total_kind)
 
 
 def eq(x, y):

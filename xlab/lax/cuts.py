@@ -75,6 +75,14 @@ def broadcast(ins, outs, *, shape, broadcast_dimensions, sharding):
     return [cut]
 
 
+def tile(ins, outs, *, reps):
+    """A dimension that is repeated must be in one piece."""
+    cut = entries(ins[0])
+    if any(axes and r != 1 for axes, r in zip(cut, reps)):
+        raise ShardingTypeError(f"tile of an operand of type {ins[0]} by {reps} repeats a dimension that is sharded. {RESHARD}")
+    return [cut]
+
+
 def transpose(ins, outs, *, permutation):
     cut = entries(ins[0])
     return [[cut[i] for i in permutation]]

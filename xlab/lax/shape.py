@@ -23,7 +23,7 @@ from xlab.lax.elementwise import scalar_like
 from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
 __all__ = ["broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcasted_iota", "collapse", "concatenate", "copy",
-           "empty", "expand_dims", "full", "full_like", "iota", "optimization_barrier", "pad", "reshape", "rev", "squeeze", "tile", "transpose"]
+           "empty", "expand_dims", "full", "full_like", "iota", "optimization_barrier", "pad", "reshape", "rev", "squeeze", "transpose"]
 
 
 def canonical_shape(shape) -> tuple[int, ...]:
@@ -456,23 +456,6 @@ copy_p.def_abstract_eval(lambda x: x)
 ad.deflinear2(copy_p, lambda ct, x: [ct])
 batching.defvectorized(copy_p)
 mlir.register_lowering(copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimization_barrier {x} : {ctx.type_out()}"))
-
-
-def tile(operand, reps: Sequence[int]):
-    """The operand repeated `reps[i]` times along dimension i.
-
-    Example:
-        >>> import numpy as np
-        >>> tile(np.ones((2, 3)), (2, 1)).shape
-        (4, 3)
-    """
-    reps = canonical_shape(reps)
-    shape = aval_of(operand).shape
-    if len(reps) != len(shape):
-        raise ValueError(f"tile needs one number of repeats per dimension of {aval_of(operand)}, got {reps}")
-    doubled = [d for r, n in zip(reps, shape) for d in (r, n)]
-    spread = broadcast_in_dim(operand, doubled, range(1, len(doubled), 2))
-    return reshape(spread, [r * n for r, n in zip(reps, shape)])
 
 
 def optimization_barrier(operand):
