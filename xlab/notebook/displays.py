@@ -182,7 +182,7 @@ def _array_html(array: Any) -> str | None:
         return None
     layout = observe.layout(array)
     return (f"{_plain(array)}<details style='margin-top:6px'><summary style='cursor:pointer;font-size:12px'>"
-            f"<span style='border:1px solid currentColor;border-radius:4px;padding:1px 7px;opacity:.8;"
+            f"<span style='border:1px solid currentColor;border-radius:4px;padding:1px 7px;opacity:.8;display:inline-block;vertical-align:top;"
             f"font-family:var(--jp-code-font-family,monospace)'>{escape(layout_line(layout))}</span></summary>"
             f"{inline(view_for(layout), layout)}</details>")
 

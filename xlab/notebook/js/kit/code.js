@@ -1,8 +1,8 @@
 /** Colours for code. Python and compiled text by word; lines of a jaxpr by position, since any letter may be a variable there. */
 
-const token = new RegExp(
+const tokens = (comment) => new RegExp(
   [
-    "(#(?!(?:sdy|stablehlo|mhlo|mpmd|loc|map)\\d*[.<)\\d]).*$|//.*$)",
+    comment,
     "(\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*')",
     "((?<![\\w.%@])(?:(?:b?f|i|u|s|c)\\d\\w*|pred|bool|key<\\w+>|float0)\\[[^\\]]*\\](?:\\{[^}]*\\})?|tensor<[^>]*>)",
     "(\\b(?:def|return|for|in|if|else|elif|while|with|import|from|as|is|lambda|not|and|or|True|False|None|class|assert|raise|yield|try|except)\\b)",
@@ -11,6 +11,8 @@ const token = new RegExp(
   ].join("|"),
   "g",
 );
+const pythonTokens = tokens("(#.*$)");
+const otherTokens = tokens("(#(?!(?:sdy|stablehlo|mhlo|mpmd|loc|map)\\d*[.<)\\d]).*$|//.*$)");
 const classes = ["", "c", "s", "t", "k", "w", "n"];
 
 function piece(name, text, title) {
@@ -24,7 +26,7 @@ function piece(name, text, title) {
 /** Append `text` to `node` in coloured pieces; `axes` are mesh axis names in order. */
 export function colour(node, text, axes = [], language = "python") {
   let at = 0;
-  for (const match of text.matchAll(token)) {
+  for (const match of text.matchAll(language === "python" ? pythonTokens : otherTokens)) {
     const kind = match.findIndex((m, i) => i && m !== undefined);
     if (kind === 4 && language !== "python") continue;
     if (match.index > at) node.append(text.slice(at, match.index));

@@ -68,6 +68,9 @@ function fitFrame(root) {
 export function enliven(root, data, model) {
   const bin = [];
   const bus = makeBus();
+  // The program of a stepper stands beside its steps; without scripts it has a place of its own.
+  const beside = (p) => p.dataset.tab === "program" && data.steps && !data.programs?.length;
+  for (const p of root.querySelectorAll(".xl-panel")) if (beside(p)) p.remove();
   const panels = [...root.querySelectorAll(".xl-panel")];
   const programs = (data.programs || []).map(readProgram);
   const started = new Set();
@@ -84,7 +87,7 @@ export function enliven(root, data, model) {
     const program = programOf(bus.keys[0]);
     const id = program ? program.id(bus.keys[0]) : -1;
     const more = bus.keys.length > 1 ? `   and ${bus.keys.length - 1} more` : "";
-    return program ? describe(program, id) + more : programs.length ? "Choose a line, a block, a collective or a bar.   ← → ↓ ↑ step   / find   Esc clears" : "";
+    return program ? describe(program, id) + more : programs.length ? "Choose a line, block, collective or bar.   ← → ↓ ↑ step   / find   Esc clears" : "";
   };
   const say = (text) => {
     status.textContent = text || words();
