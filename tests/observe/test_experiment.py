@@ -9,7 +9,7 @@ from xlab import lax, observe
 from xlab.observe.experiment import mesh_of, placements_of
 from xlab.observe.placements import Ranking, WhatIf
 from xlab.observe.records import Record
-from xlab.sharding import AxisType, NamedSharding, make_mesh
+from xlab.sharding import AxisType, NamedSharding, make_mesh, reshard, set_mesh
 from xlab.sharding import PartitionSpec as P
 
 
@@ -82,10 +82,6 @@ def test_constraints_go_along_to_another_mesh_and_what_cannot_says_so():
         about.weigh({0: (("data",), ("data",))})
     with pytest.raises(ValueError, match="4,096 in all"):
         mesh_of({"a": 1 << 20})
-    explicit = make_mesh((8,), ("a",), axis_types=(AxisType.Explicit,))
-    typed = observe.Experiment(xlab.jit(lambda x: x + 1), xlab.device_put(np.ones(8), NamedSharding(explicit, P("a"))))
-    with pytest.raises(ValueError, match="explicit axes"):
-        typed.weigh({0: ((),)})
     with pytest.raises(ValueError, match="lies on no mesh"):
         observe.Experiment(xlab.jit(lambda x: x + 1), np.ones(3))
 
@@ -102,3 +98,49 @@ def test_arguments_that_are_unused_donated_or_nested():
     found = about.weigh({0: ((), ("model",))})
     assert isinstance(found, WhatIf) and found.after.collectives == () and mesh.size == 8
     assert isinstance(about.search([1]), Ranking)
+
+
+def explicit():
+    mesh = make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Explicit,) * 2)
+    put = [xlab.device_put(np.ones(shape, np.float32), NamedSharding(mesh, P(*spec)))
+           for shape, spec in (((8, 16), ("data", None)), ((16, 4), (None, None)))]
+    return mesh, *put
+
+
+@pytest.mark.parametrize("given", ["function", "stage", "executable"])
+def test_explicit_types_are_traced_again(given):
+    mesh, x, w = explicit()
+    f = xlab.jit(lambda x, w: lax.tanh(x @ w))
+    with observe.record() as session:
+        f(x, w)
+    about = {"function": lambda: observe.Experiment(f, x, w), "stage": lambda: observe.Experiment(f.lower(x, w).compile()),
+             "executable": lambda: observe.Experiment(session.subjects[0])}[given]()
+    listed = len(observe.ledger().entries)
+    found = about.weigh({0: ((), ()), 1: ((), ("model",))})
+    assert found.after.arguments == (("x", "f32[8,16]"), ("w", "f32[16,4@model]")) and found.before.arguments[0] == ("x", "f32[8@data,16]")
+    other = about.weigh({0: (("data",), ())}, {"data": 2, "model": 4})
+    assert other.after.mesh.text == "data=2 model=4" and other.after.mesh.axis_types == ("Explicit", "Explicit")
+    assert about.search([1]).found and len(observe.ledger().entries) == listed
+
+
+def test_explicit_placements_that_are_no_program_say_why():
+    mesh, x, w = explicit()
+    added = observe.Experiment(xlab.jit(lambda x, y: x + y), x, x)
+    with pytest.raises(ValueError, match="is no program with its arguments placed so: .*data.*"):
+        added.weigh({1: ((), ("data",))})
+    fixed = observe.Experiment(xlab.jit(lambda x: reshard(x, NamedSharding(mesh, P()))), x)
+    assert fixed.weigh({0: (("model",), ())}).after.arguments == (("x", "f32[8@model,16]"),)
+    with pytest.raises(ValueError, match="names the mesh|is no program"):
+        fixed.weigh({}, {"data": 8, "model": 1})
+    power = observe.Experiment(xlab.jit(lambda x, n: x ** n, static_argnums=1), x, 2)
+    with pytest.raises(ValueError, match="static arguments.*what_if"):
+        power.weigh({0: ((), ())})
+
+
+def test_a_shard_map_over_the_current_mesh_goes_along():
+    x, _ = operands()
+    with set_mesh(programs.mesh()):
+        f = xlab.jit(lambda x: xlab.shard_map(lambda x: lax.psum(x, "data"), in_specs=P("data"), out_specs=P())(x))
+        about = observe.Experiment(f, x)
+        found = about.weigh({}, {"data": 8, "model": 1})
+    assert found.after.mesh.text == "data=8 model=1" and [t.kind for t in found.after.collectives] == ["all_reduce"]

@@ -260,7 +260,9 @@ def _usable_donations(closed, donated, kept) -> dict[int, int | None]:
 
 
 class Executable:
-    """A compiled program."""
+    """A compiled program. `made_by` is a weak reference to the jitted function that made it, and the structure of its arguments."""
+
+    made_by: tuple[Callable[[], Any], Any] = (lambda: None, None)
 
     def __init__(self, lowered: Lowered, reason: str = "", differences: tuple = (), placed: Placed | None = None):
         self.lowered = lowered

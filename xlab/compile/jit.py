@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -198,6 +199,7 @@ class _Jit:
         events.emit("cache_miss", name=self.name, cache="memory", reason=reason)
         compiled = Executable(self.lower(program, placements, flat, in_tree), reason, differences,
                               keys.Placed(placements, key[2], explain.options_of(self), keys.number(self)))
+        compiled.made_by = weakref.ref(self), in_tree
         if len(self.executables) > 4096:
             self.executables.clear()
         self.executables[key] = compiled

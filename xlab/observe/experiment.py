@@ -1,6 +1,7 @@
 """`Experiment`: a program as it was traced, compiled for other placements of its arguments and other meshes. Nothing runs.
 
-It starts from the traced program and not from the function, so that what is compared is the program that ran.
+It starts from the traced program and not from the function, so that what is compared is the program that ran; only where the types of
+values say how they lie (Explicit axes) or where a body is written for its mesh, the function is traced again.
 """
 
 from __future__ import annotations
@@ -26,12 +27,16 @@ from xlab.observe.program import mesh_info
 from xlab.observe.reasons import spec_text
 from xlab.observe.records import Report
 from xlab.observe.report import argument_layouts
+from xlab.observe.retraced import names_mesh, retraced
 from xlab.observe.subject import Subject, subject
 from xlab.observe.transfers import transfers as _transfers
 from xlab.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 LARGEST = 4096
 """Devices of the largest mesh that is compiled for."""
+
+_WHOLE = "Let it use the current mesh (shard_map without mesh=, and specs without one), or trace it again on the other mesh: " \
+         "observe.what_if(f, args, in_shardings=…, mesh=…)"
 
 Spec = Sequence[Sequence[str]]
 
@@ -53,7 +58,9 @@ def mesh_of(axes: Mapping[str, int], like: Mesh | None = None) -> Mesh:
     devices = present[:count] if count <= len(present) else client.virtual_devices(count)
     grid = np.empty(count, dtype=object)
     grid[:] = devices
-    return Mesh(grid.reshape(sizes), names, (AxisType.Auto,) * len(names))
+    kinds = dict(zip(like.axis_names, like.axis_types)) if like is not None else {}
+    others = AxisType.Explicit if like is not None and like.are_all_axes_explicit else AxisType.Auto
+    return Mesh(grid.reshape(sizes), names, tuple(kinds.get(name, others) for name in names))
 
 
 class Experiment:
@@ -103,18 +110,37 @@ class Experiment:
     def placement(self, specs: Mapping[int, Spec], axes: Mapping[str, int] | None = None, title: str = "") -> Placement:
         """The cost of one placement."""
         mesh = mesh_of(axes, self.mesh) if axes else self.mesh
-        low, closed = self.about.lowered, on_mesh(self.about.closed, self.mesh, mesh, self.about.name)
-        shardings: list[Any] = [None] * len(closed.in_avals)
+        low, avals = self.about.lowered, self.about.closed.in_avals
+        shardings: list[Any] = [None] * len(avals)
         for i, s in zip(low.kept, low.in_shardings):
-            shardings[i] = _moved(s, self.mesh, mesh, getattr(closed.in_avals[i], "ndim", 0))
+            shardings[i] = _moved(s, self.mesh, mesh, getattr(avals[i], "ndim", 0))
         for number, spec in specs.items():
             at = self.arguments[number]
             shardings[at] = NamedSharding(mesh, self._spec(number, spec, mesh))
-        outs = [_moved(s, self.mesh, mesh, getattr(a, "ndim", 0)) for s, a in zip(low.out_shardings, closed.out_avals)]
-        given = _executable.lower(closed, low.name, shardings, out_shardings=outs, donated=low.donated,
-                                  arg_names=closed.jaxpr.debug_info.arg_names, compiler_options=low.compiler_options)
+        given = self._lowered(mesh, shardings)
         with looking():
-            return placement_of(_report(Subject(closed, low.name, lowered=given), self.link), title)
+            return placement_of(_report(Subject(given.closed, low.name, lowered=given), self.link), title)
+
+    def _lowered(self, mesh: Mesh, shardings: list[Any]) -> Any:
+        """The program with other shardings of its arguments; traced again where that makes it another program."""
+        low = self.about.lowered
+        if not self.mesh.are_all_axes_auto:
+            given = retraced(self.about, mesh, shardings)
+            if mesh is not self.mesh and names_mesh(given.closed, self.mesh):
+                raise ValueError(f"{self.about.name} names the mesh {dict(self.mesh.shape)} inside, and cannot lie on another: {_WHOLE}")
+            return given
+        try:
+            closed = on_mesh(self.about.closed, self.mesh, mesh, self.about.name)
+        except ValueError as error:
+            # Written for the current mesh, whichever it is?
+            with contextlib.suppress(ValueError):
+                given = retraced(self.about, mesh, shardings)
+                if not names_mesh(given.closed, self.mesh):
+                    return given
+            raise error
+        outs = [_moved(s, self.mesh, mesh, getattr(a, "ndim", 0)) for s, a in zip(low.out_shardings, closed.out_avals)]
+        return _executable.lower(closed, low.name, shardings, out_shardings=outs, donated=low.donated,
+                                 arg_names=closed.jaxpr.debug_info.arg_names, compiler_options=low.compiler_options)
 
     def _spec(self, number: int, spec: Spec, mesh: Mesh) -> PartitionSpec:
         name, shape = self.names[number], self.shapes[number]
@@ -202,12 +228,8 @@ def on_mesh(closed: ClosedJaxpr, old: Mesh, new: Mesh, name: str) -> ClosedJaxpr
     """A program with its sharding constraints on another mesh.
 
     Raises:
-        ValueError: a part of it is written for the shape of its mesh: `shard_map`, or types that carry shardings.
+        ValueError: a part of it is written for the shape of its mesh: `shard_map`.
     """
-    if not old.are_all_axes_auto:
-        raise ValueError(f"the types of {name} say how every value lies, since its mesh has explicit axes: trace it again with its arguments "
-                         "placed otherwise. On a mesh of Auto axes, make_mesh(sizes, names, axis_types=(AxisType.Auto, …)), the compiler "
-                         "decides, and other placements can be tried")
     if new is old:
         return closed
     done: dict[int, Jaxpr] = {}
@@ -216,8 +238,7 @@ def on_mesh(closed: ClosedJaxpr, old: Mesh, new: Mesh, name: str) -> ClosedJaxpr
         if isinstance(x, NamedSharding) and x.mesh == old:
             return _moved(x, old, new, len(x.spec))
         if x == old.abstract_mesh or x is old:
-            raise ValueError(f"{name} has a {where} over the mesh {dict(old.shape)}: its body is written for that shape. Trace it again on the "
-                             "other mesh: observe.what_if(f, args, in_shardings=…, mesh=…)")
+            raise ValueError(f"{name} has a {where} over the mesh {dict(old.shape)}: its body is written for that shape. {_WHOLE}")
         if isinstance(x, ClosedJaxpr):
             return ClosedJaxpr(jaxpr(x.jaxpr), x.consts)
         if isinstance(x, Jaxpr):

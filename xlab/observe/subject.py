@@ -31,8 +31,10 @@ class Subject:
     """A program and its stages."""
 
     def __init__(self, closed: ClosedJaxpr, name: str, *, traced: Traced | None = None,
-                 lowered: _executable.Lowered | None = None, executable: Executable | None = None):
+                 lowered: _executable.Lowered | None = None, executable: Executable | None = None, origin: Any = None):
         self.closed, self.name = closed, name
+        # The jitted function it was traced from, with the structure of its arguments, where these are known.
+        self.origin = (traced._owner, traced._in_tree) if traced is not None else origin
         self._traced, self._lowered, self._executable = traced, lowered, executable
 
     @property
@@ -163,12 +165,14 @@ def subject(what: Any, args: tuple = (), kwargs: dict | None = None) -> Subject:
 
 def _stage(what: Any) -> Subject | None:
     if isinstance(what, Compiled):
-        return _stage(what._executable)
+        low = what._executable.lowered
+        return Subject(low.closed, low.name, lowered=low, executable=what._executable, origin=_origin(what._lowered))
     if isinstance(what, Executable):
         low = what.lowered
-        return Subject(low.closed, low.name, lowered=low, executable=what)
+        owner, in_tree = what.made_by
+        return Subject(low.closed, low.name, lowered=low, executable=what, origin=(made, in_tree) if (made := owner()) is not None else None)
     if isinstance(what, Lowered):
-        return Subject(what._lowered.closed, what.name, lowered=what._lowered)
+        return Subject(what._lowered.closed, what.name, lowered=what._lowered, origin=_origin(what))
     if isinstance(what, _executable.Lowered):
         return Subject(what.closed, what.name, lowered=what)
     if isinstance(what, Traced):
@@ -179,3 +183,8 @@ def _stage(what: Any) -> Subject | None:
         return Subject(what, what.jaxpr.debug_info.name)
     return None
 
+
+
+def _origin(stage: Lowered) -> Any:
+    traced = getattr(stage, "_traced", None)
+    return (traced._owner, traced._in_tree) if traced is not None else None
