@@ -109,7 +109,7 @@ def explicit():
 
 @pytest.mark.parametrize("given", ["function", "stage", "executable"])
 def test_explicit_types_are_traced_again(given):
-    mesh, x, w = explicit()
+    _, x, w = explicit()
     f = xlab.jit(lambda x, w: lax.tanh(x @ w))
     with observe.record() as session:
         f(x, w)
@@ -124,7 +124,7 @@ def test_explicit_types_are_traced_again(given):
 
 
 def test_explicit_placements_that_are_no_program_say_why():
-    mesh, x, w = explicit()
+    mesh, x, _ = explicit()
     added = observe.Experiment(xlab.jit(lambda x, y: x + y), x, x)
     with pytest.raises(ValueError, match="is no program with its arguments placed so: .*data.*"):
         added.weigh({1: ((), ("data",))})

@@ -7,7 +7,7 @@ kept. `call` checks and places every argument; afterwards the native fast path r
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import "./dom.mjs";
 
-const { jaxprPieces, layered, makeGraph, paintJaxpr, readProgram, shortHlo, shortParams, colour, swell } = await import(pathToFileURL(process.argv[2]));
+const { jaxprPieces, layered, makeGraph, paintJaxpr, readProgram, shortHlo, shortParams, colour, swell, asker } = await import(pathToFileURL(process.argv[2]));
 const kinds = (text, equation = true) => jaxprPieces(text, equation).filter(([kind]) => kind).map(([kind, part]) => `${kind} ${part}`);
 
 // coloured by position: `in`, `if`, `as` are variables where variables stand
@@ -56,6 +56,22 @@ for (const row of rows.values()) row.sort((a, b) => a[0] - b[0]).forEach(([left]
 // what packing squeezed comes back as it was
 const { squeezed, plain } = JSON.parse(readFileSync(process.argv[3], "utf8"));
 assert.deepEqual(swell(squeezed), plain);
+
+// all parts of a page count their questions together, and each waits as long as it says
+{
+  const sent = [];
+  const hearers = new Set();
+  const model = { send: (m) => sent.push(m), on: (_, f) => hearers.add(f), off: (_, f) => hearers.delete(f) };
+  const bin = [];
+  const [quick, slow] = [asker(model, bin, 0.01), asker(model, bin, 60)];
+  const [lost, found] = [quick("figure", {}), slow("what_if", {})];
+  assert.equal(new Set(sent.map((m) => m.id)).size, 2);
+  await assert.rejects(lost, /not answered for 0.01 s/);
+  for (const hear of hearers) hear({ id: sent[1].id, answer: "made" });
+  assert.equal(await found, "made");
+  for (const end of bin) end();
+  assert.equal(hearers.size, 0);
+}
 
 // definitions and uses, and a graph whose boxes open and close and leave nothing behind
 const read = readProgram(program, 0);

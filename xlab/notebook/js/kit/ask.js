@@ -1,8 +1,7 @@
 let asked = 0;
-const patience = 20000;
 
-/** Ask the kernel; without one, or when it refuses, the promise fails with words to show. */
-export function asker(model, bin) {
+/** Ask the kernel; without one, or when it refuses, or after so many seconds, the promise fails with words to show. */
+export function asker(model, bin, patience = 20) {
   if (!model?.send) return null;
   const waiting = new Map();
   const hear = (message) => {
@@ -24,8 +23,8 @@ export function asker(model, bin) {
     const number = asked;
     const timer = setTimeout(() => {
       waiting.delete(number);
-      reject(new Error("the kernel has not answered for 20 s. It is busy with a cell: ask again later; or it was restarted: run the cell again."));
-    }, patience);
+      reject(new Error(`the kernel has not answered for ${patience} s. It is busy with a cell: ask again later; or it was restarted: run the cell again.`));
+    }, 1000 * patience);
     timer.unref?.();
     waiting.set(number, [resolve, reject, timer]);
     model.send({ id: number, ask, arguments: values });

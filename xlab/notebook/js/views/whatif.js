@@ -1,31 +1,12 @@
-import { h, listen } from "../kit/dom.js";
+import { asker } from "../kit/ask.js";
+import { h } from "../kit/dom.js";
 import { bytes, micros } from "../kit/format.js";
 
 /** What if: other specs for the arguments, or another mesh, compiled by the kernel without running and set beside what is. */
 
-let askers = 0;
 const mostArguments = 100;
-
-/** Ask the kernel; numbers of questions differ from those of other parts of the page. */
-function questioner(model, bin) {
-  askers += 1;
-  let number = askers * 1e6;
-  const waiting = new Map();
-  const hear = (message) => {
-    const found = waiting.get(message?.id);
-    if (!found) return;
-    waiting.delete(message.id);
-    if (message.error) found[1](new Error(message.error));
-    else found[0](message.answer);
-  };
-  model.on("msg:custom", hear);
-  bin.push(() => model.off("msg:custom", hear));
-  return (ask, values) => new Promise((resolve, reject) => {
-    number += 1;
-    waiting.set(number, [resolve, reject]);
-    model.send({ id: number, ask, arguments: values });
-  });
-}
+/** Seconds that a compile for many devices, or a search, may take. */
+const compileSeconds = 180;
 
 const specText = (spec) => `P(${spec.map((axes) => (!axes.length ? "None" : axes.length === 1 ? `'${axes[0]}'` : `(${axes.map((a) => `'${a}'`).join(", ")})`)).join(", ")})`;
 const sameSpec = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -50,7 +31,7 @@ function choices(names) {
 export function mountWhatIf(section, programs, model, bin) {
   const host = section.querySelector(".xl-whatif-static");
   if (!host || !programs?.length || !model?.send) return null;
-  const ask = questioner(model, bin);
+  const ask = asker(model, bin, compileSeconds);
   let at = 0;
   let specs = [];
   let mesh = [];
