@@ -104,7 +104,10 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
     label = label or name
     reason, differences = explain.trace_miss(label, per_fun, key, arg_names, fun)
     with events.span("trace", name=label, reason=reason) as attrs:
-        program = _trace(fun, in_tree, in_avals, rebuild, name, arg_names)
+        # Few frames of our own per level: programs nest a hundred calls deep before Python's stack ends.
+        flat_fun, out = _flattened(fun, in_tree, rebuild, name, arg_names)
+        closed = ClosedJaxpr(*pe.trace_to_jaxpr(flat_fun, in_avals, DebugInfo(name, arg_names, (), explain.place_of(fun))))
+        program = Program(closed, out["tree"], name)
         attrs["equations"] = len(program.closed.jaxpr.eqns)
     program.closed.memo(explain.WHY, lambda: (reason, differences))
     if state.trace is EVAL:
@@ -115,7 +118,8 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
     return program
 
 
-def _trace(fun, in_tree, in_avals, rebuild, name, arg_names):
+def _flattened(fun, in_tree, rebuild, name, arg_names):
+    """The function of flat arguments and results, and where it leaves the structure of its result."""
     out: dict[str, Any] = {}
 
     def flat_fun(*flat):
@@ -130,9 +134,7 @@ def _trace(fun, in_tree, in_avals, rebuild, name, arg_names):
             if is_ref(leaf):
                 raise _returned_ref(leaf, i, result, name, flat, arg_names)
         return leaves
-
-    closed = pe.trace_to_closed_jaxpr(flat_fun, in_avals, DebugInfo(name, arg_names, (), explain.place_of(fun)))
-    return Program(closed, out["tree"], name)
+    return flat_fun, out
 
 
 def _returned_ref(x, i, result, name, arguments, names) -> ValueError:
