@@ -59,10 +59,11 @@ _NAMES = {
     "xlab.transforms.policies": "checkpoint_policies",
     "xlab.transforms.vjp": "fwd_and_bwd linear_transpose linearize vjp",
     "xlab.transforms.vmap": "vmap",
+    "xlab.version": "__version__ __version_info__",
 }
-_ROOMS = ("ad", "ad_checkpoint", "core", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack", "dtypes", "errors", "events", "experimental", "export", "extend",
-          "ffi", "flatten_util", "interpreters", "lax", "memory", "monitoring", "nn", "notebook", "numpy", "observe", "ops", "parallel", "profiler", "random", "ref", "scipy", "sharding",
-          "stages", "tree", "tree_util")
+_ROOMS = ("ad", "ad_checkpoint", "api_util", "core", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack", "dtypes", "errors", "events", "experimental", "export", "extend",
+          "ffi", "flatten_util", "interpreters", "lax", "lib", "memory", "monitoring", "nn", "notebook", "numpy", "observe", "ops", "parallel", "profiler", "random", "ref", "scipy", "sharding",
+          "stages", "test_util", "tree", "tree_util", "typing", "version")
 
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted({*_HOME, *_ROOMS, "config"})

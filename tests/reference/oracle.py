@@ -50,6 +50,8 @@ class Oracle:
 
     def ask(self, case: Case):
         """Poses the question; the reference works while the caller runs its own side."""
+        if self._asked is not None:         # the caller's own side failed before it came for the answer
+            self.answer()
         self._asked, self._known = case, self._read(case)
         if self._known is None:
             if self._process is None or self._process.poll() is not None:

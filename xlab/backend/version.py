@@ -24,6 +24,12 @@ def parse(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def installed() -> str:
+    """The version of the installed jaxlib."""
+    import jaxlib
+    return jaxlib.__version__
+
+
 def check(found: str | None = None) -> None:
     """Raises `UnsupportedVersionError` unless the installed jaxlib is in the supported range."""
     if found is None:

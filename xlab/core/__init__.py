@@ -22,7 +22,16 @@ _HOME = {name: module for module, names in {
 __all__ = sorted(_HOME)
 
 
+_MOVED = ("DropVar", "Effects", "concrete_or_error", "find_top_trace", "gensym", "get_opaque_trace_state", "jaxprs_in_params",
+          "new_jaxpr_eqn", "no_effects", "nonempty_axis_env_DO_NOT_USE", "primal_dtype_to_tangent_dtype",
+          "unsafe_get_axis_names_DO_NOT_USE", "valid_jaxtype")       # to `extend.core`
+
+
 def __getattr__(name: str) -> _Any:
+    if name in _MOVED:
+        import warnings
+        warnings.warn(f"xlab.core.{name} is deprecated: it is xlab.extend.core.{name} now.", DeprecationWarning, stacklevel=2)
+        return getattr(_import_module("xlab.core.extension"), name)
     if name not in _HOME:
         raise AttributeError(f"module 'xlab.core' has no attribute {name!r}")
     value = globals()[name] = getattr(_import_module(f"xlab.core.{_HOME[name]}"), name)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _internal_files: dict[str, bool] = {}
+_excluded: list[str] = []
 shown_names: dict[str, str] = {}
 """What to call a file in messages: notebook cells are `In[3]`, not a path."""
 namers: list[Callable[[str], str | None]] = []
@@ -88,9 +89,17 @@ def is_internal(filename: str) -> bool:
         name = os.path.abspath(filename) if not filename.startswith("<") else filename
         known = ((name.startswith(_PACKAGE) and not name.startswith(_PACKAGE + "notebook" + os.sep + "tour"))
                  or filename.startswith("<frozen")
+                 or any(name == path or name.startswith(path + os.sep) for path in _excluded)
                  or (os.path.basename(name) in ("functools.py", "contextlib.py") and "lib" in name))
         _internal_files[filename] = known
     return known
+
+
+def exclude(path: str) -> None:
+    """Counts a file, or all files of a folder, as no longer the user's."""
+    _excluded.append(os.path.abspath(path))
+    for filename in [name for name, internal in _internal_files.items() if not internal]:
+        del _internal_files[filename]
 
 
 def user_frame(depth: int = 1) -> FrameType | None:

@@ -1,8 +1,9 @@
-"""For those who extend the runtime: `core` (its language), `mlir` (what lowering rules are written with)."""
+"""For those who extend the runtime: `core` (its language), `linear_util` (functions inside transformations), `mlir` (what lowering
+rules are written with), `source_info_util` (whose frames are the user's)."""
 
 from importlib import import_module as _import_module
 
-__all__ = ["core", "mlir"]
+__all__ = ["core", "linear_util", "mlir", "source_info_util"]
 
 
 def __getattr__(name: str):

@@ -235,6 +235,60 @@ def trace_to_closed_jaxpr(fun, in_avals, debug_info=None) -> ClosedJaxpr:
     return ClosedJaxpr(*trace_to_jaxpr(fun, in_avals, debug_info))
 
 
+class PartialVal(tuple):
+    """What is known of a value: `(None, value)`, or `(type, None)` for one that comes later."""
+
+    __slots__ = ()
+
+    def __new__(cls, pair: tuple):
+        return tuple.__new__(cls, pair)
+
+    @classmethod
+    def known(cls, value) -> PartialVal:
+        return cls((None, value))
+
+    @classmethod
+    def unknown(cls, aval) -> PartialVal:
+        return cls((aval, None))
+
+    def is_known(self) -> bool:
+        return self[0] is None
+
+    def get_known(self):
+        """The value, or None."""
+        return self[1] if self[0] is None else None
+
+    def get_aval(self):
+        """The type, known or not."""
+        return aval_of(self[1]) if self[0] is None else self[0]
+
+
+def trace_to_jaxpr_nounits(fun, pvals: Sequence[PartialVal], instantiate: bool | Sequence[bool] = False) -> tuple[
+        Jaxpr, list[PartialVal], tuple]:
+    """Runs what is known of a wrapped function of flat arguments and records the rest.
+
+    Args:
+        fun: a `xlab.extend.linear_util.WrappedFun` that returns a list.
+        pvals: what is known of each argument.
+        instantiate: whether results that are known are results of the program all the same, one answer or one per result.
+
+    Returns:
+        The program of what is unknown, what is known of each result, and the program's constants.
+    """
+    trace = PartialTrace(state.trace, fun.debug_info.name)
+    try:
+        with set_trace(trace):
+            outs = list(fun.call_wrapped(*(p.get_known() if p.is_known() else trace.new_input(p.get_aval()) for p in pvals)))
+        wanted = [instantiate] * len(outs) if isinstance(instantiate, bool) else instantiate
+        later = [want or trace.is_unknown(x) for x, want in zip(outs, wanted, strict=True)]
+        jaxpr, consts = trace.finish([x for x, is_later in zip(outs, later) if is_later], fun.debug_info)
+    finally:
+        trace.alive = False
+    found = [PartialVal.unknown(x.aval if isinstance(x, Tracer) else aval_of(x)) if is_later else PartialVal.known(x)
+             for x, is_later in zip(outs, later)]
+    return jaxpr, found, tuple(consts)
+
+
 def _check_leaks(trace):
     import gc
     leaked = [r() for r in trace.leaks if r() is not None]

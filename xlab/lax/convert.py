@@ -22,6 +22,8 @@ def convert_element_type(operand, new_dtype):
 
 def convert(operand, new_dtype=None, weak_type: bool = False):
     """`convert_element_type` that can also change weakness; no equation where nothing changes."""
+    if type(operand) is int and new_dtype is not None and not -(1 << 31) <= operand < 1 << 31 and not dtypes.is_extended(new_dtype):
+        operand = np.asarray(operand).astype(dtypes.canonicalize_dtype(new_dtype))   # wider than the ints of programs
     aval = aval_of(operand)
     dtype = aval.dtype if new_dtype is None else new_dtype
     if not dtypes.is_extended(dtype):

@@ -23,6 +23,7 @@ from xlab.sharding import (
     SingleDeviceSharding,
     get_abstract_mesh,
 )
+from xlab.sharding.typed import is_nowhere
 from xlab.sharding.typed import out_sharding as out_sharding_of
 
 __all__ = ["array", "asarray", "astype", "copy", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros",
@@ -73,7 +74,7 @@ def asarray(a, dtype=None, order: str | None = None, *, copy: bool | None = None
 
 
 def _placed(x, where):
-    if where is None:
+    if where is None or is_nowhere(where):
         return x
     if isinstance(where, PartitionSpec) or (isinstance(where, NamedSharding) and isinstance(x, Tracer) and where.mesh.explicit_axes):
         return reshard(x, where)
@@ -93,10 +94,10 @@ def _array(x, dtype, copy: bool):
             return convert(x, dtype, False)
         return lax.copy(x) if copy else x
     if kind == "python":
-        aval = aval_of(x)
         if dtype is None:
+            aval = aval_of(x)
             return _from_host(np.asarray(x, aval.dtype), aval)
-        return _from_host(_host_convert(np.asarray(x), dtype), None)
+        return _from_host(_host_number(x, dtype), None)
     if kind == "host":
         return _from_host(x if dtype is None else _host_convert(x, dtype), None)
     if kind == "wrapped":
@@ -110,6 +111,19 @@ def _array(x, dtype, copy: bool):
     if isinstance(x, memoryview):
         return _array(np.array(x), dtype, copy)
     raise _not_numbers(x, np.asarray(x))
+
+
+def _host_number(x, dtype):
+    """A Python number of a dtype asked for, which an integer has to fit in."""
+    if type(x) is not int:
+        return _host_convert(np.asarray(x), dtype)
+    if not dtypes.issubdtype(dtype, np.integer):
+        return np.asarray(x != 0 if dtype == np.bool_ else float(x)).astype(dtype)
+    info = dtypes.iinfo(dtype)
+    if not info.min <= x <= info.max:
+        raise OverflowError(f"Python integer {x} out of bounds for {dtypes.name(dtype)}, which holds {info.min} to {info.max}; "
+                            f"use a wider dtype or a float")
+    return np.asarray(x).astype(dtype)
 
 
 def _host_convert(x, dtype):
@@ -307,6 +321,8 @@ def full(shape, fill_value, dtype=None, *, device=None, out_sharding=None):
 
 
 def _full(shape, value, dtype):
+    if type(value) is int and dtype is not None and dtypes.issubdtype(dtype, np.integer):
+        value = _host_number(value, dtype)[()]
     aval = aval_of(value)
     weak = dtype is None and aval.weak_type
     dtype = aval.dtype if dtype is None else dtype
@@ -315,9 +331,17 @@ def _full(shape, value, dtype):
     return lax.full(shape, value, None if weak else dtype)
 
 
-def _like(name, x, value, dtype, shape, device):
+def _template(name, x):
+    """What an array is to be like, and its type: an array, or anything with a shape and a dtype."""
+    if kind_of(x) is None and hasattr(x, "shape") and hasattr(x, "dtype"):
+        dtype = x.dtype if dtypes.is_extended(x.dtype) else dtypes.canonicalize_dtype(x.dtype)
+        return x, ShapedArray(tuple(x.shape), dtype, bool(getattr(x, "weak_type", False)))
     (x,) = check(name, x)
-    aval = aval_of(x)
+    return x, aval_of(x)
+
+
+def _like(name, x, value, dtype, shape, device):
+    x, aval = _template(name, x)
     dtype = _user_dtype(dtype, name)
     shape = aval.shape if shape is None else _shape(shape, name)
     weak = dtype is None and aval.weak_type

@@ -14,7 +14,7 @@ from xlab.lax.comparison import select
 from xlab.lax.reshard import auto_axes
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, dtype_of, kinds_of, shape_of
+from xlab.numpy.operands import bring, check, dtype_of, kinds_of, promoted, shape_of
 from xlab.numpy.products import contract
 
 __all__ = ["einsum", "einsum_path"]
@@ -23,7 +23,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def einsum(subscripts, /, *operands, out=None, optimize="auto", precision=None, preferred_element_type=None,
-           out_sharding=None):
+           out_sharding=None, _dot_general=lax.dot_general):
     """Sum of products over named axes.
 
     Args:
@@ -33,6 +33,7 @@ def einsum(subscripts, /, *operands, out=None, optimize="auto", precision=None, 
         optimize: False to go from left to right, otherwise pairs are chosen by cost; or a path from `einsum_path`.
         precision: see `xlab.lax.Precision`.
         preferred_element_type: dtype to accumulate in and return.
+        _dot_general: what multiplies a pair, called as `lax.dot_general` is: quantised products and the like.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -49,7 +50,7 @@ def einsum(subscripts, /, *operands, out=None, optimize="auto", precision=None, 
     if not isinstance(path, (list, tuple)):
         path = cheap_path(inputs, result, sizes) if optimize is not False else ((0, 1),) * (len(inputs) - 1)
     run = functools.partial(_einsum, inputs=tuple(inputs), result=result, path=tuple(map(tuple, path)), precision=precision,
-                            preferred=preferred_element_type)
+                            preferred=preferred_element_type, dot=None if _dot_general is lax.dot_general else _dot_general)
     if out_sharding is None:
         return run(list(operands))
     return auto_axes(run, out_sharding=out_sharding)([as_array(x) for x in operands])
@@ -192,8 +193,8 @@ def _search(sets, out, sizes, known):
 # -- computing --------------------------------------------------------------------------------------------
 
 
-@elementary(static=("inputs", "result", "path", "precision", "preferred"))
-def _einsum(operands, inputs, result, path, precision, preferred):
+@elementary(static=("inputs", "result", "path", "precision", "preferred", "dot"))
+def _einsum(operands, inputs, result, path, precision, preferred, dot=None):
     if preferred is None:
         dtype, weak = dtypes.result_of(kinds_of(operands))
     else:
@@ -206,7 +207,7 @@ def _einsum(operands, inputs, result, path, precision, preferred):
         needed = set(result).union(*(letters for _, letters in terms))
         product = chosen[0]
         for other in chosen[1:]:
-            product = _pair(product, other, needed, result if not terms else "", sizes, precision, dtype)
+            product = _pair(product, other, needed, result if not terms else "", sizes, precision, dtype, dot)
         terms.append(product)
     x, letters = terms[0]
     x, letters = _alone(x, letters, set(result))
@@ -242,7 +243,7 @@ def _sum(x, axes):
     return lax.reduce_sum(x, axes)
 
 
-def _pair(one, other, needed, wanted, sizes, precision, dtype):
+def _pair(one, other, needed, wanted, sizes, precision, dtype, dot):
     """The product of two operands, summed over the letters nobody else needs."""
     (a, la), (b, lb) = one, other
     a, la = _alone(a, la, needed | set(lb))
@@ -260,7 +261,11 @@ def _pair(one, other, needed, wanted, sizes, precision, dtype):
         (a, la), (b, lb) = (b, lb), (a, la)
     numbers = ((tuple(la.index(c) for c in summed), tuple(lb.index(c) for c in summed)),
                (tuple(la.index(c) for c in batch), tuple(lb.index(c) for c in batch)))
-    out = contract("einsum", a, b, numbers, precision, dtype)
+    if dot is None:
+        out = contract("einsum", a, b, numbers, precision, dtype)
+    else:
+        a, b = (as_array(x) for x in promoted("einsum", a, b))
+        out = dot(a, b, numbers, precision=precision, preferred_element_type=dtype)
     return out, letters(la, lb)
 
 

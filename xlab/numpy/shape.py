@@ -14,7 +14,7 @@ from xlab.lax.reshard import reshard
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import check, ndim_of, shape_of, spread_to
+from xlab.numpy.operands import check, kind_of, ndim_of, shape_of, spread_to
 from xlab.numpy.reductions import axes_of
 
 __all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims",
@@ -32,7 +32,7 @@ def shape(a) -> tuple[int, ...]:
         >>> jnp.shape(jnp.ones((2, 3)))
         (2, 3)
     """
-    return shape_of(*check("shape", a))
+    return _shape_of("shape", a)
 
 
 def ndim(a) -> int:
@@ -43,7 +43,7 @@ def ndim(a) -> int:
         >>> jnp.ndim(1.0)
         0
     """
-    return ndim_of(*check("ndim", a))
+    return len(_shape_of("ndim", a))
 
 
 def size(a, axis=None) -> int:
@@ -54,8 +54,14 @@ def size(a, axis=None) -> int:
         >>> jnp.size(jnp.ones((2, 3)), 1)
         3
     """
-    dims = shape_of(*check("size", a))
+    dims = _shape_of("size", a)
     return math.prod(dims[i] for i in axes_of("size", axis, len(dims)))
+
+
+def _shape_of(name, x):
+    if kind_of(x) is None and hasattr(x, "shape"):
+        return tuple(x.shape)
+    return shape_of(*check(name, x))
 
 
 # -- reshaping --------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from xlab.lax.reshard import reshard
 from xlab.lax.shape import canonical_shape
 from xlab.random.bits import random_split_p, random_wrap_p
 from xlab.sharding import NamedSharding, PartitionSpec, get_abstract_mesh
+from xlab.sharding.typed import is_nowhere
 
 SQRT2 = np.sqrt(2)
 
@@ -46,6 +47,8 @@ def drawn(static: int):
 
         @functools.wraps(fun)
         def call(key, *args, out_sharding=None):
+            if is_nowhere(out_sharding):
+                out_sharding = None
             if out_sharding is None and state.trace is EVAL and type(key) is KeyArray:
                 return compiled(key.aval.dtype.impl, key.base, *args)
             out = staged(out_sharding)(key, *args)

@@ -77,9 +77,14 @@ def dimension(size: int, axes: tuple[Any, ...]) -> str:
     return f"{size}@{axes[0]}" if len(axes) == 1 else f"{size}@({','.join(map(str, axes))})"
 
 
+def is_nowhere(given: Any) -> bool:
+    """Whether it is the sharding in the type of a value that lies on no mesh, `typeof(x).sharding`."""
+    return isinstance(given, NamedSharding) and given.mesh.empty
+
+
 def out_sharding(given: Any, api: str, ndim: int | None = None) -> NamedSharding | None:
     """What a user asks of a result, as a sharding over the abstract mesh; None where nothing was asked."""
-    if given is None:
+    if given is None or is_nowhere(given):
         return None
     if isinstance(given, PartitionSpec):
         mesh = get_abstract_mesh()

@@ -282,15 +282,18 @@ class _FlatBackward:
             raise TypeError(f"{rule} must produce a tuple with one cotangent per argument ({len(children)}), got {given!r}")
         out: list = [None] * len(self.avals)
         for child, ct in zip(children, given):
-            positions, structure = _tree.flatten(child)
-            if ct is None:
-                continue
-            leaves = _tree.leaves(ct, is_leaf=lambda x: x is None)
-            if len(leaves) != len(positions):
-                raise TypeError(f"{rule} must produce cotangents with the structure of the arguments, {structure}, got "
+            leaves, structure = _tree.flatten(ct, is_leaf=lambda x: x is None)     # None stands for a whole part without cotangents
+            try:
+                parts = structure.flatten_up_to(child)
+                fits = all(leaf is None or isinstance(part, int) for leaf, part in zip(leaves, parts))
+            except (ValueError, TypeError, KeyError):
+                fits = False
+            if not fits:
+                raise TypeError(f"{rule} must produce cotangents with the structure of the arguments, {_tree.structure(child)}, got "
                                 f"{_tree.structure(ct)}")
-            for i, leaf in zip(positions, leaves):
-                out[i] = self._checked(leaf, self.avals[i], rule)
+            for i, leaf in zip(parts, leaves):
+                if leaf is not None:
+                    out[i] = self._checked(leaf, self.avals[i], rule)
         return out
 
     def _checked(self, ct, aval, rule):

@@ -31,7 +31,7 @@ def _broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf) -> list[Any]:
     parts = treedef.flatten_up_to(full_tree)
     out: list[Any] = []
     for leaf, part in zip(prefix_leaves, parts, strict=True):
-        out.extend([leaf] * registry.flatten(part, is_leaf)[1].num_leaves)
+        out.extend([leaf] * registry.flatten(part)[1].num_leaves)
     return out
 
 
@@ -55,7 +55,7 @@ def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
         ((1, 1), {'a': [2, 2]})
     """
     flat = broadcast_prefix(prefix_tree, full_tree, is_leaf)
-    return registry.flatten(full_tree, is_leaf)[1].unflatten(flat)
+    return registry.flatten(full_tree)[1].unflatten(flat)
 
 
 def prefix_errors(

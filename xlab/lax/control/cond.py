@@ -62,7 +62,10 @@ def switch(index, branches: Sequence[Callable], *operands, operand=None):
     return choose("switch", clamp(np.int32(0), index, np.int32(len(branches) - 1)), branches, operands)
 
 
-def cond(pred, true_fun: Callable, false_fun: Callable, *operands, operand=None, linear=None):
+_ABSENT = object()
+
+
+def cond(pred, true_fun: Callable, false_fun: Callable, *operands, operand=_ABSENT, linear=None):
     """Calls `true_fun` or `false_fun` on the operands; only the chosen one runs.
 
     Both must return the same structure, shapes and dtypes. Under vmap over `pred` both run and the result is selected.
@@ -72,8 +75,12 @@ def cond(pred, true_fun: Callable, false_fun: Callable, *operands, operand=None,
         >>> float(lax.cond(True, lambda x: x + 1, lambda x: x - 1, 2.0))
         3.0
     """
-    if operand is not None:
+    if operand is not _ABSENT:
         operands = (operand, *operands)
+    elif len(operands) == 2 and callable(false_fun) and callable(operands[1]) and not callable(true_fun):
+        # The older form: an operand before each function.
+        true_operand, when_true, false_operand, when_false = true_fun, false_fun, *operands
+        return cond(pred, lambda t, _: when_true(t), lambda _, f: when_false(f), true_operand, false_operand)
     check_callables("cond", true_fun=true_fun, false_fun=false_fun)
     try:
         aval = aval_of(pred)

@@ -57,5 +57,13 @@ custom_jvp_call_p.takes_refs = True
 custom_jvp_call_p.def_effectful_abstract_eval(lambda *avals, call_jaxpr, **_: (call_jaxpr.out_avals, call_jaxpr.effects))
 ad.primitive_jvps.excuse(custom_jvp_call_p, "its own rule is called instead")
 batching.primitive_batchers.excuse(custom_jvp_call_p, "the function and its rule are batched together")
+
+
+def _transpose(cts, *operands, call_jaxpr, **params):
+    """A function that is linear is its own derivative: what is transposed is the function, and the rule is not asked."""
+    return ad.backward_pass(call_jaxpr.jaxpr, call_jaxpr.consts, operands, cts)
+
+
+ad.primitive_transposes[custom_jvp_call_p] = _transpose
 discharge_rules[custom_jvp_call_p] = written_out("call_jaxpr")
 mlir.register_lowering(custom_jvp_call_p, lambda ctx, *args, call_jaxpr, **_: ctx.jaxpr(call_jaxpr, args))

@@ -1,0 +1,9 @@
+"""The release of the field's public API that this package follows, which programs compare with to choose among names.
+
+The package's own version is in its metadata: `importlib.metadata.version("xlab")`.
+"""
+
+__version__ = "0.10.2"
+__version_info__ = tuple(int(part) for part in __version__.split("."))
+
+__all__ = ["__version__", "__version_info__"]
