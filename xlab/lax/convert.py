@@ -49,7 +49,11 @@ def _convert_jvp(primals, tangents, *, new_dtype, weak_type, sharding):
 
 
 def _convert_transpose(ct, x, *, new_dtype, weak_type, sharding):
-    return [convert(ct, x.aval.dtype, x.aval.weak_type)]
+    # Back to the type it came from, also where that is one of 64 bits and those are off by now.
+    back, given = x.aval, aval_of(ct)
+    if given.dtype == back.dtype and given.weak_type == back.weak_type:
+        return [ct]
+    return [convert_element_type_p.bind(ct, new_dtype=back.dtype, weak_type=back.weak_type, sharding=None)]
 
 
 def _convert_lowering(ctx, x, *, new_dtype, weak_type, sharding):

@@ -45,6 +45,11 @@ inexact, number = _dtype_is(np.inexact), _dtype_is(np.number)
 signed = _dtype_is(np.signedinteger)
 
 
+def _in_use(dtype) -> bool:
+    """Whether numbers may take a dtype: one of 64 bits comes from outside where those are off."""
+    return dtype.itemsize < 8 or dtypes.canonicalize_dtype(dtype) == dtype
+
+
 def name_of(fun, name: str, doc: str, example: str):
     fun.__name__ = fun.__qualname__ = name
     fun.__module__ = "xlab.numpy"
@@ -86,11 +91,11 @@ def binary(name: str, prim, doc: str, *, promote=promoted, on_bool=None, categor
                 return prim.bind(x, y)
         elif type(y) in _NUMBERS and isinstance(x, Tracer):
             a = x.aval
-            if (number if type(y) is int and category is None else inexact)(a.dtype):
+            if (number if type(y) is int and category is None else inexact)(a.dtype) and _in_use(a.dtype):
                 return prim.bind(x, python_number(y, a.dtype, a.weak_type))
         elif type(x) in _NUMBERS and isinstance(y, Tracer):
             a = y.aval
-            if (number if type(x) is int and category is None else inexact)(a.dtype):
+            if (number if type(x) is int and category is None else inexact)(a.dtype) and _in_use(a.dtype):
                 return prim.bind(python_number(x, a.dtype, a.weak_type), y)
         x, y = promote(name, x, y)
         x, y = aligned(name, x, y)
