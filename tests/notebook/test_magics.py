@@ -236,7 +236,19 @@ def test_a_magic_used_twice_compiles_once(lab, run):
         run(line)
     assert [e.function for e in observe.ledger().entries].count("once") == 1
     outputs, _ = run("%xtime --cold --repeat 2 once(x)")
-    assert "compile once" in shown(outputs) and "its programs were cleared" in shown(outputs)
+    assert "compile once" in shown(outputs) and "no cold time" not in shown(outputs)
+    assert [e.function for e in observe.ledger().entries].count("once") == 1, "a copy was measured; the function stays compiled"
+    outputs, _ = run("%xtime --repeat 2 once(x)")
+    assert "compile once" not in shown(outputs) and "compiled before; %xtime --cold measures anew" in shown(outputs)
+
+
+def test_a_cold_copy_keeps_options_and_arguments(lab, run):
+    run("once_more = xlab.jit(lambda x, n, *, k=2: x ** n * k, static_argnames=('n', 'k'))")
+    run("once_more(x, 3, k=4)")
+    outputs, _ = run("%xtime --cold --repeat 2 once_more(x, 3, k=4)")
+    assert "fresh copy" in shown(outputs) and "no cold time" not in shown(outputs)
+    outputs, _ = run("%xtime --repeat 2 once_more(x, 3, k=4)")
+    assert "no cold time: compiled before" in shown(outputs)
 
 
 def test_the_phases_are_written_for_perfetto(lab, run, tmp_path):

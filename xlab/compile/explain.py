@@ -157,6 +157,8 @@ def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
     """Why a traced program is compiled: it is new, another `jit` compiled it, or its arguments lie elsewhere than before."""
     _, placements, context = key
     name = owner.name
+    if getattr(owner, "reason", ""):
+        return owner.reason, ()
     others = [k for k, e in owner.executables.items() if e.lowered.closed is closed]
     if not others:
         return _other_jit(owner, closed)

@@ -20,7 +20,7 @@ from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
 from xlab.compile import explain, keys, layouts, specials
 from xlab.compile.arguments import static_positions
-from xlab.compile.devices import agree, sharding_sources
+from xlab.compile.devices import agree, formerly_placed, sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.mutation import check_arguments, check_captured, forward_refs, on_values
 from xlab.compile.placement import as_sharding, place
@@ -44,9 +44,10 @@ _numbers = itertools.count()
 
 
 class _Jit:
-    """What belongs to one jitted function. `for_view` says that nobody but a view asked for it."""
+    """What belongs to one jitted function. `for_view` says that nobody but a view asked for it, `reason` why it compiles if that is known."""
 
     for_view = False
+    reason = ""
 
     def __init__(self, fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums,
                  donate_argnames, keep_unused, inline, name, compiler_options):
@@ -357,7 +358,7 @@ def _hoist(closed, moves):
 def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
         static_argnums: int | Sequence[int] | None = None, static_argnames: str | Sequence[str] | None = None,
         donate_argnums: int | Sequence[int] | None = None, donate_argnames: str | Sequence[str] | None = None,
-        keep_unused: bool = False, inline: bool = False, name: str | None = None,
+        keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool = False, name: str | None = None,
         compiler_options: dict[str, Any] | None = None):
     """Compiles a function: traced once per combination of argument types, then run as one program.
 
@@ -368,6 +369,7 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
         static_argnums, static_argnames: arguments that are Python values, part of the program; they must be hashable.
         donate_argnums, donate_argnames: arguments whose buffers results may take over; they are deleted.
         keep_unused: keep arguments the program does not read.
+        device, backend: former ways to say where a program runs; new programs place its arguments.
         inline: under another transformation, write the equations out instead of one `jit` equation.
         name: name of the program; the function's by default.
         compiler_options: XLA options for this function.
@@ -382,6 +384,8 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
         >>> print(double(jnp.arange(3)))
         [0 2 4]
     """
+    if device is not None or backend is not None:
+        in_shardings = out_shardings = formerly_placed(device, backend, in_shardings, out_shardings)
     if fun is None:
         return functools.partial(
             jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,

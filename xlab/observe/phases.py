@@ -84,7 +84,7 @@ def timings(session: Session, measured: tuple[Timing, ...] = ()) -> tuple[Timing
     out = []
     for name, us in cold.items():
         found = warm.pop(name, None)
-        out.append(found.replace(cold_us=us) if found is not None and found.cold_us is None else found if found is not None else Timing(name, us))
+        out.append(found.replace(cold_us=us, note="") if found is not None and found.cold_us is None else found if found is not None else Timing(name, us))
     return (*out, *warm.values())
 
 
@@ -116,7 +116,8 @@ def time(fun: Callable, *args: Any, repeat: int = 20, **kwargs: Any) -> Timing:
             spent.append((events.clock() - start) / 1e3)
     low, high = (statistics.quantiles(spent, n=4)[::2] if repeat > 1 else (spent[0], spent[0]))
     name = str(getattr(fun, "__name__", None) or getattr(getattr(fun, "_lowered", None), "name", "function"))
-    made = Timing(name, first if compiled else None, statistics.median(spent), high - low, repeat)
+    note = "compiled before" if not compiled and hasattr(fun, "lower") else ""
+    made = Timing(name, first if compiled else None, statistics.median(spent), high - low, repeat, note)
     for session in active():
         session.measured.append(made)
     return made

@@ -410,13 +410,14 @@ class Phase(Record):
 
 @_record
 class Timing(Record):
-    """Cold and warm time of one function, never mixed: `warm_us` is the median of `runs` steady runs."""
+    """Cold and warm time of one function, never mixed: `warm_us` is the median of `runs` steady runs. `note` says why a time is not there."""
 
     function: str
     cold_us: float | None = None
     warm_us: float | None = None
     spread_us: float | None = None
     runs: int = 0
+    note: str = ""
 
 
 @_record

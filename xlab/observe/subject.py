@@ -7,6 +7,7 @@ lowers and compiles on demand and keeps what it made.
 from __future__ import annotations
 
 import functools
+import types
 from typing import Any
 
 from xlab.backend import compiling, ir
@@ -137,6 +138,30 @@ def jitted(fun: Any, names: dict[str, Any] | None = None) -> Any:
         while len(_jits) > 64:
             del _jits[next(iter(_jits))]
     return found[1]
+
+
+def fresh(jitted: Any) -> Any:
+    """A jit of a copy of a jitted function, with its options: nothing of it was traced or compiled yet, and the other keeps what was.
+
+    >>> f = jit(lambda x: x + 1)
+    >>> int(fresh(f)(1)), fresh(f) is f
+    (2, False)
+    """
+    of = jitted._xlab_jit
+    made = jit(_copy(of.fun), in_shardings=of.in_shardings, out_shardings=of.out_shardings, static_argnums=of.static_argnums,
+               static_argnames=of.static_argnames, donate_argnums=of.donate_argnums, donate_argnames=of.donate_argnames,
+               keep_unused=of.keep_unused, inline=of.inline, name=of.name, compiler_options=of.compiler_options)
+    made._xlab_jit.for_view = True
+    made._xlab_jit.reason = f"a fresh copy of `{of.name}`, to measure a cold call; what is compiled of it stays"
+    return made
+
+
+def _copy(fun: Any) -> Any:
+    if type(fun) is not types.FunctionType:
+        return functools.wraps(fun)(lambda *args, **kwargs: fun(*args, **kwargs))
+    made = types.FunctionType(fun.__code__, fun.__globals__, fun.__name__, fun.__defaults__, fun.__closure__)
+    made.__kwdefaults__ = fun.__kwdefaults__
+    return functools.update_wrapper(made, fun)
 
 
 def subject(what: Any, args: tuple = (), kwargs: dict | None = None) -> Subject:

@@ -365,17 +365,16 @@ def _phases(phases: Sequence[r.Phase], o: _Options) -> str:
 
 def _timing(t: r.Timing, o: _Options) -> str:
     if not o.times:
-        return (
-            f"{t.function}: {plural(t.runs, 'steady run')}"
-            if t.runs
-            else f"{t.function}: no steady run"
-        )
+        runs = plural(t.runs, "steady run") if t.runs else "no steady run"
+        return f"{t.function}: {runs}" + (f" (no cold time: {t.note})" if t.note else "")
     parts = []
     if t.cold_us is not None:
         parts.append(f"cold {time_text(t.cold_us)}")
     if t.warm_us is not None:
         spread = f" ± {time_text(t.spread_us)}" if t.spread_us is not None else ""
         parts.append(f"warm {time_text(t.warm_us)}{spread} ({plural(t.runs, 'run')})")
+    if t.note:
+        parts.append(f"(no cold time: {t.note})")
     return f"{t.function}: " + ("   ".join(parts) or "not run")
 
 
@@ -523,7 +522,7 @@ def _report(report: r.Report, o: _Options) -> str:
         ("Shardings", ["  " + layout_line(x) for x in layouts] + more),
         ("Collectives", [transfers_table(report.transfers, o)] if report.transfers else []),
         ("Phases", [_phases(report.phases, o)] if report.phases else []),
-        ("Timings", ["  " + _timing(t, o) for t in report.timings] if o.times else []),
+        ("Timings", ["  " + _timing(t, o) for t in report.timings if o.times or t.note]),
         ("Memory", ["  " + _memory(m, o).replace("\n", "\n  ") for m in report.memory]),
         ("Passes", ["  " + text(p, times=o.times, limit=0).splitlines()[0] for p in report.passes if p.changed]),
         ("Targets", ["  " + text(t, times=o.times, limit=o.limit).replace("\n", "\n  ") for t in report.targets]),

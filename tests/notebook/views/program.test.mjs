@@ -63,12 +63,14 @@ assert.deepEqual(swell(squeezed), plain);
   const hearers = new Set();
   const model = { send: (m) => sent.push(m), on: (_, f) => hearers.add(f), off: (_, f) => hearers.delete(f) };
   const bin = [];
+  const alive = setInterval(() => {}, 5);
   const [quick, slow] = [asker(model, bin, 0.01), asker(model, bin, 60)];
   const [lost, found] = [quick("figure", {}), slow("what_if", {})];
   assert.equal(new Set(sent.map((m) => m.id)).size, 2);
   await assert.rejects(lost, /not answered for 0.01 s/);
   for (const hear of hearers) hear({ id: sent[1].id, answer: "made" });
   assert.equal(await found, "made");
+  clearInterval(alive);
   for (const end of bin) end();
   assert.equal(hearers.size, 0);
 }

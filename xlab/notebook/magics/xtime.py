@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from IPython.core.magic import Magics, line_magic, magics_class
@@ -12,6 +13,8 @@ import xlab
 from xlab import observe
 from xlab.notebook.magics.base import call_of, jitted, told
 from xlab.notebook.running import recording, show_report
+from xlab.observe.looking import looking
+from xlab.observe.subject import fresh
 
 _PARTS = frozenset({"timings", "jaxpr", "hlo"})
 _OPTION = re.compile(r"\s*(?:--repeat[ =]+(?P<repeat>\S+)|(?P<cold>--cold\b)|--trace[ =]+(?P<trace>\S+))")
@@ -49,7 +52,7 @@ class Xtime(Magics):
 
     @magic_arguments()
     @argument("--repeat", type=int, default=20, help="number of warm runs (20)")
-    @argument("--cold", action="store_true", help="forget what was compiled, and show tracing, lowering and compiling again")
+    @argument("--cold", action="store_true", help="measure a fresh copy of the function, from tracing and compiling on")
     @argument("--trace", metavar="trace.json", help="write the phases to a file that Perfetto (ui.perfetto.dev) opens")
     @argument("call", nargs="*", help="a call, such as f(x, y)")
     @line_magic
@@ -57,16 +60,18 @@ class Xtime(Magics):
     def xtime(self, line: str) -> None:
         """Times a call: tracing, lowering, compiling, the first run, then warm runs with median and spread.
 
-        A function that is compiled already shows warm runs only.
+        A function that is compiled already shows warm runs only. With --cold a fresh copy of it is traced and compiled, and measured from
+        its first call on; what is compiled of the function itself stays.
         """
         given, text = _options(line)
         fun, args, kwargs, text = call_of(self.shell, text, "xtime")
         compiled = jitted(self.shell, fun)
-        if given.cold:
-            compiled.clear_cache()
-        with recording(text, self.shell, flagged=False) as run:     # the report has times, and no collectives
+        with looking() if given.cold else nullcontext(), recording(text, self.shell, flagged=False) as run:    # no collectives in it
+            if given.cold:
+                compiled = fresh(compiled)
             xlab.block_until_ready(compiled(*args, **kwargs))
             observe.time(compiled, *args, repeat=given.repeat, **kwargs)
+        run.session.measured = [t.replace(note=f"{t.note}; %xtime --cold measures anew" if t.note else "") for t in run.session.measured]
         show_report(run, _PARTS, opens="timings")
         if given.trace:
             observe.chrome_trace(run.session, given.trace)

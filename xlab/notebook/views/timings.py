@@ -195,7 +195,7 @@ def timings_table(timings: tuple[Timing, ...]) -> Node | None:
         h(
             "tr",
             None,
-            h("td", None, t.function),
+            h("td", None, t.function, h("small", {"class": "xl-dim"}, f" {t.note}") if t.note else None),
             *(h("td", {"class": "n"}, "–" if us is None else time_text(us)) for us in (t.cold_us, t.warm_us, t.spread_us)),
             h("td", {"class": "n"}, t.runs),
         )
