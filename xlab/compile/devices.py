@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlab.backend import client
 from xlab.compile.placement import default_sharding
 from xlab.core.jaxpr import Jaxpr, inner_jaxprs
 from xlab.core.rules import RuleTable
 from xlab.errors import IncompatibleDevices
-from xlab.sharding import AbstractMesh, Mesh, NamedSharding
+from xlab.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
 
 sharding_sources = RuleTable(
     "compile.sharding_sources", "find shardings in",
@@ -39,6 +41,22 @@ def claim(sharding, who: str) -> Claim:
     if _abstract(sharding):
         return Claim((), who, sharding.mesh.size)
     return Claim(sharding.devices_in_order, who)
+
+
+def formerly_placed(device, backend: str | None, in_shardings, out_shardings) -> SingleDeviceSharding:
+    """Where `jit(device=, backend=)` runs a program.
+
+    Raises:
+        ValueError: when shardings are given as well, or both arguments are.
+    """
+    if device is not None and backend is not None:
+        raise ValueError(f"can't specify both a device and a backend for jit, got device={device!r} and backend={backend!r}")
+    for name, given in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
+        if given is not None:
+            raise ValueError(f"If backend or device is specified on jit, then {name} should not be specified.")
+    warnings.warn("jit(device=, backend=) is deprecated: put the arguments where the program is to run, with xlab.device_put(x, device), "
+                  "or call it within xlab.default_device(device).", DeprecationWarning, stacklevel=3)
+    return SingleDeviceSharding(client.devices(backend)[0] if device is None else device)
 
 
 def grounded(sharding, devices: Sequence):

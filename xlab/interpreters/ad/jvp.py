@@ -105,7 +105,9 @@ class JVPTrace(Trace):
             tangents = [Zero.of(p) if t is None else t for p, t in zip(primals, tangents)]
             rule = primitive_jvps.get(prim)
             if rule is None:
-                raise primitive_jvps.missing(prim)
+                if not all((t.aval if type(t) is Zero else t).dtype == dtypes.float0 for t in tangents):
+                    raise primitive_jvps.missing(prim)
+                return self.parent.process(prim, primals, params)     # integers alone move nothing
             out, out_tangent = rule(primals, tangents, **params)
         finally:
             switch_trace(previous)
