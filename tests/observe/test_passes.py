@@ -10,7 +10,9 @@ import pytest
 import xlab
 from tests.observe import programs
 from xlab import observe
+from xlab.backend.profiling import HostEvent
 from xlab.observe.edits import Pass, apply, edits, modules, passes_text
+from xlab.observe.pass_times import Place, timed
 from xlab.observe.passes import _Keeper, _Written
 from xlab.observe.records import Record
 
@@ -110,3 +112,37 @@ def test_text_and_wire(found):
 
 def test_a_program_for_one_device_has_no_shardy_stages():
     assert {p.stage for p in observe.passes(lambda x: xlab.lax.sin(x) * 2, np.ones(3, np.float32), all=True)} == {"xla", "codegen"}
+
+
+def seen(*rows):
+    """Events as the profiler gives them, in microseconds; a pipeline's name ends in that of its module."""
+    return [HostEvent(name, "t", 1e3 * start, 1e3 * end, ()) for name, start, end in rows]
+
+
+def test_a_pass_that_runs_several_times_has_the_time_of_the_run_that_changed_something():
+    events = seen(("tidy (m)", 0, 100), ("dce", 0, 10), ("cse", 10, 30), ("dce", 30, 33), ("tidy (m)", 100, 200), ("dce", 100, 140),
+                  ("cse", 140, 145), ("dce", 145, 150), ("all passes (m)", 0, 300), ("dce", 200, 207), ("re shape", 207, 208))
+    changed = Pass("dce", "xla", 1, 0, pipeline="tidy")
+
+    def took(run, following, pipeline="tidy", name="dce"):
+        found = timed([changed.replace(pipeline=pipeline, name=name)], [Place(pipeline, run, following)], events)
+        (made,) = [p for p in found if p.changed]
+        assert sum(p.runs for p in found if not p.changed) == 8 - (made.duration_us is not None)
+        return made.duration_us and (round(made.duration_us), made.name)
+
+    assert took(0, "cse") == (10, "dce") and took(0, "pipeline-end") == (3, "dce")
+    assert took(1, "cse") == (40, "dce") and took(1, "pipeline-end") == (5, "dce")
+    assert took(0, "re_shape", "all_passes") == (7, "dce") and took(0, "pipeline-end", "all_passes", "re_shape") == (1, "re shape")
+    assert took(2, "cse") is None and took(0, "elsewhere") is None, "a run nobody saw has no time, and not that of another"
+
+
+def test_of_two_changes_of_one_pass_each_has_its_own_time_and_place():
+    events = seen(("tidy (m)", 0, 100), ("dce", 0, 10), ("cse", 10, 30), ("tidy (m)", 100, 200), ("dce", 100, 140), ("cse", 140, 145))
+    two = [Pass("dce", "xla", n, 0, pipeline="tidy") for n in (1, 2)]
+    found = timed(two, [Place("tidy", 0, "cse"), Place("tidy", 1, "cse")], events)
+    assert [(p.name, p.added, round(p.duration_us)) for p in found] == [("dce", 1, 10), ("cse", 0, 20), ("dce", 2, 40), ("cse", 0, 5)]
+
+
+def test_times_are_those_of_the_compilers_own_order(found):
+    changed = [p for p in found if p.changed and p.stage == "xla" and not p.name.startswith("before") and " until " not in p.name]
+    assert changed and all(p.duration_us is not None for p in changed)

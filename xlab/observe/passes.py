@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from xlab.backend import compiling as _compiling
 from xlab.backend import profiling as _profiling
 from xlab.observe.edits import Pass, edits
 from xlab.observe.looking import looking
+from xlab.observe.pass_times import Place, timed
 from xlab.observe.recorder import paused
 from xlab.observe.subject import Subject, subject
 
@@ -27,7 +28,6 @@ _STAGES = re.compile(r"^(\d\d)\.(.+)\.mlir$")
 _METADATA = re.compile(r', metadata=\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}')
 _EQUATION = re.compile(r'op_name="(?:[^"\\]|\\.)*?;e(\d+)(?:["/.])')
 _TABLES = re.compile(r"^(?:FileNames|FunctionNames|FileLocations|StackFrames)$")
-_WRAPPER = re.compile(r"::|RunInvariantCheckers|^PjRt|\bCompile\b|^Codegen$")
 
 
 def passes(what: Any, *args: Any, all: bool = False, budget: int | None = BUDGET, **kwargs: Any) -> tuple[Pass, ...]:
@@ -53,9 +53,9 @@ def passes(what: Any, *args: Any, all: bool = False, budget: int | None = BUDGET
         keeper = _Keeper(budget)
         shardy = list(keeper.passes("shardy", _shardy(Path(folder))))
         found = list(keeper.passes("xla", _xla(Path(folder))))
-    timed = _timed(found, list(taken.compiler_passes()))
+    every = timed(found, keeper.places[len(shardy):], list(taken.compiler_passes()))
     # The profiler sees the partitioner's stages as one pass, `shardy-xla`.
-    return tuple(p for p in (*shardy, *timed) if all or p.changed)
+    return tuple(p for p in (*shardy, *every) if all or p.changed)
 
 
 def _compile(about: Subject, folder: str) -> None:
@@ -77,6 +77,7 @@ class _Written(NamedTuple):
     pipeline: str
     following: str
     lines: list[str]
+    run: int = 0
 
 
 def _xla(folder: Path) -> Iterator[_Written]:
@@ -86,8 +87,11 @@ def _xla(folder: Path) -> Iterator[_Written]:
         match = _DUMP.match(path.name)
         if match:
             dumps.append((int(match[1]), match[2], match[3], match[4], path))
+    runs: Counter[str] = Counter()
     for _, pipeline, name, following, path in sorted(dumps, key=lambda d: d[0]):
-        yield _Written("" if name == "pipeline-start" else name, pipeline.replace("_", " "), following, hlo_lines(path.read_text(errors="replace")))
+        begins = name == "pipeline-start"
+        runs[pipeline] += begins
+        yield _Written("" if begins else name, pipeline.replace("_", " "), following, hlo_lines(path.read_text(errors="replace")), runs[pipeline] - 1)
 
 
 def hlo_lines(text: str) -> list[str]:
@@ -127,6 +131,7 @@ class _Keeper:
     def __init__(self, budget: int | None):
         self.left = budget if budget is not None else 1 << 60
         self.budget = budget
+        self.places: list[Place] = []           # where each pass ran
 
     def passes(self, stage: str, written: Iterator[_Written]) -> Iterator[Pass]:
         before: list[str] | None = None
@@ -138,6 +143,7 @@ class _Keeper:
                 added, removed = sum(len(new) for *_, new in change), sum(len(gone) for _, gone, _ in change)
                 found = Pass(made.name or f"before {made.pipeline}", stage, added, removed, pipeline=made.pipeline)
                 found, joined = self._kept(found, change, before, joined)
+                self.places.append(Place(made.pipeline, made.run, made.following))
                 yield found
             before = made.lines
 
@@ -154,73 +160,3 @@ class _Keeper:
             return found.replace(edits=change, cut=f"the module has {len(before):,} lines: only those that change are kept"), False
         self.left -= whole
         return found.replace(edits=change, before="\n".join(before)), True
-
-
-# ---------------------------------------------------------------------------------------------------------- what it took
-
-
-def _timed(found: list[Pass], events: Sequence[Any]) -> list[Pass]:
-    """Passes with their times, those that changed nothing between them in the order they ran, and last what writes code."""
-    pipelines = [e for e in events if re.search(r" \(.*\)$", e.name)]
-    spans = [(e.start_ns, e.end_ns) for e in pipelines]
-    inside = [e for e in events if e not in pipelines and not _WRAPPER.search(e.name)
-              and any(a <= e.start_ns and e.end_ns <= b for a, b in spans)]
-    took = _own_times(inside)
-    out: list[Pass] = []
-    waiting = [_until(p, pipelines, inside) for p in found]
-    inside.sort(key=lambda e: e.end_ns)         # as modules are written: when a pass ends
-    left = Counter(e.name for e in inside)
-    for event in inside:
-        at = next((n for n, p in enumerate(waiting[:_AHEAD]) if p.name == event.name), None)
-        unseen = next((n for n, p in enumerate(waiting) if p.pipeline not in p.name), 0)
-        if at is None or (at > unseen and sum(p.name == event.name for p in waiting) < left[event.name]):
-            _idle(out, event.name, took[id(event)])
-        else:
-            out += [*waiting[:at], waiting[at].replace(duration_us=took[id(event)])]
-            del waiting[:at + 1]
-        left[event.name] -= 1
-    out += waiting
-    rest: dict[str, list[float]] = {}
-    for event in events:
-        if event not in pipelines and event not in inside and (not _WRAPPER.search(event.name) or event.name == "Codegen"):
-            rest.setdefault(event.name, []).append(event.duration_ns / 1e3)
-    return out + [Pass(name, "codegen", duration_us=sum(us), runs=len(us)) for name, us in sorted(rest.items(), key=lambda kv: -sum(kv[1]))]
-
-
-def _own_times(events: Sequence[Any]) -> dict[int, float]:
-    """Microseconds of each event without those of the events inside it."""
-    took: dict[int, float] = {}
-    open_now: list[Any] = []
-    for event in sorted(events, key=lambda e: (e.start_ns, -e.end_ns)):
-        while open_now and open_now[-1].end_ns < event.end_ns:
-            open_now.pop()
-        if open_now:
-            took[id(open_now[-1])] -= event.duration_ns / 1e3
-        took[id(event)] = event.duration_ns / 1e3
-        open_now.append(event)
-    return {key: max(0.0, us) for key, us in took.items()}
-
-
-def _until(p: Pass, pipelines: Sequence[Any], inside: Sequence[Any]) -> Pass:
-    """What a pass did before a pipeline of its own began bears its name, where the profiler saw it."""
-    if p.name == f"before {p.pipeline}":
-        began = next((e for e in pipelines if e.name.startswith(f"{p.pipeline} (")), None)
-        around = [e for e in inside if began is not None and e.start_ns <= began.start_ns and began.end_ns <= e.end_ns]
-        if around:
-            return p.replace(name=f"{min(around, key=lambda e: e.duration_ns).name} until {p.pipeline}")
-    return p
-
-
-_AHEAD = 3
-"""How many changes ahead a pass is looked for: a name that is seen there has skipped what the profiler did not see."""
-
-
-def _idle(out: list[Pass], name: str, us: float) -> None:
-    """Adds a run that changed nothing; runs of one pass between two changes are one."""
-    for n in range(len(out) - 1, -1, -1):
-        if out[n].changed:
-            break
-        if out[n].name == name:
-            out[n] = out[n].replace(duration_us=(out[n].duration_us or 0.0) + us, runs=out[n].runs + 1)
-            return
-    out.append(Pass(name, "xla", duration_us=us))
