@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items):
 
     items.sort(key=cost)
     for item in items:
-        if item.get_closest_marker("browser") is not None:
+        if item.get_closest_marker("browser") is not None and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group("browser"))   # one Chromium, not one a worker
 
 

@@ -111,7 +111,10 @@ def open_and_run(page, url, name, words):
 
     until(page, begun, f"the first cell of {name} does not run")
     if words:
-        page.locator(".jp-OutputArea-output", has_text=words).last.wait_for(timeout=LONG)
+        said = page.locator(".jp-OutputArea-output", has_text=words)
+        failed = page.locator(".jp-OutputArea-output pre", has_text="Traceback (most recent call last)")
+        until(page, lambda: said.count() or failed.count(), f"{name} does not come to its end")
+        assert not failed.count(), failed.first.inner_text()
 
 
 def kernel_of(url, name):

@@ -15,9 +15,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 PICTURES = ("image/png", "image/svg+xml")
+pytestmark = pytest.mark.xdist_group("browser")     # in one worker: a notebook is executed once for both tests
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def converted(tmp_path_factory):
     """Converts a notebook, executed, once for all tests: the pages and the notebooks with their outputs."""
     if find_spec("nbconvert") is None:
