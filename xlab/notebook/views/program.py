@@ -6,10 +6,11 @@ The page draws only the lines in sight, so a program is sent as columns: one lis
 from __future__ import annotations
 
 import re
+from itertools import repeat
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import Node, clean, h, panel
+from xlab.notebook.views.draw import LONGEST, Node, clean, h, panel
 from xlab.notebook.views.levels import level_columns
 from xlab.observe.records import Equation, Program, Variable
 from xlab.observe.units import plural
@@ -23,6 +24,7 @@ FOLDED = 400
 
 _made: dict[int, tuple[Program, dict[str, Any]]] = {}
 _REMEMBERED = 16
+_NOWHERE = repeat(-1)
 
 
 def columns(program: Program) -> dict[str, Any]:
@@ -52,6 +54,7 @@ def _columns(program: Program) -> dict[str, Any]:
     eqs: dict[str, list[Any]] = {
         k: [] for k in ("id", "row", "prog", "ins", "outs", "args", "src", "op", "scope", "extra")
     }
+    eq_id, eq_row, eq_prog, eq_ins, eq_outs, eq_args, eq_src, eq_op, eq_scope, eq_extra = (column.append for column in eqs.values())
     notes: dict[str, str] = {}
     letters: set[str] = set()
     numbers = iter(range(1 << 60))
@@ -59,6 +62,9 @@ def _columns(program: Program) -> dict[str, Any]:
     words: dict[str, str] = {"": ""}
 
     def named(variables: tuple[Variable, ...]) -> str:
+        if len(variables) == 1:
+            v = variables[0]
+            return f"{v.name}:{types.get(id(v.type)) or types.setdefault(id(v.type), v.type.text)}"
         return " ".join([f"{v.name}:{types.get(id(v.type)) or types.setdefault(id(v.type), v.type.text)}" for v in variables])
 
     def short(given: str) -> str:
@@ -83,17 +89,33 @@ def _columns(program: Program) -> dict[str, Any]:
         number = next(numbers)
         made = {v.name: -2 - n for n, v in enumerate(p.inputs)}
         note(p.inputs)
+        find = made.get
         for e in p.equations:
             outs = named(e.outputs)
-            at = row(equation_row(e, outs), e.id, level)
-            ins = e.inputs if " " not in "".join(e.inputs) else [n.replace(" ", "\u00a0") for n in e.inputs]
-            for name, value in (
-                ("id", e.id), ("row", at), ("prog", number), ("ins", clean(" ".join(ins))), ("outs", clean(outs)),
-                ("op", short(e.primitive)), ("scope", short(e.scope)), ("extra", short(_extra(e))),
-                ("src", places.get((e.source.file, e.source.line), -1) if e.source else -1),
-                ("args", [made.get(n, -1) for n in e.inputs]),
-            ):
-                eqs[name].append(value)
+            line = equation_row(e, outs)
+            ins = " ".join(e.inputs)
+            if ins.count(" ") >= len(e.inputs) > 0:
+                ins = " ".join([n.replace(" ", "\u00a0") for n in e.inputs])
+            # Nearly all is plain: one look at the three together.
+            whole = line + ins + outs
+            if len(whole) > LONGEST or not (whole.isascii() and whole.isprintable()):
+                line, ins, outs = clean(line), clean(ins), clean(outs)
+            at = len(text)
+            text.append(line)
+            ids.append(e.id)
+            depth.append(level)
+            fold.append(0)
+            scope = short(e.scope)
+            eq_id(e.id)
+            eq_row(at)
+            eq_prog(number)
+            eq_ins(ins)
+            eq_outs(outs)
+            eq_op(short(e.primitive))
+            eq_scope(scope)
+            eq_extra(short(_extra(e)) if e.rule or e.axes else scope)
+            eq_src(places.get((e.source.file, e.source.line), -1) if e.source else -1)
+            eq_args(list(map(find, e.inputs, _NOWHERE)))
             for v in e.outputs:
                 made[v.name] = len(eqs["id"]) - 1
             note(e.outputs)
