@@ -101,6 +101,12 @@ DERIVATIVES = [
     Sample("vjp_aux", lambda n, x: (lambda r: (r[0], r[1](x), r[2]))(
         n.jax.vjp(lambda x: (n.jnp.sin(x), x + 1), x, has_aux=True)), [X], VALUE),
     Sample("linear_transpose", lambda n, x, w: n.jax.linear_transpose(lambda y: y @ w, x)(x), [X, W], VALUE),
+    Sample("grad_argnums_error", lambda n, x: n.jax.grad(lambda x: x.sum(), argnums=1)(x), [X], error="TypeError"),
+    Sample("grad_argnums_names_error", lambda n, x: n.jax.grad(lambda x: x.sum(), argnums="x")(x), [X], error="TypeError"),
+    Sample("jacfwd_argnums_error", lambda n, x: n.jax.jacfwd(lambda x: x.sum(), argnums=0.0)(x), [X], error="TypeError"),
+    Sample("jacobian_weak", lambda n: [f(lambda a, b: {"p": a * b}, (0, 1))(2.0, 3.0) for f in (n.jax.jacfwd, n.jax.jacrev, n.jax.hessian)],
+           [], VALUE),
+    Sample("static_donated_error", lambda n, x: n.jax.jit(lambda x: x, static_argnums=0, donate_argnames="x")(x), [X], error="ValueError"),
     Sample("grad_int_error", lambda n, x: n.jax.grad(lambda x: x.sum())(x), [ints(3)], error="TypeError"),
     Sample("grad_vector_error", lambda n, x: n.jax.grad(lambda x: x * 2)(x), [X], error="TypeError"),
     Sample("grad_complex_error", lambda n, x: n.jax.grad(lambda x: x * 1j)(x), [np.float32(2)], error="TypeError"),

@@ -31,6 +31,15 @@ def static_positions(fun, nums, names) -> tuple[tuple[int, ...], tuple[str, ...]
     return all_nums, all_names
 
 
+def check_apart(fun, static: tuple, donated: tuple) -> None:
+    """Raises where an argument is static and donated: what is part of the program has no buffer to give away."""
+    if donated[0] or donated[1]:
+        both = [*sorted({*static[1]} & {*donated[1]}), *([] if static[1] and donated[1] else sorted({*static[0]} & {*donated[0]}))]
+        if both:
+            raise ValueError(f"static and donated arguments of {function_name(fun)} cannot intersect, got both for {', '.join(map(repr, both))}: "
+                             f"a static argument has no buffer to donate")
+
+
 def _parameters(fun):
     """Positional names, all names, and whether there are `*args` and `**kwargs`; None where nobody can tell."""
     code = getattr(fun, "__code__", None)

@@ -19,7 +19,7 @@ from xlab import tree as _tree
 from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
 from xlab.compile import explain, keys, layouts, specials
-from xlab.compile.arguments import static_positions
+from xlab.compile.arguments import check_apart, static_positions
 from xlab.compile.devices import agree, formerly_placed, sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.mutation import check_arguments, check_captured, forward_refs, on_values
@@ -56,6 +56,7 @@ class _Jit:
         self.in_shardings, self.out_shardings = in_shardings, out_shardings
         self.static_argnums, self.static_argnames = static_positions(fun, static_argnums, static_argnames)
         self.donate_argnums, self.donate_argnames = static_positions(fun, donate_argnums, donate_argnames)
+        check_apart(fun, (self.static_argnums, self.static_argnames), (self.donate_argnums, self.donate_argnames))
         self.keep_unused, self.inline = keep_unused, inline
         self.compiler_options = dict(compiler_options or {})
         self.executables: dict[tuple, Executable] = {}

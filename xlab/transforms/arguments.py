@@ -22,6 +22,15 @@ def check_callable(fun, api: str) -> Callable:
     return fun
 
 
+def check_argnums(argnums, api: str) -> None:
+    """Raises unless these may be argument numbers."""
+    try:
+        for i in argnums if isinstance(argnums, (tuple, list)) else (argnums,):
+            operator.index(i)
+    except TypeError:
+        raise TypeError(f"{api} takes argnums as an int or a sequence of ints, the positions of arguments, got {argnums!r}") from None
+
+
 def canonical_argnums(argnums, n: int, api: str) -> tuple[int, ...]:
     """Argument numbers as non-negative ints within the call's positional arguments."""
     nums = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
@@ -29,8 +38,9 @@ def canonical_argnums(argnums, n: int, api: str) -> tuple[int, ...]:
     for i in nums:
         i = operator.index(i)
         if not -n <= i < n:
-            raise ValueError(f"{api} was asked for argument {i}, but the function was called with {n} positional "
-                             f"argument{'s' if n != 1 else ''}")
+            error = TypeError if api == "grad" and i >= n else ValueError       # as the reference has it
+            raise error(f"{api} was asked for argument {i}, but the function was called with {n} positional "
+                        f"argument{'s' if n != 1 else ''}")
         out.append(i % n)
     if len(set(out)) != len(out):
         raise ValueError(f"{api} got the same argument twice in argnums={argnums}")

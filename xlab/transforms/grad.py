@@ -16,6 +16,7 @@ from xlab.core.trace import state
 from xlab.lax.shape import full_like
 from xlab.transforms.arguments import (
     canonical_argnums,
+    check_argnums,
     check_callable,
     check_inexact,
     split_arguments,
@@ -40,6 +41,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         (8.0, 12.0)
     """
     check_callable(fun, "value_and_grad")
+    check_argnums(argnums, "grad")
 
     @functools.wraps(fun)
     def value_and_grad_fun(*args, **kwargs):

@@ -13,10 +13,15 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.lax.arithmetic import add
 from xlab.lax.comparison import eq
-from xlab.lax.convert import convert_element_type
+from xlab.lax.convert import convert, convert_element_type
 from xlab.lax.shape import broadcasted_iota, reshape
 from xlab.lax.slicing import slice_in_dim
-from xlab.transforms.arguments import canonical_argnums, check_callable, split_arguments
+from xlab.transforms.arguments import (
+    canonical_argnums,
+    check_argnums,
+    check_callable,
+    split_arguments,
+)
 from xlab.transforms.jvp import jvp
 from xlab.transforms.vjp import vjp
 from xlab.transforms.vmap import vmap
@@ -36,6 +41,7 @@ def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
          [0. 4.]]
     """
     check_callable(fun, "jacfwd")
+    check_argnums(argnums, "jacfwd")
 
     @functools.wraps(fun)
     def jacobian_fun(*args, **kwargs):
@@ -73,6 +79,7 @@ def jacrev(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
          [5. 3.]]
     """
     check_callable(fun, "jacrev")
+    check_argnums(argnums, "jacrev")
 
     @functools.wraps(fun)
     def jacobian_fun(*args, **kwargs):
@@ -119,7 +126,7 @@ def _unit_vectors(like):
         row = broadcasted_iota(np.int32, (total, a.size), 0)
         column = broadcasted_iota(np.int32, (total, a.size), 1)
         ones = convert_element_type(eq(row, add(column, np.int32(offset)) if offset else column), a.dtype)
-        out.append(reshape(ones, (total, *a.shape)))
+        out.append(convert(reshape(ones, (total, *a.shape)), a.dtype, a.weak_type))
         offset += a.size
     return _tree.unflatten(treedef, out)
 
