@@ -10,7 +10,7 @@ from xlab import numpy as jnp
 from xlab import observe
 from xlab.backend import arrays, native
 from xlab.observe import creations
-from xlab.observe.live import Live, LiveArray, devices_text, live_text
+from xlab.observe.live import Live, LiveArray, devices_text, live_text, rows
 from xlab.observe.records import Record, Source
 
 X = np.ones((8, 4), np.float32)
@@ -124,3 +124,14 @@ def test_the_text():
 152 B in 3 arrays
 per device: 0 28 B, 1 16 B"""
     assert devices_text((0, 2)) == "devices 0, 2"
+
+
+def test_arrays_without_a_name_that_are_alike_are_listed_together():
+    here, there = Source("cell", 3), Source("cell", 4)
+    one = LiveArray("f32[3,3]", 36, devices=(0,), source=here)
+    record = Live((LiveArray("f32[9]", 36, "mine", (0,)), *[one] * 3, one.__class__("f32[3,3]", 36, devices=(0,), source=there), one.__class__("f32[3,3]", 36, devices=(1,))),
+                  216, 2)
+    assert [(x.array.name, x.count, x.bytes, x.place) for x in rows(record.arrays)] == [
+        ("", 4, 144, "2 places"), ("mine", 1, 36, "unknown"), ("", 1, 36, "unknown")]
+    said = live_text(record)
+    assert "4 without a name" in said and "144 B" in said and "8 arrays" in said and "2 smaller arrays" in said

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
@@ -130,6 +130,32 @@ def place(source: Source | None) -> str:
     return f"{file}, line {source.line}" if source.line else file
 
 
+class Row(NamedTuple):
+    """Arrays that are listed together: one with a name, or all without one that are alike; `array` is the first, `place` where they were made."""
+
+    array: LiveArray
+    count: int
+    bytes: int
+    place: str
+
+
+def rows(arrays: Sequence[LiveArray]) -> list[Row]:
+    """Arrays as they are listed, the most bytes first: those that no name holds together, by type, devices and sharding.
+
+    >>> one = LiveArray("f32[2]", 8)
+    >>> [(r.count, r.bytes, r.array.name) for r in rows([LiveArray("f32[2]", 8, "x"), one, one])]
+    [(2, 16, ''), (1, 8, 'x')]
+    """
+    groups: dict[object, list[LiveArray]] = {}
+    for n, a in enumerate(arrays):
+        groups.setdefault(n if a.name else (a.type, a.bytes, a.devices, a.sharding, a.committed, a.memory_kind), []).append(a)
+    out = []
+    for group in groups.values():
+        made = sorted({place(a.source) for a in group})
+        out.append(Row(group[0], len(group), sum(a.bytes for a in group), made[0] if len(made) == 1 else f"{len(made)} places"))
+    return sorted(out, key=lambda r: -r.bytes)
+
+
 def devices_text(ids: tuple[int, ...]) -> str:
     """Which devices, in few words.
 
@@ -150,11 +176,12 @@ def live_text(record: Live, options: Any = None) -> str:
     if not count:
         return "no array of xlab is alive"
     limit = getattr(options, "limit", None)
-    shown = record.arrays[:limit]
-    rows = [("name", "array", "bytes", "on", "made in"),
-            *((a.name or "–", a.type, size_text(a.bytes), devices_text(a.devices), place(a.source)) for a in shown)]
-    more = count - len(shown)
-    lines = [table(rows, "llrll")] + ([f"  … {plural(more, 'smaller array')}"] if more else [])
+    shown = rows(record.arrays)[:limit]
+    listed = [("name", "array", "bytes", "on", "made in"),
+              *((r.array.name or (f"{r.count} without a name" if r.count > 1 else "–"), r.array.type, size_text(r.bytes), devices_text(r.array.devices),
+                 r.place) for r in shown)]
+    more = count - sum(r.count for r in shown)
+    lines = [table(listed, "llrll")] + ([f"  … {plural(more, 'smaller array')}"] if more else [])
     lines.append(f"{size_text(record.total)} in {plural(count, 'array')}")
     if len(record.devices) > 1:
         lines.append("per device: " + ", ".join(f"{i} {size_text(n)}" for i, n in record.devices[:16])

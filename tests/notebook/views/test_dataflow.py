@@ -1,6 +1,7 @@
 """The page's model of collectives is the runtime's: the same messages round by round, the same prices, and every block arrives."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -29,10 +30,29 @@ def cases():
                 yield {"kind": kind, "n": n, "way": way, "sizes": sizes, "us": us, "rounds": [sorted(x) for x in rounds]}
 
 
+def labels():
+    """Curves close to one another, and where their labels stand in turn."""
+    curves = [((0, 0), (14, 40), (0, 80), (1, 0)), ((4, 0), (-10, 40), (4, 80), (-1, 0)), ((0, 4), (14, 44), (0, 84), (1, 0)), ((1, 1), (9, 40), (2, 79), (1, 0.2))] * 3
+    taken = [(-22.0, -17.0, 22.0, 17.0)]
+    return [[[list(p) for p in curve], dataflow.label_place(*curve, "64 B", taken)] for curve in curves]
+
+
+def test_labels_of_close_arrows_stand_apart_or_not_at_all():
+    mesh = r.MeshInfo(("data", "model"), (4, 2), tuple(range(8)))
+    close = tuple((a, b, 64) for a, b in ((1, 4), (1, 6), (3, 4), (3, 6), (4, 1), (4, 3), (6, 1), (6, 3), (0, 2), (2, 0)))
+    made = html(dataflow.frame(r.Transfer("all_to_all", bytes_in=64, rounds=(close,)), mesh))
+    places = [tuple(map(float, m)) for m in re.findall(r"<text x='([-\d.]+)' y='([-\d.]+)' class='xl-bytes'>", made)]
+    assert 5 <= len(places) <= len(close) and made.count("data-tip='64 B'") == len(close), "bytes are told on hover where there is no room"
+    for i, (x, y) in enumerate(places):
+        for other, height in places[:i]:
+            assert abs(x - other) >= 25 or abs(y - height) >= 11.9
+    assert [at is None for _, at in labels()].count(True) < len(labels()) // 2
+
+
 @pytest.mark.skipif(NODE is None, reason="node is not installed; the front end is tested where it is")
 def test_the_page_has_the_same_messages_and_prices(tmp_path):
     module = tmp_path / "traffic.mjs"
-    names = "predictCost, roundsOf, roundMessages, heldBefore, scheduleOf"
+    names = "predictCost, roundsOf, roundMessages, heldBefore, scheduleOf, labelPlace"
     module.write_text(f"{assets.body()}\nexport {{ {names} }};\n", encoding="utf-8")
     pairs = tuple((i, (i + 3) % 8) for i in range(8))
     permute = r.Transfer("collective_permute", axes=("x",), pairs=pairs, bytes_in=1000, mesh=r.MeshInfo(("x",), (8,), tuple(range(8))))
@@ -42,7 +62,8 @@ def test_the_page_has_the_same_messages_and_prices(tmp_path):
         hops, load = traffic.permute_load((tuple(range(8)),), pairs, 1000, both_ways=way == "bidirectional") if way != "direct" else (1, 1000)
         prices.append([way, traffic.cost("collective_permute", 8, 1000, hops=hops, load=load, algorithm=way, link=LINK)[0]])
     data = tmp_path / "data.json"
-    data.write_text(json.dumps({"cases": list(cases()), "alpha": LINK.alpha, "beta": LINK.beta, "route": route, "prices": prices}))
+    data.write_text(json.dumps({"cases": list(cases()), "alpha": LINK.alpha, "beta": LINK.beta, "route": route, "prices": prices,
+                                "labels": labels()}))
     done = subprocess.run([NODE, HERE / "traffic.test.mjs", module, data], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == "ok"

@@ -56,7 +56,7 @@ def test_the_sample_has_a_map():
 
 def test_live_arrays_by_line_by_device_one_by_one():
     page = html(live_panel(sample.live(REPORT)))
-    for words in ("made in", "train_step, line 3", "devices 0–7", "P(&#39;data&#39;) over", "device 0, uncommitted", "no name",
+    for words in ("made in", "train_step, line 3", "devices 0–7", "P('data') over", "device 0, uncommitted", "no name",
                   "%xmem --lines records", "made before the extension was loaded", "1 smaller array not listed"):
         assert words in page, words
     assert "No array of xlab is alive" in html(live_panel(Live()))

@@ -3,9 +3,16 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import "./dom.mjs";
 
-const { predictCost, roundsOf, roundMessages, heldBefore, scheduleOf } = await import(process.argv[2]);
-const { cases, alpha, beta, route, prices } = JSON.parse(readFileSync(process.argv[3], "utf8"));
+const { predictCost, roundsOf, roundMessages, heldBefore, scheduleOf, labelPlace } = await import(process.argv[2]);
+const { cases, alpha, beta, route, prices, labels } = JSON.parse(readFileSync(process.argv[3], "utf8"));
 const near = (a, b, words) => assert.ok(Math.abs(a - b) < 1e-6 * Math.max(1, b), `${words}: ${a} and not ${b}`);
+
+const taken = [[-22, -17, 22, 17]];
+for (const [[s, c, e, n], at] of labels) {
+  const found = labelPlace({ s, c, e, n }, "64 B", taken);
+  assert.equal(found === null, at === null);
+  if (at) for (const k of [0, 1]) assert.ok(Math.abs([found.x, found.y][k] - at[k]) < 1e-6, "Python and the page put labels at the same places");
+}
 
 for (const { kind, n, way, sizes, us, rounds } of cases) {
   const words = `${kind} over ${n} by ${way}`;

@@ -175,8 +175,9 @@ def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
         )
         for d, (x, y) in centres.items()
     ]
+    taken = boxes_of(centres)
     arrows = [
-        arrow(centres[a], centres[b], size, largest)
+        arrow(centres[a], centres[b], size, largest, taken)
         for a, b, size in (rounds[number] if rounds else [])
         if a in centres and b in centres and a != b
     ]
@@ -206,8 +207,40 @@ def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
     )
 
 
-def arrow(a: tuple[float, float], b: tuple[float, float], size: int, largest: int) -> Node:
-    """One message: a curve from device to device; the page draws the same curve for the other rounds."""
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+
+def boxes_of(centres: Mapping[int, tuple[float, float]]) -> list[Box]:
+    """Where devices are drawn: places that no label may take."""
+    return [(x - 22, y - 17, x + 22, y + 17) for x, y in centres.values()]
+
+
+def label_place(s: tuple[float, float], c: tuple[float, float], e: tuple[float, float], n: tuple[float, float], text: str,
+                taken: list[Box]) -> tuple[float, float] | None:
+    """Where a curve's label stands free: along it, on its outer side or the other; None where there is no room. Takes the room it finds.
+
+    >>> taken = []
+    >>> [label_place((0, 0), (0, 40), (0, 80), (-1, 0), "8 B", taken) for _ in range(2)]
+    [(-26.0, 43.0), (26.0, 43.0)]
+    """
+    wide = 6.4 * len(text) + 2
+    for t in (0.5, 0.34, 0.66, 0.2, 0.8):
+        px, py = ((1 - t) ** 2 * s[k] + 2 * t * (1 - t) * c[k] + t * t * e[k] for k in (0, 1))
+        for side in (1, -1):
+            x, y = px + side * n[0] * 26, py + side * n[1] * 9 + 3
+            box = (x - wide / 2, y - 9, x + wide / 2, y + 3)
+            if not any(box[0] < right and left < box[2] and box[1] < bottom and top < box[3] for left, top, right, bottom in taken):
+                taken.append(box)
+                return x, y
+    return None
+
+
+def arrow(a: tuple[float, float], b: tuple[float, float], size: int, largest: int, taken: list[Box]) -> Node:
+    """One message: a curve from device to device, with its bytes where there is room among what is `taken`.
+
+    The page draws the same curve for the other rounds.
+    """
     (x1, y1), (x2, y2) = a, b
     d = math.hypot(x2 - x1, y2 - y1) or 1
     bend = 14 if d < 160 else min(60.0, d / 4)
@@ -218,10 +251,12 @@ def arrow(a: tuple[float, float], b: tuple[float, float], size: int, largest: in
     thick = 1.2 + 4.8 * size / largest
     back = math.atan2(ey - cy, ex - cx)
     head = 5 + thick
+    word = size_text(size)
+    at = label_place((sx, sy), (cx, cy), (ex, ey), (nx, ny), word, taken)
     tips = [(ex - head * math.cos(back + s), ey - head * math.sin(back + s)) for s in (0.45, -0.45)]
     return h(
         "g",
-        {"class": "xl-arrow", "data-tip": f"{size_text(size)}"},
+        {"class": "xl-arrow", "data-tip": word},
         h(
             "path",
             {
@@ -236,15 +271,7 @@ def arrow(a: tuple[float, float], b: tuple[float, float], size: int, largest: in
                 "d": f"M{ex:.1f} {ey:.1f}L{tips[0][0]:.1f} {tips[0][1]:.1f}L{tips[1][0]:.1f} {tips[1][1]:.1f}Z",
             },
         ),
-        h(
-            "text",
-            {
-                "x": f"{(sx + 2 * cx + ex) / 4 + nx * 26:.1f}",
-                "y": f"{(sy + 2 * cy + ey) / 4 + ny * 9 + 3:.1f}",
-                "class": "xl-bytes",
-            },
-            size_text(size),
-        ),
+        h("text", {"x": f"{at[0]:.1f}", "y": f"{at[1]:.1f}", "class": "xl-bytes"}, word) if at is not None else None,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, h, panel, table
-from xlab.observe.live import Live, LiveArray, devices_text, place
+from xlab.observe.live import Live, Row, devices_text, rows
 from xlab.observe.units import plural, size_text
 
 MOST_ROWS = 200
@@ -26,10 +26,10 @@ def lines_node(live: Live) -> Node | None:
     if not live.lines:
         return None
     most = live.lines[0][2]
-    rows = [h("tr", None, h("td", None, h("code", None, where)), h("td", {"class": "n"}, count), _size(size), _share(size, most))
+    listed = [h("tr", None, h("td", None, h("code", None, where)), h("td", {"class": "n"}, count), _size(size), _share(size, most))
             for where, count, size in live.lines[:MOST_LINES]]
     left = live.lines[MOST_LINES:]
-    return h("div", None, table((("made in", ""), ("arrays", "n"), ("bytes", "n"), ("", "")), rows),
+    return h("div", None, table((("made in", ""), ("arrays", "n"), ("bytes", "n"), ("", "")), listed),
              h("p", {"class": "xl-dim"}, f"{plural(len(left), 'more place')}, {size_text(sum(s for *_, s in left))}") if left else None)
 
 
@@ -38,20 +38,24 @@ def devices_node(live: Live) -> Node | None:
     if not live.devices:
         return None
     most = max(size for _, size in live.devices)
-    rows = [h("tr", None, h("td", {"class": "n"}, i), _size(size), _share(size, most)) for i, size in live.devices[:MOST_DEVICES]]
-    left = len(live.devices) - len(rows)
-    return h("div", None, table((("device", "n"), ("holds", "n"), ("", "")), rows),
+    listed = [h("tr", None, h("td", {"class": "n"}, i), _size(size), _share(size, most)) for i, size in live.devices[:MOST_DEVICES]]
+    left = len(live.devices) - len(listed)
+    return h("div", None, table((("device", "n"), ("holds", "n"), ("", "")), listed),
              h("p", {"class": "xl-dim"}, plural(left, "more device")) if left else None)
 
 
-def array_row(a: LiveArray, most: int) -> Node:
-    """One array."""
-    where = h("td", {"title": a.source.file if a.source else None}, h("code", None, place(a.source)),
-              h("small", None, f"  {a.source.text.strip()[:80]}") if a.source and a.source.text else None)
+def array_row(r: Row, most: int) -> Node:
+    """One array, or those without a name that are alike."""
+    a = r.array
+    alone = r.count == 1 and a.source is not None
+    where = h("td", {"title": a.source.file if a.source and alone else None}, h("code", None, r.place),
+              h("small", None, f"  {a.source.text.strip()[:80]}") if a.source and alone and a.source.text else None)
+    called = h("code", None, a.name) if a.name else h("span", {"class": "xl-dim"}, f"{r.count:,} without a name" if r.count > 1 else "no name")
     held = devices_text(a.devices) + (f", {a.memory_kind}" if a.memory_kind else "") + ("" if a.committed else ", uncommitted")
-    return h("tr", None, h("td", None, h("code", None, a.name) if a.name else h("span", {"class": "xl-dim"}, "no name")),
-             h("td", None, h("code", None, a.type), h("small", None, f"  {a.sharding}") if a.sharding else None),
-             _size(a.bytes), _share(a.bytes, most), h("td", None, held), where)
+    more = " · ".join(filter(None, (a.sharding, f"each {size_text(a.bytes)}" if r.count > 1 else "")))
+    return h("tr", None, h("td", None, called),
+             h("td", None, h("code", None, a.type), h("small", None, f"  {more}") if more else None),
+             _size(r.bytes), _share(r.bytes, most), h("td", None, held), where)
 
 
 def live_panel(live: Live) -> Node:
@@ -59,9 +63,9 @@ def live_panel(live: Live) -> Node:
     count = len(live.arrays) + live.more
     if not count:
         return panel("memory", "Live arrays", h("p", {"class": "xl-dim"}, "No array of xlab is alive."))
-    shown = live.arrays[:MOST_ROWS]
-    left = count - len(shown)
-    small = sum(a.bytes for a in shown)
+    shown = rows(live.arrays)[:MOST_ROWS]
+    left = count - sum(r.count for r in shown)
+    small = sum(r.bytes for r in shown)
     unknown = any(a.source is None for a in live.arrays)
     note = ("lines are recorded" if live.tracked else "%xmem --lines records the line of every array from now on") + (
         "; unknown: made before the extension was loaded" if unknown else "")
@@ -72,7 +76,7 @@ def live_panel(live: Live) -> Node:
         h("p", {"class": "xl-dim"}, note),
         h("div", {"class": "xl-pair"}, lines_node(live), devices_node(live) if len(live.devices) > 1 else None),
         h("div", {"class": "xl-scroll"}, table((("name", ""), ("array", ""), ("bytes", "n"), ("", ""), ("on", ""), ("made in", "")),
-                                               [array_row(a, shown[0].bytes) for a in shown], "xl-live-arrays")),
+                                               [array_row(r, shown[0].bytes) for r in shown], "xl-live-arrays")),
         h("p", {"class": "xl-dim"}, f"{plural(left, 'smaller array')} not listed, {size_text(live.total - small)}") if left else None,
     )
 

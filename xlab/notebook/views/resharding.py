@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.dataflow import arrow
+from xlab.notebook.views.dataflow import arrow, boxes_of
 from xlab.notebook.views.draw import HUES, Node, clean, h, panel, table, warning
 from xlab.notebook.views.layouts import MOST_DEVICES as DRAWN
 from xlab.notebook.views.layouts import blocks_svg, layouts_data
@@ -65,7 +65,8 @@ def moves_svg(x: Resharding, mesh: Any) -> Node:
     centres, labels, width, height = mesh_places(mesh, 44, 34, (104, 40))
     most = max((n for _, _, n in x.messages), default=1) or 1
     shown = x.messages if len(x.messages) <= MOST_ARROWS else [m for m in x.messages if m[1] == x.messages[0][1]]
-    arrows = [arrow(centres[s], centres[t], n, most) for s, t, n in shown if s in centres and t in centres]
+    taken = boxes_of(centres)
+    arrows = [arrow(centres[s], centres[t], n, most, taken) for s, t, n in shown if s in centres and t in centres]
     nodes = [h("g", {"class": "xl-dev", "data-dev": d, "data-x": f"{cx:g}", "data-y": f"{cy:g}", "data-tip": f"device {d}"},
                h("rect", {"x": cx - 22, "y": cy - 17, "width": 44, "height": 34, "rx": 3, "class": "xl-cell"}),
                h("text", {"x": cx, "y": cy + 1, "class": "xl-cell-label"}, d)) for d, (cx, cy) in centres.items()]

@@ -26,16 +26,36 @@ export function curve([x1, y1], [x2, y2], [halfWide, halfTall] = [23, 18]) {
   return { s: edge(x1, y1), c, e: edge(x2, y2), n };
 }
 
-/** One message as a curve with its bytes. */
-export function arrowNode(a, b, size, largest, half) {
+/** Where a curve's label stands free of what is taken, as `label_place` in Python has it; null where there is no room. */
+export function labelPlace({ s, c, e, n }, text, taken) {
+  const wide = 6.4 * text.length + 2;
+  for (const t of [0.5, 0.34, 0.66, 0.2, 0.8]) {
+    const p = [0, 1].map((k) => (1 - t) ** 2 * s[k] + 2 * t * (1 - t) * c[k] + t * t * e[k]);
+    for (const side of [1, -1]) {
+      const [x, y] = [p[0] + side * n[0] * 26, p[1] + side * n[1] * 9 + 3];
+      const box = [x - wide / 2, y - 9, x + wide / 2, y + 3];
+      if (taken.some(([left, top, right, bottom]) => box[0] < right && left < box[2] && box[1] < bottom && top < box[3])) continue;
+      taken.push(box);
+      return { x, y };
+    }
+  }
+  return null;
+}
+
+/** The boxes of devices, which no label may take. */
+export const takenBy = (places, [halfWide, halfTall] = [22, 17]) => places.map(([x, y]) => [x - halfWide, y - halfTall, x + halfWide, y + halfTall]);
+
+/** One message as a curve, with its bytes where there is room. */
+export function arrowNode(a, b, size, largest, taken, half) {
   const { s, c, e, n } = curve(a, b, half);
   const thick = 1.2 + (4.8 * size) / largest;
   const back = Math.atan2(e[1] - c[1], e[0] - c[0]);
   const tip = [0.45, -0.45].map((t) => `L${e[0] - (5 + thick) * Math.cos(back + t)} ${e[1] - (5 + thick) * Math.sin(back + t)}`);
+  const at = labelPlace({ s, c, e, n }, bytes(size), taken);
   return h("g", { class: "xl-arrow", "data-tip": bytes(size) },
     h("path", { d: `M${s}Q${c} ${e}`, style: `stroke-width:${thick.toFixed(1)}` }),
     h("path", { class: "xl-tip", d: `M${e}${tip.join("")}Z` }),
-    h("text", { class: "xl-bytes", x: (s[0] + 2 * c[0] + e[0]) / 4 + n[0] * 26, y: (s[1] + 2 * c[1] + e[1]) / 4 + n[1] * 9 + 3 }, bytes(size)));
+    at ? h("text", { class: "xl-bytes", ...at }, bytes(size)) : null);
 }
 
 /** A collective's schedule under one way of doing it: messages between devices, and what each device holds before a round. */
@@ -252,7 +272,8 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
     }
     const largest = Math.max(1, ...[...links.values()].map((m) => m.size));
     const half = [boxWide / 2 + 1, boxTall / 2 + 1];
-    arrows.replaceChildren(...[...links.values()].map((m) => arrowNode(centre(m.a), centre(m.b), m.size, largest, half)));
+    const taken = takenBy([...position.keys()].map(centre), half);
+    arrows.replaceChildren(...[...links.values()].map((m) => arrowNode(centre(m.a), centre(m.b), m.size, largest, taken, half)));
     const sum = messages.reduce((a, m) => a + m.size, 0);
     line.textContent = messages.length ? `${links.size} link${links.size > 1 ? "s" : ""} used, ${bytes(largest)} on the busiest, ${bytes(sum)} in all` : schedule.count ? "done: what each device has afterwards" : schedule.what;
     drawHeld(t, schedule, r);
