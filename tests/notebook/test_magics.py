@@ -58,7 +58,8 @@ def test_load_twice_unload_and_load_again(shell):
     shell.run_line_magic("unload_ext", "xlab")
     assert not set(MAGICS) & (set(shell.magics_manager.magics["cell"]) | set(shell.magics_manager.magics["line"]))
     assert not any(getattr(kind, "__module__", "").startswith("xlab")
-                   for form in ("text/html", "image/svg+xml") for kind in shell.display_formatter.formatters[form].type_printers)
+                   for form in (*shell.display_formatter.formatters.values(), shell.display_formatter.mimebundle_formatter)
+                   for kind in form.type_printers)
     shell.run_line_magic("load_ext", "xlab")
     assert "xjit" in shell.magics_manager.magics["cell"]
 
@@ -316,6 +317,21 @@ def test_objects_display_themselves(lab, run):
     for stage in ("xlab.jit(f).trace(x, w)", "xlab.jit(f).lower(x, w)", "xlab.jit(f).lower(x, w).compile()"):
         assert "tanh" in form(stage)["text/html"]
     assert all(form(source)["text/plain"] == form(source)["text/plain"] for source in ("mesh", "xlab.make_jaxpr(f)(x, w)"))
+
+
+def test_an_object_is_drawn_once_for_all_its_forms(lab, run, monkeypatch):
+    from xlab.notebook.views.layouts import MeshView
+    from xlab.notebook.views.mesh import DevicesView
+
+    drawn = []
+    for view in (MeshView, DevicesView):
+        monkeypatch.setattr(view, "tree", lambda self, record, tree=view.tree: drawn.append(type(record)) or tree(self, record))
+    run("mesh = xlab.make_mesh((4, 2), ('data', 'model'))")
+    for value in ("mesh", "NamedSharding(mesh, P('data'))", "xlab.device_put(x, NamedSharding(mesh, P('data')))"):
+        data, _ = lab.display_formatter.format(lab.ev(value))
+        assert {"text/plain", "text/html", "image/svg+xml"} <= set(data)
+        assert len(drawn) == 1, drawn
+        drawn.clear()
 
 
 def test_a_view_that_fails_does_not_break_the_cell(lab, run, monkeypatch):

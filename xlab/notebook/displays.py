@@ -6,7 +6,7 @@ the live view on top where a kernel and the widget packages are there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from importlib.util import find_spec
 from typing import Any
@@ -156,6 +156,21 @@ def _page(value: Any) -> str | None:
     return view_for(record).static_html(record)
 
 
+def _drawn(value: Any) -> dict[str, str]:
+    """The page of an object and its drawing as an image, drawn once for both."""
+    from xlab.notebook.views import view_for
+    from xlab.notebook.views.still import still
+
+    record = record_of(value)
+    view = view_for(record)
+    payload = view.payload(record)
+    return _both(view.static_html(record, payload), still(payload["tree"]))
+
+
+def _both(page: str, image: str | None) -> dict[str, str]:
+    return {"text/html": page, "image/svg+xml": image} if image is not None else {"text/html": page}
+
+
 def _plain(value: Any) -> str:
     """The text form as the notebook shows text; a `pre` or `code` would take the host's grey."""
     return ("<div style='white-space:pre;overflow-x:auto;font-family:var(--jp-code-font-family,monospace);"
@@ -163,78 +178,62 @@ def _plain(value: Any) -> str:
             f"{escape(repr(value))}</div>")
 
 
-def _sharding_html(sharding: Any) -> str:
+def _sharding(sharding: Any) -> dict[str, str]:
     """The mesh, and which of its axes split which dimension."""
-    from xlab.notebook.views import view_for
-
-    record = record_of(sharding.mesh)
-    return _plain(sharding) + view_for(record).static_html(record)
+    drawn = _drawn(sharding.mesh)
+    return {**drawn, "text/html": _plain(sharding) + drawn["text/html"]}
 
 
-def _array_html(array: Any) -> str | None:
-    """The text, and for an array on several devices a badge below it that opens to the drawing."""
+def _array(array: Any) -> dict[str, str]:
+    """For an array on several devices the text, and a badge below it that opens to the drawing; otherwise only the text, by others."""
+    import xlab
     from xlab import observe
     from xlab.notebook.views import view_for
     from xlab.notebook.views.page import inline
+    from xlab.notebook.views.still import still
     from xlab.observe.text import layout_line
 
-    if len(array.sharding.device_set) < 2:
-        return None
+    if not isinstance(array, xlab.Array) or len(array.sharding.device_set) < 2:
+        return {}
     layout = observe.layout(array)
-    return (f"{_plain(array)}<details style='margin-top:6px'><summary style='cursor:pointer;font-size:12px'>"
+    view = view_for(layout)
+    tree = view.tree(layout)
+    page = (f"{_plain(array)}<details style='margin-top:6px'><summary style='cursor:pointer;font-size:12px'>"
             f"<span style='border:1px solid currentColor;border-radius:4px;padding:1px 7px;opacity:.8;display:inline-block;vertical-align:top;"
             f"font-family:var(--jp-code-font-family,monospace)'>{escape(layout_line(layout))}</span></summary>"
-            f"{inline(view_for(layout), layout)}</details>")
-
-
-def _own_array_html(array: Any) -> str | None:
-    import xlab
-
-    return _array_html(array) if isinstance(array, xlab.Array) else None
-
-
-def _image(value: Any) -> str | None:
-    from xlab.notebook.views import view_for
-    from xlab.notebook.views.still import still
-
-    record = record_of(value)
-    return still(view_for(record).tree(record))
-
-
-def _array_image(array: Any) -> str | None:
-    import xlab
-
-    return _image(array) if isinstance(array, xlab.Array) and len(array.sharding.device_set) > 1 else None
+            f"{inline(view, tree)}</details>")
+    return _both(page, still(tree))
 
 
 # By name, so that nothing is imported before such an object exists.
-_IMAGES: dict[tuple[str, str], Callable[[Any], str | None]] = {
-    ("xlab.sharding.mesh", "Mesh"): _image,
-    ("xlab.sharding.named", "NamedSharding"): lambda sharding: _image(sharding.mesh),
-    ("jaxlib._jax", "ArrayImpl"): _array_image,
+_BUNDLES: dict[tuple[str, str], Callable[[Any], dict[str, str]]] = {
+    ("xlab.sharding.mesh", "Mesh"): _drawn,
+    ("xlab.sharding.named", "NamedSharding"): _sharding,
+    ("jaxlib._jax", "ArrayImpl"): _array,
 }
-_FORMS: dict[tuple[str, str], Callable[[Any], str | None]] = {
-    ("xlab.sharding.mesh", "Mesh"): _page,
-    ("xlab.sharding.named", "NamedSharding"): _sharding_html,
-    ("jaxlib._jax", "ArrayImpl"): _own_array_html,
+_PAGES: dict[tuple[str, str], Callable[[Any], str | None]] = {
     ("xlab.core.jaxpr", "Jaxpr"): _page,
     ("xlab.core.jaxpr", "ClosedJaxpr"): _page,
     ("xlab.compile.stages", "Traced"): _page,
     ("xlab.compile.stages", "Lowered"): _page,
     ("xlab.compile.stages", "Compiled"): _page,
 }
-_KINDS = {"text/html": _FORMS, "image/svg+xml": _IMAGES}
+
+
+def _registered(shell: Any) -> Iterator[tuple[Any, str, str, Callable[[Any], Any]]]:
+    formatter = shell.display_formatter
+    for of, forms in ((formatter.mimebundle_formatter, _BUNDLES), (formatter.formatters["text/html"], _PAGES)):
+        for (module, name), form in forms.items():
+            yield of, module, name, form
 
 
 def register(shell: Any) -> None:
     """Teaches the shell's formatters our types."""
-    for kind, forms in _KINDS.items():
-        for (module, name), form in forms.items():
-            shell.display_formatter.formatters[kind].for_type_by_name(module, name, form)
+    for formatter, module, name, form in _registered(shell):
+        formatter.for_type_by_name(module, name, form)
 
 
 def unregister(shell: Any) -> None:
     """Takes the types back."""
-    for kind, forms in _KINDS.items():
-        for module, name in forms:
-            shell.display_formatter.formatters[kind].pop(f"{module}.{name}", None)
+    for formatter, module, name, _ in _registered(shell):
+        formatter.pop(f"{module}.{name}", None)

@@ -118,16 +118,16 @@ def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
     )
 
 
-def inline(view: Any, record: Any) -> str:
-    """A small picture of a record for inside another output: no frame, no script, the host's own colours.
+def inline(view: Any, tree: Any) -> str:
+    """A small picture for inside another output: no frame, no script, the host's own colours.
 
     >>> from xlab.notebook.views import view_for
     >>> from xlab.observe.records import MeshInfo
     >>> mesh = MeshInfo(("data",), (2,), (0, 1))
-    >>> inline(view_for(mesh), mesh).startswith("<style>")
+    >>> inline(view_for(mesh), view_for(mesh).tree(mesh)).startswith("<style>")
     True
     """
-    return f"<style>{assets.styles(view.name)}</style><div class='xl-inline'>{html(HATCH)}{html(view.tree(record))}</div>"
+    return f"<style>{assets.styles(view.name)}</style><div class='xl-inline'>{html(HATCH)}{html(tree)}</div>"
 
 
 def frame(view: Any, record: Any, payload: dict[str, Any] | None = None) -> str:
