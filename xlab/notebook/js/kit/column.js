@@ -57,12 +57,9 @@ export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, numbe
     const node = event.target.closest(".xl-row");
     if (!node) return;
     const i = +node.dataset.i;
-    if (event.target.closest(".xl-fold")) toggle(i);
+    // The first of two clicks paints the row anew, so that no double click is heard; the second click says that it is one.
+    if (event.target.closest(".xl-fold") || (event.detail === 2 && foldOf(i))) toggle(i);
     else bus.select(ids(i, event.target.dataset?.v).map(program.key), column);
-  });
-  listen(bin, rows.el, "dblclick", (event) => {
-    const i = +(event.target.closest(".xl-row")?.dataset.i ?? -1);
-    if (i >= 0 && foldOf(i) && !event.target.closest(".xl-fold")) toggle(i);
   });
   if (note) {
     listen(bin, rows.el, "mouseover", (event) => {

@@ -34,6 +34,8 @@ export function h(tag, properties = {}, ...children) {
     else if (value === true) node.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value);
   }
+  // JupyterLab takes keys before a field hears them: Shift+Enter would run the cell.
+  if (tag === "input" && /search|number/.test(properties.type)) node.setAttribute("data-lm-suppress-shortcuts", "true");
   node.append(...children.flat().filter((c) => c !== null && c !== undefined));
   return node;
 }
