@@ -1,5 +1,8 @@
 """Operators and methods of arrays: concrete, traced, of keys."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -87,3 +90,59 @@ def test_keys_are_indexed_and_shaped():
     assert keys.at[0].set(keys[3])[0] == keys[3]
     out = xlab.jit(lambda ks, i: xlab.random.key_data(ks[i]))(keys, 4)
     np.testing.assert_array_equal(out, xlab.random.key_data(keys[4]))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float16", "uint8", "bool", "complex64"])
+def test_byteswap(dtype):
+    x = np.arange(6).reshape(2, 3).astype(dtype)
+    swapped = xlab.jit(lambda x: x.byteswap())(x)
+    np.testing.assert_array_equal(np.asarray(swapped).view("uint8"), x.byteswap().view("uint8"))
+    np.testing.assert_array_equal(jnp.asarray(x).byteswap().byteswap(), x)
+
+
+def test_to_device_choose_and_flat():
+    x = jnp.arange(3)
+    device = xlab.devices()[-1]
+    assert x.to_device(device).devices() == {device}
+    assert xlab.jit(lambda x: x.to_device(xlab.devices()[0]))(x).tolist() == [0, 1, 2]
+    with pytest.raises(NotImplementedError, match="stream"):
+        x.to_device(device, stream=1)
+    assert jnp.array([1, 0]).choose([x[:2], x[1:]]).tolist() == [1, 1]
+    with pytest.raises(NotImplementedError, match=r"ravel\(\)"):
+        x.flat
+
+
+DATA = {"tolist": (), "tobytes": (), "devices": (), "addressable_data": (0,), "is_deleted": (), "delete": (), "unsafe_buffer_pointer": (),
+        "on_device_size_in_bytes": (), "__dlpack__": (), "__reduce__": (), "addressable_shards": None, "global_shards": None, "committed": None,
+        "is_fully_addressable": None, "is_fully_replicated": None}
+
+
+@pytest.mark.parametrize("wrap", [xlab.jit, lambda f: xlab.vmap(f), lambda f: (lambda x: xlab.jvp(f, (x,), (x,)))], ids=["jit", "vmap", "jvp"])
+@pytest.mark.parametrize("name", DATA)
+def test_traced_values_have_no_data_and_no_devices(wrap, name):
+    def f(x):
+        member = getattr(x, name)
+        return x if DATA[name] is None else member(*DATA[name])
+    with pytest.raises(xlab.errors.ConcretizationTypeError, match=f"{name} asks for data or devices"):
+        wrap(f)(X)
+
+
+def test_traced_values_are_not_pickled():
+    with pytest.raises(xlab.errors.ConcretizationTypeError, match="__reduce__"):
+        xlab.jit(lambda x: (pickle.dumps({"x": x}), x)[1])(X)
+    assert xlab.jit(lambda x: copy.deepcopy([x])[0] + copy.copy(x))(1.0) == 2
+
+
+def test_a_copy_outlives_its_original():
+    x = jnp.ones(3)
+    for other in (copy.copy(x), copy.deepcopy(x), x.copy()):
+        assert other is not x and other.unsafe_buffer_pointer() != x.unsafe_buffer_pointer()
+    kept = copy.copy(x)
+    xlab.jit(lambda x: x * 2, donate_argnums=0)(x)
+    assert x.is_deleted() and kept.tolist() == [1, 1, 1]
+
+
+def test_formats():
+    assert f"{jnp.float32(1.5):.2f}" == "1.50" and f"{jnp.ones(2)}" == "[1. 1.]"
+    with pytest.raises(TypeError, match="takes no format"):
+        f"{jnp.ones(2):.2f}"

@@ -16,9 +16,10 @@ import numpy as np
 from xlab.backend import arrays as _arrays
 from xlab.backend.arrays import ArrayImpl
 from xlab.core import avals as _avals
-from xlab.core import dtypes
+from xlab.core import dtypes, source
 from xlab.core.avals import ShapedArray
 from xlab.core.trace import Tracer
+from xlab.errors import ConcretizationTypeError
 from xlab.sharding import Format, Layout, from_native
 
 
@@ -219,7 +220,9 @@ def _rebuild_array(value, weak_type):
 
 
 def _format(self, spec):
-    return format(self._host_value()[()], spec) if not self.aval.shape else format(str(self), spec)
+    if self.aval.shape and spec:
+        raise TypeError(f"an array of shape {self.aval.shape} takes no format such as {spec!r}: format its elements, or a scalar of it")
+    return format(self._host_value()[()], spec) if not self.aval.shape else str(self)
 
 
 def _copy_to_host_async(self):
@@ -258,7 +261,7 @@ _MEMBERS = {
     "__bool__": _bool,
     "__index__": _index,
     "__reduce__": lambda self: (_rebuild_array, (np.array(self._host_value()), self.aval.weak_type)),
-    "__copy__": lambda self: self,
+    "__copy__": lambda self: self.copy(),
     "__deepcopy__": lambda self, memo: self.copy(),
     "item": lambda self, *args: self._host_value().item(*args),
     "tolist": lambda self: self._host_value().tolist(),
@@ -270,6 +273,20 @@ _MEMBERS = {
 }
 
 _TRACED_MEMBERS = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "weak_type", "__len__")
+
+
+def _of_data(name: str):
+    """What only arrays have that are there: on a traced value it says so."""
+    def refuse(self, *args, **kwargs):
+        raise ConcretizationTypeError(f"{name} asks for data or devices, got {self._describe()} at {source.describe_caller()}, which has them "
+                                      f"only when the compiled program runs. Do this outside the transformed function, on its results"
+                                      + (", or use xlab.pure_callback." if name in ("tolist", "tobytes") else "."))
+    return refuse
+
+
+_DATA_METHODS = ("tolist", "tobytes", "devices", "addressable_data", "is_deleted", "delete", "unsafe_buffer_pointer",
+                 "on_device_size_in_bytes", "__dlpack__", "__reduce__")
+_DATA_PROPERTIES = ("addressable_shards", "global_shards", "committed", "is_fully_addressable", "is_fully_replicated")
 
 
 def install_members(members: dict[str, Any], *, tracers: bool = True, keys: bool = False) -> None:
@@ -285,6 +302,10 @@ install_members(_MEMBERS, tracers=False)
 for _name in _TRACED_MEMBERS:
     setattr(Tracer, _name, _MEMBERS[_name])
     setattr(KeyArray, _name, _MEMBERS[_name])
+for _name in _DATA_METHODS:
+    setattr(Tracer, _name, _of_data(_name))
+for _name in _DATA_PROPERTIES:
+    setattr(Tracer, _name, property(_of_data(_name)))
 for _name in ("sharding", "devices", "device"):
     if _name == "devices":
         setattr(KeyArray, _name, lambda self: self.base.devices())
@@ -297,10 +318,10 @@ _LATER_METHODS = (
                                 "xor", "lshift", "rshift") for r in ("", "r")),
     *(f"__{op}__" for op in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "round", "getitem", "setitem",
                              "delitem", "iter")),
-    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "clip", "compress", "conj", "conjugate", "copy",
-    "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat",
-    "reshape", "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "transpose", "var", "view")
-_LATER_PROPERTIES = ("T", "mT", "real", "imag", "at")
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "byteswap", "choose", "clip", "compress", "conj",
+    "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat",
+    "reshape", "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "to_device", "trace", "transpose", "var", "view")
+_LATER_PROPERTIES = ("T", "mT", "real", "imag", "at", "flat")
 _load_members: Callable[[], object] | None = None
 
 

@@ -19,10 +19,11 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray, install_members
 from xlab.core.refs import AbstractRef
 from xlab.core.trace import EVAL, Tracer, state
+from xlab.lax.complexes import complex as complex_
 from xlab.lax.convert import bitcast_convert_type
 from xlab.lax.reductions import reduce_and
 from xlab.lax.ref_functions import RefIndexer, ref_get, ref_set
-from xlab.lax.shape import copy
+from xlab.lax.shape import copy, rev
 from xlab.numpy import indexing as _indexing
 from xlab.numpy.updates import At
 
@@ -37,9 +38,9 @@ BINARY = {"add": ("add", True), "sub": ("subtract", True), "mul": ("multiply", T
 UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_not"}
 
 # Methods that are the function of the same name with the array as first argument.
-METHODS = ("all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "clip", "compress", "conj", "conjugate",
-           "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat", "round",
-           "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var")
+METHODS = ("all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress", "conj",
+           "conjugate", "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat",
+           "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var")
 
 
 def install(namespace: dict[str, Any]) -> None:
@@ -59,6 +60,7 @@ def install(namespace: dict[str, Any]) -> None:
         "mT": property(namespace["matrix_transpose"], doc="The array with its last two dimensions exchanged."),
         "real": property(namespace["real"], doc="The real parts."),
         "imag": property(namespace["imag"], doc="The imaginary parts."),
+        "to_device": _to_device(namespace["asarray"]),
         "__getitem__": _indexing.array_getitem,
         "__iter__": _indexing.iterate,
         "__array_namespace__": functools.partialmethod(_array_namespace, _Namespace(namespace)),
@@ -194,6 +196,29 @@ def _view(self, dtype=None, type=None):
     return bitcast_convert_type(self.reshape(*self.shape[:-1], -1, other // mine), dtype)
 
 
+def _byteswap(self):
+    """The elements with their bytes in the opposite order."""
+    if dtypes.itemsize(self.dtype) == 1:
+        return copy(self)
+    if dtypes.issubdtype(self.dtype, np.complexfloating):
+        return complex_(_byteswap(self.real), _byteswap(self.imag))
+    return bitcast_convert_type(rev(bitcast_convert_type(self, np.uint8), (self.ndim,)), self.dtype)
+
+
+def _to_device(asarray):
+    def to_device(self, device, *, stream=None):
+        """The array on a device, or laid out by a sharding."""
+        if stream is not None:
+            raise NotImplementedError("to_device takes no stream: transfers are ordered by what uses them")
+        return asarray(self, device=device)
+    return to_device
+
+
+def _flat(self):
+    """Always an error: there is no iterator that writes."""
+    raise NotImplementedError("arrays have no flat iterator: use x.ravel() or x.flatten()")
+
+
 class _Namespace:
     """What `x.__array_namespace__()` returns: the functions of `xlab.numpy`."""
 
@@ -223,7 +248,9 @@ _MEMBERS = {
     "__setitem__": _setitem,
     "__delitem__": _delitem,
     "at": property(At, doc="Updates without assignment: `x.at[index].set(values)`, `.add`, `.get` and so on."),
+    "byteswap": _byteswap,
     "copy": _copy,
+    "flat": property(_flat),
     "view": _view,
 }
 
