@@ -9,6 +9,8 @@ import base64
 import gzip
 import json
 import re
+from itertools import chain
+from operator import sub
 from typing import Any
 
 LONG = 32
@@ -38,13 +40,13 @@ def squeeze(value: Any) -> Any:
         return {k: squeeze(v) for k, v in value.items()}
     if not isinstance(value, list) or not value:
         return value
-    if all(type(x) is int for x in value):
+    if set(map(type, value)) == {int}:
         return {"~d": _steps(value)} if len(value) >= LONG else value
     if type(value[0]) is str:
         return _lines(value) if LONG <= len(value) <= MOST_LINES and _wordy(value) else value
     if not isinstance(value[0], (list, dict)):
         return value
-    if len(value) < LONG or not all(type(row) is list and all(type(x) is int for x in row) for row in value):
+    if len(value) < LONG or set(map(type, value)) != {list} or not set(map(type, chain.from_iterable(value))) <= {int}:
         return [squeeze(x) for x in value]
     # The first of each row follows the first of the row before, the others follow one another.
     flat: list[int] = []
@@ -58,7 +60,7 @@ def squeeze(value: Any) -> Any:
 
 
 def _steps(values: list[int]) -> list[int]:
-    return [b - a for a, b in zip([0, *values], values)]
+    return list(map(sub, values, chain((0,), values)))
 
 
 def _wordy(value: list[Any]) -> bool:
