@@ -146,3 +146,14 @@ def test_formats():
     assert f"{jnp.float32(1.5):.2f}" == "1.50" and f"{jnp.ones(2)}" == "[1. 1.]"
     with pytest.raises(TypeError, match="takes no format"):
         f"{jnp.ones(2):.2f}"
+
+
+def test_empty_arrays_print_their_shape():
+    assert repr(jnp.zeros((0,))) == "Array([], shape=(0,), dtype=float32)" and repr(jnp.zeros((2, 0), int)).startswith("Array([], shape=(2, 0),")
+
+
+@pytest.mark.parametrize("f", [lambda x: x * x, jnp.square, lambda x: jnp.dot(x, x), lambda x: jnp.outer(x, x)])
+def test_what_is_not_linear_is_not_transposed(f):
+    x = np.ones(2, np.float32)
+    with pytest.raises((TypeError, xlab.errors.MissingRule), match=r"must be linear|no rule to transpose"):
+        xlab.linear_transpose(f, x)(f(x))

@@ -70,6 +70,12 @@ def loss(n, params, x):
 
 PARAMS = {"w": W, "b": X}
 
+def integer_tangent(n, x):
+    f = n.jax.custom_jvp(lambda x: x)
+    f.defjvp(lambda primals, tangents: (primals[0], 1))
+    return n.jax.jvp(f, (x,), (x,))
+
+
 CUSTOM = [
     Sample("custom_jvp", clipped, [X], MORE, lawful=False),
     Sample("custom_jvps", by_argument, [X, floats(3)], MORE, lawful=False),
@@ -107,6 +113,8 @@ DERIVATIVES = [
     Sample("jacobian_weak", lambda n: [f(lambda a, b: {"p": a * b}, (0, 1))(2.0, 3.0) for f in (n.jax.jacfwd, n.jax.jacrev, n.jax.hessian)],
            [], VALUE),
     Sample("static_donated_error", lambda n, x: n.jax.jit(lambda x: x, static_argnums=0, donate_argnames="x")(x), [X], error="ValueError"),
+    Sample("checkpoint_static_error", lambda n, x: n.jax.checkpoint(lambda x: x, static_argnums=3)(x), [X], error="ValueError"),
+    Sample("custom_jvp_int_tangent_error", lambda n, x: integer_tangent(n, x), [np.float32(1)], error="TypeError"),
     Sample("grad_int_error", lambda n, x: n.jax.grad(lambda x: x.sum())(x), [ints(3)], error="TypeError"),
     Sample("grad_vector_error", lambda n, x: n.jax.grad(lambda x: x * 2)(x), [X], error="TypeError"),
     Sample("grad_complex_error", lambda n, x: n.jax.grad(lambda x: x * 1j)(x), [np.float32(2)], error="TypeError"),

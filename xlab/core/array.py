@@ -175,7 +175,7 @@ def _repr(self):
         return f"Array(shape={self.aval.shape}, dtype={dtypes.name(self.aval.dtype)}, sharding={from_native(self._sharding)})"
     value = self._host_value()
     if value.size == 0:
-        return f"Array([], shape={value.shape}, {tail}" if value.ndim > 1 or value.shape != (0,) else f"Array([], {tail}"
+        return f"Array([], shape={value.shape}, {tail}"
     body = np.array2string(_printable(value), separator=", ", prefix="Array(", suffix=",")
     joint = ", " if len(body.rsplit("\n", 1)[-1]) + len(tail) + 8 <= np.get_printoptions()["linewidth"] else ",\n      "
     return f"Array({body}{joint}{tail}"

@@ -112,6 +112,7 @@ def _dot_aval(lhs, rhs, *, dimension_numbers, precision, preferred_element_type,
 
 def _dot_transpose(ct, lhs, rhs, *, dimension_numbers, precision, preferred_element_type, out_sharding):
     (lc, rc), (lb, rb) = dimension_numbers
+    ad.check_one_side("dot_general", lhs, rhs)
     if is_undefined_primal(lhs):
         return [_transpose_left(ct, rhs, lhs.aval, lc, rc, lb, rb, precision, preferred_element_type), None]
     return [None, _transpose_left(ct, lhs, rhs.aval, rc, lc, rb, lb, flipped(precision), preferred_element_type,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from xlab import tree as _tree
 from xlab.compile.jit import hoisted, jit_p
-from xlab.compile.tracing import trace_program
+from xlab.compile.tracing import function_name, trace_program
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
@@ -47,6 +47,10 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
 
     @functools.wraps(fun)
     def checkpointed(*args, **kwargs):
+        for i in static:
+            if not -len(args) <= i < len(args):
+                raise ValueError(f"checkpoint of {function_name(fun)}: static_argnums={static_argnums} names argument {i}, but the call has "
+                                 f"{len(args)} positional arguments")
         fixed = {i % len(args): args[i] for i in static}
         chosen = fun
         if fixed:

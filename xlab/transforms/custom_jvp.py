@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from xlab import tree as _tree
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
@@ -116,7 +118,7 @@ def _check_tangent(out, t, name, rule):
         return ad.Zero(want)
     got = aval_of(t)
     if got.shape != want.shape or got.dtype != want.dtype:
-        if got.weak_type and got.shape == want.shape:
+        if got.weak_type and got.shape == want.shape and dtypes.issubdtype(got.dtype, np.inexact):
             from xlab.lax.convert import convert_element_type
             return convert_element_type(t, want.dtype)
         raise TypeError(f"Custom JVP rule {function_name(rule)} for function {name} must produce primal and tangent outputs with "

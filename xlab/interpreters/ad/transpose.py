@@ -237,6 +237,13 @@ def deflinear2(prim, transpose=None):
 
 
 
+def check_one_side(name: str, x, y) -> None:
+    """Raises where both operands of a product are what a function is transposed with respect to."""
+    if is_undefined_primal(x) and is_undefined_primal(y):
+        raise TypeError(f"a function that is to be transposed must be linear, and {name} of two values that depend on its arguments, of types "
+                        f"{x.aval} and {y.aval}, is not. Transpose its derivative at a point (xlab.linearize, xlab.vjp).")
+
+
 def defbilinear(prim, left_rule: Callable, right_rule: Callable):
     """For a product: linear in each of two operands while the other is fixed.
 
@@ -247,6 +254,7 @@ def defbilinear(prim, left_rule: Callable, right_rule: Callable):
            lambda t, x, y, **params: prim.bind(x, t, **params))
 
     def transpose(ct, x, y, **params):
+        check_one_side(prim.name, x, y)
         if is_undefined_primal(x):
             return [left_rule(ct, x, y, **params), None]
         return [None, right_rule(ct, x, y, **params)]

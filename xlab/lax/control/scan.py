@@ -13,7 +13,7 @@ from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
-from xlab.core.trace import is_tracer
+from xlab.core.trace import concrete_or_error, is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.mlir.values import physical_aval
@@ -84,6 +84,8 @@ def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = 
         if all(j is a for j, a in zip(joined, avals)):
             break
         init_flat = list(map(as_carry, init_flat, avals, joined))
+    if unroll is not True and operator.index(unroll) < 0:
+        raise ValueError(f"scan: `unroll` must be a `bool` or a non-negative `int`, got {unroll!r}")
     if unroll is True or (unroll is not False and operator.index(unroll) > max(n, 1)):
         unroll = max(n, 1)
     unroll = max(1, operator.index(unroll))
@@ -100,7 +102,8 @@ def _length(f, flat, xs, length) -> int:
             raise ValueError(f"scan got value with no leading axis to scan over: {aval} among xs of {name_of(f)}")
         sizes.add(aval.shape[0])
     if length is not None:
-        length = operator.index(length)
+        length = operator.index(concrete_or_error(length, "scan needs to know its `length` while tracing: use lax.fori_loop or "
+                                                          "lax.while_loop where it is data"))
         if length < 0:
             raise ValueError(f"scan length must not be negative, got {length}")
         if sizes - {length}:
