@@ -275,7 +275,7 @@ _MEMBERS = {
 _TRACED_MEMBERS = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "weak_type", "__len__")
 
 
-def _of_data(name: str):
+def _of_data(name: str) -> Callable[..., Any]:
     """What only arrays have that are there: on a traced value it says so."""
     def refuse(self, *args, **kwargs):
         raise ConcretizationTypeError(f"{name} asks for data or devices, got {self._describe()} at {source.describe_caller()}, which has them "
