@@ -131,7 +131,7 @@ def test_arrays_without_a_name_that_are_alike_are_listed_together():
     one = LiveArray("f32[3,3]", 36, devices=(0,), source=here)
     record = Live((LiveArray("f32[9]", 36, "mine", (0,)), *[one] * 3, one.__class__("f32[3,3]", 36, devices=(0,), source=there), one.__class__("f32[3,3]", 36, devices=(1,))),
                   216, 2)
-    assert [(x.array.name, x.count, x.bytes, x.place) for x in rows(record.arrays)] == [
+    assert [(x.array.name, x.number, x.bytes, x.place) for x in rows(record.arrays)] == [
         ("", 4, 144, "2 places"), ("mine", 1, 36, "unknown"), ("", 1, 36, "unknown")]
     said = live_text(record)
     assert "4 without a name" in said and "144 B" in said and "8 arrays" in said and "2 smaller arrays" in said

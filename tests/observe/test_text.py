@@ -3,6 +3,7 @@
 import pytest
 
 from tests.notebook.views import sample
+from xlab.observe import record_base
 from xlab.observe import records as r
 from xlab.observe.comparison import Comparison, Figure, Pair
 from xlab.observe.drawing import Drawing
@@ -137,7 +138,7 @@ def test_step_and_value():
 def _all_records(value):
     if isinstance(value, r.Record):
         yield value
-        for name, _ in r._defaults[type(value).__name__]:
+        for name, _ in record_base._defaults[type(value).__name__]:
             yield from _all_records(getattr(value, name))
     elif isinstance(value, tuple):
         for item in value:
@@ -149,7 +150,7 @@ def test_every_kind_of_record_has_a_text_form():
     compared = Comparison("f", "g", (Figure("memory", "peak", "1 B", "2 B"),), (Pair("changed", "a", "b"),))
     laddered = Ladder("ladder of f", (Rung("f", REPORT.programs[0]),))
     seen = {type(x): x for x in _all_records((REPORT.replace(error=failing, targets=(sample.scheduled(),)), compared, laddered, sample.resharding(REPORT), sample.weighed(REPORT), sample.ranking(REPORT), Drawing("timings"), sample.live(REPORT)))}
-    assert {c.__name__ for c in seen} == set(r._classes)
+    assert {c.__name__ for c in seen} == set(record_base._classes)
     for made in seen.values():
         assert text(made)
         assert text(made, times=True)

@@ -1,6 +1,6 @@
 """Observation: everything the runtime can say of itself, as plain records with a text form.
 
-Reading order: `records.py` (the nouns), `text.py` and `units.py` (how they read), `recorder.py` (a block of work), `subject.py`
+Reading order: `record_base.py` (what a record is), `records.py` (the nouns), `text.py` and `units.py` (how they read), `recorder.py` (a block of work), `subject.py`
 (what a question is about), `program.py` and `names.py`, `hlo.py`, `layout.py`, `moves.py`, `transfers.py` and `reasons.py`, `memory.py`,
 `phases.py`, `profile.py`, `stepping.py`, `report.py`; then `ladder.py` (a function under each transformation), `passes.py` (what the
 compiler's passes change), `difference.py` (two programs), `targets.py` (other machines). May import every room but the notebook's. Promises: looking changes

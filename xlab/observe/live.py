@@ -134,7 +134,7 @@ class Row(NamedTuple):
     """Arrays that are listed together: one with a name, or all without one that are alike; `array` is the first, `place` where they were made."""
 
     array: LiveArray
-    count: int
+    number: int
     bytes: int
     place: str
 
@@ -143,7 +143,7 @@ def rows(arrays: Sequence[LiveArray]) -> list[Row]:
     """Arrays as they are listed, the most bytes first: those that no name holds together, by type, devices and sharding.
 
     >>> one = LiveArray("f32[2]", 8)
-    >>> [(r.count, r.bytes, r.array.name) for r in rows([LiveArray("f32[2]", 8, "x"), one, one])]
+    >>> [(r.number, r.bytes, r.array.name) for r in rows([LiveArray("f32[2]", 8, "x"), one, one])]
     [(2, 16, ''), (1, 8, 'x')]
     """
     groups: dict[object, list[LiveArray]] = {}
@@ -178,9 +178,9 @@ def live_text(record: Live, options: Any = None) -> str:
     limit = getattr(options, "limit", None)
     shown = rows(record.arrays)[:limit]
     listed = [("name", "array", "bytes", "on", "made in"),
-              *((r.array.name or (f"{r.count} without a name" if r.count > 1 else "–"), r.array.type, size_text(r.bytes), devices_text(r.array.devices),
+              *((r.array.name or (f"{r.number} without a name" if r.number > 1 else "–"), r.array.type, size_text(r.bytes), devices_text(r.array.devices),
                  r.place) for r in shown)]
-    more = count - sum(r.count for r in shown)
+    more = count - sum(r.number for r in shown)
     lines = [table(listed, "llrll")] + ([f"  … {plural(more, 'smaller array')}"] if more else [])
     lines.append(f"{size_text(record.total)} in {plural(count, 'array')}")
     if len(record.devices) > 1:

@@ -52,12 +52,12 @@ def timed(found: Sequence[Pass], places: Sequence[Place], events: Sequence[Any])
     out: list[Pass] = []
     done = 0
     for event in sorted(inside, key=lambda e: e.end_ns):        # as modules are written: when a pass ends
-        n = seen.get(id(event))
-        if n is None:
+        at = seen.get(id(event))
+        if at is None:
             _idle(out, event.name, took[id(event)])
         else:
-            out += waiting[done:n + 1]
-            done = max(done, n + 1)
+            out += waiting[done:at + 1]
+            done = max(done, at + 1)
     out += waiting[done:]
     rest: dict[str, list[float]] = {}
     held = {id(e) for e in (*pipelines, *inside)}

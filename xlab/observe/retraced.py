@@ -19,10 +19,10 @@ def retraced(about: Subject, mesh: Mesh, shardings: Sequence[Any]) -> Lowered:
     Raises:
         ValueError: the function is not known, or is no program with arguments that lie so; the message says which.
     """
-    owner, in_tree = about.origin or (None, None)
     advice = "call observe.what_if(f, args, in_shardings=…, mesh=…) with the function itself"
-    if owner is None:
+    if about.origin is None:
         raise ValueError(f"the function of {about.name} is not known any more, and with other placements it is another program: {advice}")
+    owner, in_tree = about.origin
     if owner.static_argnums or owner.static_argnames:
         raise ValueError(f"{about.name} has static arguments, whose values are not known any more: {advice}")
     avals = about.closed.in_avals

@@ -16,6 +16,7 @@ from typing import Any
 
 from xlab.observe import records as r
 from xlab.observe.ledger_text import compilation_text, difference_text, ledger_text
+from xlab.observe.record_base import set_text_form
 from xlab.observe.units import plural, significant, size_text, table, time_text
 
 LIMIT = 200
@@ -584,4 +585,4 @@ _forms.update(
         r.Report: _report,
     }
 )
-r.set_text_form(text)
+set_text_form(text)

@@ -47,12 +47,12 @@ def devices_node(live: Live) -> Node | None:
 def array_row(r: Row, most: int) -> Node:
     """One array, or those without a name that are alike."""
     a = r.array
-    alone = r.count == 1 and a.source is not None
+    alone = r.number == 1 and a.source is not None
     where = h("td", {"title": a.source.file if a.source and alone else None}, h("code", None, r.place),
               h("small", None, f"  {a.source.text.strip()[:80]}") if a.source and alone and a.source.text else None)
-    called = h("code", None, a.name) if a.name else h("span", {"class": "xl-dim"}, f"{r.count:,} without a name" if r.count > 1 else "no name")
+    called = h("code", None, a.name) if a.name else h("span", {"class": "xl-dim"}, f"{r.number:,} without a name" if r.number > 1 else "no name")
     held = devices_text(a.devices) + (f", {a.memory_kind}" if a.memory_kind else "") + ("" if a.committed else ", uncommitted")
-    more = " · ".join(filter(None, (a.sharding, f"each {size_text(a.bytes)}" if r.count > 1 else "")))
+    more = " · ".join(filter(None, (a.sharding, f"each {size_text(a.bytes)}" if r.number > 1 else "")))
     return h("tr", None, h("td", None, called),
              h("td", None, h("code", None, a.type), h("small", None, f"  {more}") if more else None),
              _size(r.bytes), _share(r.bytes, most), h("td", None, held), where)
@@ -64,7 +64,7 @@ def live_panel(live: Live) -> Node:
     if not count:
         return panel("memory", "Live arrays", h("p", {"class": "xl-dim"}, "No array of xlab is alive."))
     shown = rows(live.arrays)[:MOST_ROWS]
-    left = count - sum(r.count for r in shown)
+    left = count - sum(r.number for r in shown)
     small = sum(r.bytes for r in shown)
     unknown = any(a.source is None for a in live.arrays)
     note = ("lines are recorded" if live.tracked else "%xmem --lines records the line of every array from now on") + (
