@@ -8,7 +8,7 @@ Example:
 
 from importlib import import_module as _import_module
 
-_ROOMS = ("linalg", "special")
+_ROOMS = ("fft", "integrate", "linalg", "ndimage", "signal", "sparse", "special", "stats")
 __all__ = [*_ROOMS]
 
 

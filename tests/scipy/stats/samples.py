@@ -1,0 +1,66 @@
+"""Samples of `scipy.stats`: every function of every distribution, within and outside of its support."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+
+from tests.reference.data import floats, ints
+from tests.reference.sample import Sample
+
+X, Q, K = np.float32([-1.3, 0.2, 0.7, 2.5]), np.float32([0.05, 0.3, 0.5, 0.95]), np.int32([-1, 0, 2, 7])
+UNIT = np.float32([-0.5, 0.1, 0.6, 1.5])
+# Name: values, shape parameters, whether there is a place and a width, functions.
+CONTINUOUS = {
+    "norm": (X, (), True, "logpdf pdf cdf logcdf sf logsf ppf isf"), "uniform": (UNIT, (), True, "logpdf pdf cdf ppf"),
+    "expon": (X, (), True, "logpdf pdf cdf logcdf sf logsf ppf"), "laplace": (X, (), True, "logpdf pdf cdf"),
+    "logistic": (X, (), True, "logpdf pdf cdf sf ppf isf"), "cauchy": (X, (), True, "logpdf pdf cdf logcdf sf logsf ppf isf"),
+    "gumbel_r": (X, (), True, "logpdf pdf cdf logcdf sf logsf ppf"), "gumbel_l": (X, (), True, "logpdf pdf cdf logcdf sf logsf ppf"),
+    "gamma": (X, (1.7,), True, "logpdf pdf cdf logcdf sf logsf"), "chi2": (X, (2.6,), True, "logpdf pdf cdf logcdf sf logsf"),
+    "beta": (UNIT, (1.6, 2.3), True, "logpdf pdf cdf logcdf sf logsf"),
+    "pareto": (np.float32([0.5, 1.2, 2.0, 5.0]), (2.5,), True, "logpdf pdf cdf logcdf sf logsf ppf"), "t": (X, (3.5,), True, "logpdf pdf"),
+    "truncnorm": (X, (-1.0, 2.0), True, "logpdf pdf cdf logcdf sf logsf"), "gennorm": (X, (1.5,), False, "logpdf pdf cdf"),
+    "vonmises": (X, (1.5,), False, "logpdf pdf"), "wrapcauchy": (X, (0.4,), False, "logpdf pdf"),
+}
+DISCRETE = {"bernoulli": ((0.3,), "logpmf pmf cdf ppf"), "poisson": ((2.5,), "logpmf pmf cdf"), "geom": ((0.3,), "logpmf pmf"),
+            "binom": ((6, 0.3), "logpmf pmf"), "nbinom": ((4.0, 0.3), "logpmf pmf"), "betabinom": ((6, 1.5, 2.5), "logpmf pmf")}
+
+
+def stats(n):
+    return import_module(f"{n.name}.scipy.stats")
+
+
+def of(distribution, name, **options):
+    return lambda n, *xs: getattr(import_module(f"{n.name}.scipy.stats.{distribution}"), name)(*xs, **options)
+
+
+def ranks(method):
+    return lambda n, x: stats(n).rankdata(x, method)
+
+
+SAMPLES = [
+    *(Sample(f"{d}_{f}", of(d, f, **({"loc": 0.1, "scale": 1.3} if placed else {})), [Q if f in ("ppf", "isf") else x, *map(np.float32, shapes)],
+             ("eager", "jvp") if f in ("logpdf", "cdf") and (d, f) != ("beta", "cdf") else ("eager",), tol=2e-4)
+      for d, (x, shapes, placed, names) in CONTINUOUS.items() for f in names.split()),
+    *(Sample(f"{d}_{f}", of(d, f), [Q if f == "ppf" else K, *shapes], ("eager",), tol=2e-4)
+      for d, (shapes, names) in DISCRETE.items() for f in names.split()),
+    Sample("norm_slopes", lambda n, x, m, s: stats(n).norm.logpdf(x, m, s), [X, np.float32(0.3), np.float32(1.2)], ("grad",)),
+    Sample("norm_of_ints", of("norm", "cdf"), [K], ("eager",)),
+    Sample("beta_slopes", lambda n, x, a, b: stats(n).beta.logpdf(x, a, b), [np.float32([0.2, 0.7]), np.float32(1.3), np.float32(2.0)],
+           ("grad",), tol=1e-3),
+    Sample("multivariate_normal", of("multivariate_normal", "logpdf"),
+           [floats(5, 3), floats(3), np.float32(np.eye(3) * 2 + 0.3)], ("eager", "jit", "grad"), tol=1e-3),
+    Sample("multivariate_normal_pdf", of("multivariate_normal", "pdf"), [floats(3), floats(3), np.float32(np.eye(3))], ("eager",)),
+    Sample("multivariate_normal_of_one", of("multivariate_normal", "logpdf"), [floats(4), 0.5, 2.0], ("eager",)),
+    Sample("dirichlet", of("dirichlet", "logpdf"), [np.float32([0.2, 0.3, 0.5]), np.float32([1.5, 2, 3])], ("eager", "jit")),
+    Sample("dirichlet_short", of("dirichlet", "pdf"), [np.float32([[0.2, 0.9], [0.3, 0.4]]), np.float32([1.5, 2, 3])], ("eager",)),
+    Sample("multinomial", of("multinomial", "logpmf"), [np.int32([1, 2, 3]), 6, np.float32([0.2, 0.3, 0.5])], ("eager", "jit")),
+    Sample("multinomial_wrong_total", of("multinomial", "pmf"), [np.int32([1, 2, 3]), 7, np.float32([0.2, 0.3, 0.5])], ("eager",)),
+    *(Sample(f"rankdata_{m}", ranks(m), [np.float32([3, 1, 2, 1, 3, 3])], ("eager",)) for m in (
+        "average", "min", "max", "dense", "ordinal")),
+    Sample("rankdata_axis", lambda n, x: stats(n).rankdata(x, axis=1), [ints(3, 4)], ("eager",)),
+    Sample("sem", lambda n, x: stats(n).sem(x), [floats(4, 3)], ("eager", "grad")), Sample("sem_all", lambda n, x: stats(n).sem(x, None), [floats(4, 3)], ("eager",)),
+    Sample("rankdata_unknown", ranks("middle"), [floats(3)], error="ValueError"),
+    Sample("wrong_covariance", of("multivariate_normal", "logpdf"), [floats(3), floats(3), floats(3)], error="ValueError"),
+]

@@ -1,0 +1,118 @@
+"""Convolutions and correlations of arrays of any rank.
+
+Example:
+    >>> import xlab.numpy as jnp
+    >>> convolve(jnp.array([1., 2., 3.]), jnp.array([1., 1.])).tolist()
+    [1.0, 3.0, 5.0, 3.0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xlab import lax
+from xlab import numpy as jnp
+from xlab.numpy.arithmetic import as_array
+from xlab.numpy.operands import promoted_inexact
+
+__all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
+
+
+def convolve(in1, in2, mode: str = "full", method: str = "auto", precision=None):
+    """The convolution of two arrays of one rank.
+
+    Args:
+        in1, in2: the arrays.
+        mode: "full", "same" (as large as `in1`, from the middle) or "valid" (where they overlap completely).
+        method: "direct", "fft", or "auto", which is direct.
+        precision: see `xlab.lax.Precision`.
+    """
+    if method == "fft":
+        return fftconvolve(in1, in2, mode)
+    if method not in ("auto", "direct"):
+        raise ValueError(f"convolve: method must be auto, direct or fft, got {method!r}")
+    return _convolve("convolve", in1, in2, mode, precision)
+
+
+def correlate(in1, in2, mode: str = "full", method: str = "auto", precision=None):
+    """The correlation of two arrays of one rank; arguments as for `convolve`."""
+    in2 = as_array(in2)
+    return convolve(in1, jnp.flip(in2).conj(), mode, method, precision)
+
+
+def convolve2d(in1, in2, mode: str = "full", boundary: str = "fill", fillvalue: float = 0, precision=None):
+    """`convolve` of matrices, zeros around them."""
+    _plain_edge("convolve2d", in1, in2, boundary, fillvalue)
+    return _convolve("convolve2d", in1, in2, mode, precision)
+
+
+def correlate2d(in1, in2, mode: str = "full", boundary: str = "fill", fillvalue: float = 0, precision=None):
+    """`correlate` of matrices, zeros around them."""
+    _plain_edge("correlate2d", in1, in2, boundary, fillvalue)
+    if mode != "same":
+        return correlate(in1, in2, mode, precision=precision)
+    full = correlate(in1, in2, "full", precision=precision)
+    for i, (size, over) in enumerate(zip(jnp.shape(in1), jnp.shape(in2))):
+        full = lax.slice_in_dim(full, over // 2, over // 2 + size, axis=i)       # the middle, later where there are two
+    return full
+
+
+def fftconvolve(in1, in2, mode: str = "full", axes: Sequence[int] | None = None):
+    """`convolve` by Fourier transforms: fast for large arrays. Along axes that are not named the arrays broadcast."""
+    a, b = (as_array(x) for x in promoted_inexact("fftconvolve", in1, in2))
+    _same_rank("fftconvolve", a, b)
+    axes = tuple(range(a.ndim)) if axes is None else tuple(i % a.ndim for i in axes)
+    full = [a.shape[i] + b.shape[i] - 1 for i in axes]
+    if jnp.iscomplexobj(a):
+        out = jnp.fft.ifftn(jnp.fft.fftn(a, full, axes) * jnp.fft.fftn(b, full, axes), full, axes)
+    else:
+        out = jnp.fft.irfftn(jnp.fft.rfftn(a, full, axes) * jnp.fft.rfftn(b, full, axes), full, axes)
+    return _cut(out, mode, a.shape, b.shape, axes, "fftconvolve")
+
+
+def _convolve(name, in1, in2, mode, precision):
+    a, b = (as_array(x) for x in promoted_inexact(name, in1, in2))
+    _same_rank(name, a, b)
+    if mode not in ("full", "same", "valid"):
+        raise ValueError(f"{name}: mode must be full, same or valid, got {mode!r}")
+    if a.ndim == 0:
+        return a * b
+    if mode == "valid" and any(q > p for p, q in zip(a.shape, b.shape)):
+        if any(q < p for p, q in zip(a.shape, b.shape)):
+            raise ValueError(f"{name}: For 'valid' mode, one input must be at least as large as the other in every dimension")
+        a, b = b, a
+    if mode == "valid":
+        padding = [(0, 0)] * a.ndim
+    else:
+        padding = [(k - 1, k - 1) for k in b.shape]
+    out = lax.conv_general_dilated(a[None, None], jnp.flip(b)[None, None], (1,) * a.ndim, padding, precision=precision)[0, 0]
+    return out if mode != "same" else _cut(out, mode, a.shape, b.shape, tuple(range(a.ndim)), name)
+
+
+def _cut(full, mode, first, second, axes, name):
+    """The part of the full result that a mode asks for."""
+    if mode == "full":
+        return full
+    if mode == "same":
+        sizes = [first[i] for i in axes]
+    elif mode == "valid":
+        sizes = [max(first[i], second[i]) - min(first[i], second[i]) + 1 for i in axes]
+    else:
+        raise ValueError(f"{name}: mode must be full, same or valid, got {mode!r}")
+    for i, size in zip(axes, sizes, strict=True):
+        start = (full.shape[i] - size) // 2
+        full = lax.slice_in_dim(full, start, start + size, axis=i)
+    return full
+
+
+def _same_rank(name, a, b):
+    if a.ndim != b.ndim:
+        raise ValueError(f"{name}: in1 and in2 must have the same number of dimensions, got shapes {a.shape} and {b.shape}")
+
+
+def _plain_edge(name, in1, in2, boundary, fillvalue):
+    if boundary != "fill" or fillvalue != 0:
+        raise NotImplementedError(f"{name} pads with zeros: boundary='fill' and fillvalue=0, got {boundary!r} and {fillvalue!r}. "
+                                  f"Pad with xlab.numpy.pad first")
+    if jnp.ndim(in1) != 2 or jnp.ndim(in2) != 2:
+        raise ValueError(f"{name}: both inputs must be 2-dimensional, got shapes {jnp.shape(in1)} and {jnp.shape(in2)}")

@@ -1,0 +1,29 @@
+"""Probability distributions, a module each, as SciPy names them.
+
+`functions.py` holds what they share.
+
+Example:
+    >>> from xlab.scipy import stats
+    >>> round(float(stats.norm.cdf(1.96)), 3)
+    0.975
+"""
+
+from importlib import import_module as _import_module
+
+from xlab.scipy.stats.ranks import rankdata as rankdata
+from xlab.scipy.stats.ranks import sem as sem
+
+_DISTRIBUTIONS = ("bernoulli", "beta", "betabinom", "binom", "cauchy", "chi2", "dirichlet", "expon", "gamma", "gennorm", "geom",
+                  "gumbel_l", "gumbel_r", "laplace", "logistic", "multinomial", "multivariate_normal", "nbinom", "norm",
+                  "pareto", "poisson", "t", "truncnorm", "uniform", "vonmises", "wrapcauchy")
+__all__ = [*_DISTRIBUTIONS, "rankdata", "sem"]
+
+
+def __getattr__(name: str):
+    if name in _DISTRIBUTIONS:
+        return _import_module(f"xlab.scipy.stats.{name}")
+    raise AttributeError(f"module 'xlab.scipy.stats' has no attribute {name!r}. There are {', '.join(__all__)}.")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

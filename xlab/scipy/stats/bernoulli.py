@@ -1,0 +1,37 @@
+"""The Bernoulli distribution."""
+
+from __future__ import annotations
+
+from xlab import numpy as jnp
+from xlab.scipy import special
+from xlab.scipy.stats.functions import density
+
+__all__ = ["cdf", "logpmf", "pmf", "ppf"]
+
+
+@density(strong=True)
+def logpmf(k, p, loc=0):
+    """The logarithm of the probability of the Bernoulli distribution."""
+    x = k - loc
+    return jnp.where((x == 0) | (x == 1), special.xlogy(x, p) + special.xlog1py(1 - x, -p), -jnp.inf)
+
+
+@density(strong=True)
+def pmf(k, p, loc=0):
+    """The probability of the Bernoulli distribution."""
+    x = k - loc
+    return jnp.where((x == 0) | (x == 1), jnp.exp(special.xlogy(x, p) + special.xlog1py(1 - x, -p)), 0)
+
+
+@density(strong=True)
+def cdf(k, p):
+    """The probability of at most `x` under the Bernoulli distribution."""
+    valid = (p >= 0) & (p <= 1)
+    return jnp.where(valid, jnp.where(k < 0, 0, jnp.where(k < 1, 1 - p, 1)), jnp.nan)
+
+
+@density(strong=True)
+def ppf(q, p):
+    """The quantile, the inverse of `cdf`, of the Bernoulli distribution."""
+    valid = (q >= 0) & (q <= 1) & (p >= 0) & (p <= 1)
+    return jnp.where(valid, jnp.where(q <= 1 - p, 0, 1), jnp.nan)

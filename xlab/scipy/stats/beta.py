@@ -1,0 +1,55 @@
+"""The beta distribution."""
+
+from __future__ import annotations
+
+from xlab import numpy as jnp
+from xlab.scipy import special
+from xlab.scipy.stats.functions import density
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+
+@density
+def logpdf(x, a, b, loc=0, scale=1):
+    """The logarithm of the density of the beta distribution."""
+    z = (x - loc) / scale
+    inside = jnp.clip(z, 0, 1)
+    log = special.xlogy(a - 1, inside) + special.xlog1py(b - 1, -inside) - special.betaln(a, b) - jnp.log(scale)
+    return jnp.where((z >= 0) & (z <= 1), log, -jnp.inf)
+
+
+@density
+def pdf(x, a, b, loc=0, scale=1):
+    """The density of the beta distribution."""
+    z = (x - loc) / scale
+    inside = jnp.clip(z, 0, 1)
+    log = special.xlogy(a - 1, inside) + special.xlog1py(b - 1, -inside) - special.betaln(a, b)
+    return jnp.where((z >= 0) & (z <= 1), jnp.exp(log) / scale, 0)
+
+
+@density
+def cdf(x, a, b, loc=0, scale=1):
+    """The probability of at most `x` under the beta distribution."""
+    z = (x - loc) / scale
+    return special.betainc(a, b, jnp.clip(z, 0, 1))
+
+
+@density
+def logcdf(x, a, b, loc=0, scale=1):
+    """The logarithm of `cdf` of the beta distribution."""
+    z = (x - loc) / scale
+    return jnp.log(special.betainc(a, b, jnp.clip(z, 0, 1)))
+
+
+@density
+def sf(x, a, b, loc=0, scale=1):
+    """The probability of more than `x` under the beta distribution."""
+    z = (x - loc) / scale
+    return 1 - special.betainc(a, b, jnp.clip(z, 0, 1))
+
+
+@density
+def logsf(x, a, b, loc=0, scale=1):
+    """The logarithm of `sf` of the beta distribution."""
+    z = (x - loc) / scale
+    return jnp.log1p(-special.betainc(a, b, jnp.clip(z, 0, 1)))

@@ -1,0 +1,27 @@
+"""The binomial distribution whose probability has a beta distribution."""
+
+from __future__ import annotations
+
+from xlab import numpy as jnp
+from xlab.scipy import special
+from xlab.scipy.stats.functions import density
+
+__all__ = ["logpmf", "pmf"]
+
+
+@density(strong=True)
+def logpmf(k, n, a, b, loc=0):
+    """The logarithm of the probability of the beta-binomial distribution."""
+    x = k - loc
+    within = jnp.clip(jnp.floor(x), 0, n)
+    ways = -jnp.log1p(n) - special.betaln(n - within + 1, within + 1)
+    return jnp.where((x >= 0) & (x <= n), ways + special.betaln(within + a, n - within + b) - special.betaln(a, b), -jnp.inf)
+
+
+@density(strong=True)
+def pmf(k, n, a, b, loc=0):
+    """The probability of the beta-binomial distribution."""
+    x = k - loc
+    within = jnp.clip(jnp.floor(x), 0, n)
+    ways = -jnp.log1p(n) - special.betaln(n - within + 1, within + 1)
+    return jnp.where((x >= 0) & (x <= n), jnp.exp(ways + special.betaln(within + a, n - within + b) - special.betaln(a, b)), 0)

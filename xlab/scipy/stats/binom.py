@@ -1,0 +1,27 @@
+"""The binomial distribution."""
+
+from __future__ import annotations
+
+from xlab import numpy as jnp
+from xlab.scipy import special
+from xlab.scipy.stats.functions import density
+
+__all__ = ["logpmf", "pmf"]
+
+
+@density
+def logpmf(k, n, p, loc=0):
+    """The logarithm of the probability of the binomial distribution."""
+    x = k - loc
+    within = jnp.clip(x, 0, n)
+    ways = special.gammaln(n + 1) - special.gammaln(within + 1) - special.gammaln(n - within + 1)
+    return jnp.where((x >= 0) & (x <= n), ways + special.xlogy(within, p) + special.xlog1py(n - within, -p), -jnp.inf)
+
+
+@density
+def pmf(k, n, p, loc=0):
+    """The probability of the binomial distribution."""
+    x = k - loc
+    within = jnp.clip(x, 0, n)
+    ways = special.gammaln(n + 1) - special.gammaln(within + 1) - special.gammaln(n - within + 1)
+    return jnp.where((x >= 0) & (x <= n), jnp.exp(ways + special.xlogy(within, p) + special.xlog1py(n - within, -p)), 0)

@@ -1,0 +1,51 @@
+"""The chi-squared distribution."""
+
+from __future__ import annotations
+
+from xlab import numpy as jnp
+from xlab.scipy import special
+from xlab.scipy.stats.functions import density
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+
+@density
+def logpdf(x, df, loc=0, scale=1):
+    """The logarithm of the density of the chi-squared distribution."""
+    z = (x - loc) / scale
+    return jnp.where(z >= 0, special.xlogy(df / 2 - 1, jnp.maximum(z, 0) / 2) - z / 2 - special.gammaln(df / 2) - jnp.log(2 * scale), -jnp.inf)
+
+
+@density
+def pdf(x, df, loc=0, scale=1):
+    """The density of the chi-squared distribution."""
+    z = (x - loc) / scale
+    return jnp.where(z >= 0, jnp.exp(special.xlogy(df / 2 - 1, jnp.maximum(z, 0) / 2) - z / 2 - special.gammaln(df / 2)) / (2 * scale), 0)
+
+
+@density
+def cdf(x, df, loc=0, scale=1):
+    """The probability of at most `x` under the chi-squared distribution."""
+    z = (x - loc) / scale
+    return special.gammainc(df / 2, jnp.maximum(z, 0) / 2)
+
+
+@density
+def logcdf(x, df, loc=0, scale=1):
+    """The logarithm of `cdf` of the chi-squared distribution."""
+    z = (x - loc) / scale
+    return jnp.log(special.gammainc(df / 2, jnp.maximum(z, 0) / 2))
+
+
+@density
+def sf(x, df, loc=0, scale=1):
+    """The probability of more than `x` under the chi-squared distribution."""
+    z = (x - loc) / scale
+    return special.gammaincc(df / 2, jnp.maximum(z, 0) / 2)
+
+
+@density
+def logsf(x, df, loc=0, scale=1):
+    """The logarithm of `sf` of the chi-squared distribution."""
+    z = (x - loc) / scale
+    return jnp.log(special.gammaincc(df / 2, jnp.maximum(z, 0) / 2))

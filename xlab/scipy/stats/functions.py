@@ -1,0 +1,56 @@
+"""What the distributions share."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+
+from xlab import lax
+from xlab import numpy as jnp
+from xlab.numpy.arithmetic import as_array
+from xlab.numpy.elementary import elementary
+from xlab.numpy.operands import aligned, promoted_inexact
+from xlab.scipy import special
+
+__all__ = ["density", "log_mass"]
+
+
+def density(fun: Callable | None = None, *, strong: bool = False) -> Callable:
+    """Decorates a function of values and parameters: brought to floats of one dtype and rank, and one program when eager.
+
+    `strong` results are of no weak type whatever the arguments are.
+    """
+    if fun is None:
+        return functools.partial(density, strong=strong)
+    signature = inspect.signature(fun)
+    name = fun.__name__
+
+    def whole(*args):
+        out = fun(*aligned(name, *(as_array(x) for x in promoted_inexact(name, *args))))
+        return lax.convert_element_type(out, out.dtype) if strong else out
+    run = elementary(functools.update_wrapper(whole, fun, updated=()))
+
+    @functools.wraps(fun)
+    def call(*args, **kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return run(*bound.args)
+    return call
+
+
+def log_mass(a, b):
+    """The logarithm of the normal distribution's mass between two points, from the tail where it is accurate."""
+    def left(a, b):
+        return _log_difference(special.log_ndtr(b), special.log_ndtr(a))
+    straddles = (a <= 0) & (b > 0)
+    low, high = jnp.where(a > 0, -b, a), jnp.where(a > 0, -a, b)
+    # Each branch is computed everywhere, at harmless points where it is not taken, so that no derivative is nan.
+    tail = left(jnp.where(straddles, -1.0, low), jnp.where(straddles, 0.0, high))
+    middle = jnp.log1p(-special.ndtr(jnp.where(straddles, a, 0.0)) - special.ndtr(-jnp.where(straddles, b, 1.0)))
+    return lax.select(*jnp.broadcast_arrays(straddles, middle, tail))
+
+
+def _log_difference(larger, smaller):
+    """`log(exp(larger) - exp(smaller))`."""
+    return larger + jnp.log1p(-jnp.exp(smaller - larger))

@@ -1,0 +1,51 @@
+"""The gamma distribution."""
+
+from __future__ import annotations
+
+from xlab import numpy as jnp
+from xlab.scipy import special
+from xlab.scipy.stats.functions import density
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+
+@density
+def logpdf(x, a, loc=0, scale=1):
+    """The logarithm of the density of the gamma distribution."""
+    z = (x - loc) / scale
+    return jnp.where(z >= 0, special.xlogy(a - 1, jnp.maximum(z, 0)) - z - special.gammaln(a) - jnp.log(scale), -jnp.inf)
+
+
+@density
+def pdf(x, a, loc=0, scale=1):
+    """The density of the gamma distribution."""
+    z = (x - loc) / scale
+    return jnp.where(z >= 0, jnp.exp(special.xlogy(a - 1, jnp.maximum(z, 0)) - z - special.gammaln(a)) / scale, 0)
+
+
+@density
+def cdf(x, a, loc=0, scale=1):
+    """The probability of at most `x` under the gamma distribution."""
+    z = (x - loc) / scale
+    return special.gammainc(a, jnp.maximum(z, 0))
+
+
+@density
+def logcdf(x, a, loc=0, scale=1):
+    """The logarithm of `cdf` of the gamma distribution."""
+    z = (x - loc) / scale
+    return jnp.log(special.gammainc(a, jnp.maximum(z, 0)))
+
+
+@density
+def sf(x, a, loc=0, scale=1):
+    """The probability of more than `x` under the gamma distribution."""
+    z = (x - loc) / scale
+    return special.gammaincc(a, jnp.maximum(z, 0))
+
+
+@density
+def logsf(x, a, loc=0, scale=1):
+    """The logarithm of `sf` of the gamma distribution."""
+    z = (x - loc) / scale
+    return jnp.log(special.gammaincc(a, jnp.maximum(z, 0)))

@@ -1,0 +1,25 @@
+"""The negative binomial distribution: failures before the n-th success."""
+
+from __future__ import annotations
+
+from xlab import numpy as jnp
+from xlab.scipy import special
+from xlab.scipy.stats.functions import density
+
+__all__ = ["logpmf", "pmf"]
+
+
+@density(strong=True)
+def logpmf(k, n, p, loc=0):
+    """The logarithm of the probability of the negative binomial distribution."""
+    x = k - loc
+    ways = special.gammaln(x + n) - special.gammaln(x + 1) - special.gammaln(n)
+    return jnp.where(x >= 0, ways + special.xlogy(n, p) + special.xlog1py(x, -p), -jnp.inf)
+
+
+@density(strong=True)
+def pmf(k, n, p, loc=0):
+    """The probability of the negative binomial distribution."""
+    x = k - loc
+    ways = special.gammaln(x + n) - special.gammaln(x + 1) - special.gammaln(n)
+    return jnp.where(x >= 0, jnp.exp(ways + special.xlogy(n, p) + special.xlog1py(x, -p)), 0)

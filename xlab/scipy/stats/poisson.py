@@ -1,0 +1,30 @@
+"""The Poisson distribution."""
+
+from __future__ import annotations
+
+from xlab import numpy as jnp
+from xlab.scipy import special
+from xlab.scipy.stats.functions import density
+
+__all__ = ["cdf", "logpmf", "pmf"]
+
+
+@density
+def logpmf(k, mu, loc=0):
+    """The logarithm of the probability of the Poisson distribution."""
+    x = k - loc
+    return jnp.where((x >= 0) & (jnp.round(x) == x), special.xlogy(x, mu) - special.gammaln(x + 1) - mu, -jnp.inf)
+
+
+@density
+def pmf(k, mu, loc=0):
+    """The probability of the Poisson distribution."""
+    x = k - loc
+    return jnp.where((x >= 0) & (jnp.round(x) == x), jnp.exp(special.xlogy(x, mu) - special.gammaln(x + 1) - mu), 0)
+
+
+@density(strong=True)
+def cdf(k, mu, loc=0):
+    """The probability of at most `x` under the Poisson distribution."""
+    x = k - loc
+    return jnp.where(x < 0, 0, special.gammaincc(jnp.floor(jnp.maximum(x, 0)) + 1, mu))
