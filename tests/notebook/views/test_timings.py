@@ -14,7 +14,7 @@ from xlab.notebook import assets
 from xlab.notebook.views import ReportView
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.ledger import ledger_node
-from xlab.notebook.views.timings import timings_data, timings_panel, waterfall
+from xlab.notebook.views.timings import timings_data, timings_panel, timings_table, waterfall
 from xlab.observe import records as r
 from xlab.observe.ledger_text import sentence
 from xlab.observe.phases import self_times
@@ -92,3 +92,10 @@ def test_the_page_writes_the_same_trace_as_python(tmp_path):
     done = subprocess.run(["node", str(Path(__file__).parent / "timings.test.mjs"), str(module), str(data)], capture_output=True, text=True,
                           timeout=120)
     assert done.stdout.strip() == "ok", done.stderr[-3000:]
+
+
+def test_why_a_cold_time_is_missing_stands_in_the_table_alone():
+    timing = r.Timing("f", None, 3.0, 1.0, 5, note="compiled before; %xtime --cold measures anew")
+    phases = (r.Phase("execute", "f", 0.0, 9.0),)
+    assert "compiled before" not in html(waterfall(phases, (timing,))) and "compiled before" in html(timings_table((timing,)))
+    assert "compiled before" not in html(timings_table((timing.replace(note="", cold_us=4.0),)))

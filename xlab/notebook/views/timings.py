@@ -68,7 +68,7 @@ def waterfall(phases: tuple[Phase, ...], timings: tuple[Timing, ...], passes: tu
         first = lane[0]
         spent, itself = sum(p.duration_us for p in lane), sum(own[id(p)] for p in lane)
         timing = warm.pop(first.function, None) if first.kind != "transfer" else None
-        steady = "" if timing is None or timing.warm_us is None else text(timing, times=True).split("warm ", 1)[1]
+        steady = "" if timing is None or timing.warm_us is None else text(timing.replace(note=""), times=True).split("warm ", 1)[1]
         out.append(
             h(
                 "div",
