@@ -7,6 +7,8 @@ native code raises, is added here by `backend`, which may name it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 __all__ = [
     "ConcretizationTypeError",
     "IncompatibleDevices",
@@ -194,3 +196,19 @@ class UnsupportedVersionError(XlabError, ImportError):
 
     Fix: install the version named in the message into the environment of the running kernel.
     """
+
+
+def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that a module does not have: it names the nearest ones.
+
+    Example:
+        >>> str(no_attribute("xlab.numpy", "sine", ["sin", "sinc", "cos"]))
+        "module 'xlab.numpy' has no attribute 'sine'. Did you mean sin or sinc?"
+    """
+    hint = ""
+    if not name.startswith("_"):            # those are asked for by tools, which want no advice
+        import difflib
+
+        near = difflib.get_close_matches(name, [n for n in known if not n.startswith("_")], n=3)
+        hint = f". Did you mean {' or '.join(near)}?" if near else ""
+    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 
 import numpy as np
 import pytest
@@ -143,3 +144,14 @@ class TestLayouts:
             assert y.format == other and y.tolist() == x.tolist()
         with pytest.raises(ValueError, match="does not match the layout"):
             xlab.jit(lambda x: x, in_shardings=other)(xlab.device_put(x, x.format))
+
+
+@pytest.mark.parametrize(("module", "wrong", "right"), [
+    ("numpy", "sinn", "sin"), ("lax", "cosh_", "cosh"), ("nn", "reluu", "relu"), ("random", "normall", "normal"), ("numpy.linalg", "slv", "solve"),
+    ("scipy.linalg", "choleski", "cholesky")])
+def test_a_name_that_is_not_there_is_told_with_the_nearest(module, wrong, right):
+    found = importlib.import_module(f"xlab.{module}")
+    with pytest.raises(AttributeError, match=rf"module 'xlab.{module}' has no attribute '{wrong}'. Did you mean .*\b{right}\b"):
+        getattr(found, wrong)
+    with pytest.raises(AttributeError, match=r"has no attribute '__path_of__'$"):
+        found.__path_of__

@@ -13,7 +13,7 @@ from xlab.core import dtypes
 from xlab.core import source as _source
 from xlab.core.avals import AbstractValue, ShapedArray, aval_of
 from xlab.core.effects import NO_EFFECTS, Effect
-from xlab.core.jaxpr import Atom, Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
+from xlab.core.jaxpr import Atom, Jaxpr, JaxprEqn, Var, inner_jaxprs
 from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, Trace, set_trace, state
 from xlab.core.trace import concrete_or_error as _concrete_or_error
@@ -65,8 +65,7 @@ def jaxprs_in_params(params: ParamDict) -> Iterator[Jaxpr]:
         >>> [len(j.eqns) for j in jaxprs_in_params(eqn.params)]
         [1]
     """
-    for _, inner in subjaxprs_of_params(params):
-        yield open_jaxpr(inner)
+    yield from inner_jaxprs(params)
 
 
 def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractValue:

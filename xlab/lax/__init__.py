@@ -53,7 +53,5 @@ def __getattr__(name: str):
             found = vars(module).get(name)
             if found is not None:
                 return found
-    import difflib
-    near = difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], n=3)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    raise AttributeError(f"module 'xlab.lax' has no attribute {name!r}.{hint}")
+    from xlab.errors import no_attribute
+    raise no_attribute("xlab.lax", name, globals())

@@ -44,7 +44,5 @@ def __getattr__(name: str):
     if name == "initializers":              # imported when first used
         from importlib import import_module
         return import_module("xlab.nn.initializers")
-    import difflib
-    near = difflib.get_close_matches(name, [*__all__, "initializers"], n=3)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    raise AttributeError(f"module 'xlab.nn' has no attribute {name!r}.{hint}")
+    from xlab.errors import no_attribute
+    raise no_attribute("xlab.nn", name, [*__all__, "initializers"])

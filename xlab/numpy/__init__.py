@@ -143,8 +143,5 @@ def __getattr__(name: str):
     if name in ("fft", "linalg"):           # imported when first used
         from importlib import import_module
         return import_module(f"xlab.numpy.{name}")
-    import difflib
-    names = [n for n in globals() if not n.startswith("_")]
-    near = difflib.get_close_matches(name, names, n=3)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    raise AttributeError(f"module 'xlab.numpy' has no attribute {name!r}.{hint}")
+    from xlab.errors import no_attribute
+    raise no_attribute("xlab.numpy", name, globals())

@@ -28,7 +28,5 @@ def __getattr__(name: str):
     if name in ("multivariate_normal", "orthogonal"):     # with linear algebra, imported when first used
         from importlib import import_module
         return getattr(import_module("xlab.random.matrices"), name)
-    import difflib
-    near = difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], n=3)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    raise AttributeError(f"module 'xlab.random' has no attribute {name!r}.{hint}")
+    from xlab.errors import no_attribute
+    raise no_attribute("xlab.random", name, globals())

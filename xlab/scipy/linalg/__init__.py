@@ -13,7 +13,5 @@ from xlab.scipy.linalg.systems import *
 
 
 def __getattr__(name: str):
-    import difflib
-    near = difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], n=3)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    raise AttributeError(f"module 'xlab.scipy.linalg' has no attribute {name!r}.{hint}")
+    from xlab.errors import no_attribute
+    raise no_attribute("xlab.scipy.linalg", name, globals())
