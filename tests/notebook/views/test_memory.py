@@ -62,3 +62,10 @@ def test_live_arrays_by_line_by_device_one_by_one():
     assert "No array of xlab is alive" in html(live_panel(Live()))
     many = tuple(LiveArray("f32[]", 4, f"x[{n}]", (0,)) for n in range(400))
     assert html(live_panel(Live(many, 1600))).count("<tr") == 201
+
+
+def test_the_curve_of_a_long_schedule_is_whole():
+    buffers = tuple(Buffer(f"b{n}", 100 + 37 * n % 91, start=n, end=n + 2 + n % 5) for n in range(1000))
+    made = html(map_node(Memory("f", buffers=buffers, peak=900, peak_step=4)))
+    (path,) = re.findall(r"<path d='([^']*)' class='xl-alive'", made)
+    assert re.fullmatch(r"M62 82(H[\d.]+V[\d.]+)+Z", path) and path.endswith("H820V82Z") and 100 < path.count("H") <= 151

@@ -11,6 +11,9 @@ from xlab.observe.units import plural, size_text
 
 WIDTH, MAP_HEIGHT, CURVE_HEIGHT, GUTTER = 820, 250, 64, 62
 MOST_DRAWN = 100
+MOST_COLUMNS = 150
+"""Steps of the curve: one attribute holds no more."""
+
 MOST_AT_PEAK = 12
 _KINDS = {"argument": "arguments", "output": "outputs", "temporary": "temporaries", "constant": "constants"}
 
@@ -92,13 +95,15 @@ def _curve(m: Memory, steps: int, wide: float) -> list[Node]:
     """The bytes alive at each step, as an area; of very many steps the highest of each few."""
     alive = live_bytes(m.buffers, steps)
     most = max(alive, default=1) or 1
-    each = max(1, steps // 400)
-    points = []
+    each = -(-steps // MOST_COLUMNS)
+    points, at = [], -1.0
     for step in range(0, steps, each):
-        y = 18 + CURVE_HEIGHT * (1 - max(alive[step:step + each]) / most)
-        points.append(f"L{GUTTER + step * wide:.1f} {y:.1f}L{GUTTER + min(step + each, steps) * wide:.1f} {y:.1f}")
+        y = round(18 + CURVE_HEIGHT * (1 - max(alive[step:step + each]) / most), 1)
+        if y != at:
+            points.append(f"H{GUTTER + step * wide:.1f}V{y:g}")
+            at = y
     base = 18 + CURVE_HEIGHT
-    return [h("path", {"d": f"M{GUTTER} {base}{''.join(points)}L{WIDTH} {base}Z", "class": "xl-alive"})]
+    return [h("path", {"d": f"M{GUTTER} {base}{''.join(points)}H{WIDTH}V{base}Z", "class": "xl-alive"})]
 
 
 def peak_node(m: Memory) -> Node | None:

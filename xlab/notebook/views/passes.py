@@ -13,7 +13,7 @@ from xlab.observe.units import plural, time_text
 MOST_DIFF = 40
 """Lines of each pass's difference that the page shows without a script."""
 
-MOST_STATIC = 150
+MOST_STATIC = 120
 """Lines of all differences together that it shows."""
 
 MOST_CHARACTERS = 240

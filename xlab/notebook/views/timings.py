@@ -130,7 +130,7 @@ def _passes(passes: tuple[Pass, ...]) -> Node | None:
     for p in timed:
         width = 100 * (p.duration_us or 0.0) / total
         tip = f"{p.name}   {p.stage}   {time_text(p.duration_us)}   {plural(p.changed, 'line')} changed"
-        if width >= 0.05:
+        if width >= 0.1:         # less is no pixel
             bars.append(h("span", {"class": "xl-bar xl-pass-bar" + ("" if p.changed else " xl-idle"), "title": tip,
                                    "style": f"left:{at:.3f}%;width:{width:.3f}%"}, p.name if width > 12 else ""))
         at += width
