@@ -97,6 +97,7 @@ globalThis.ready = true;
     page = visit(browser, host)
     page.wait_for_function("globalThis.ready")
     assert page.locator(".xl-report[data-theme=dark]").count() == 2
+    assert page.locator("[role=tab]").count() == 0, "the program stands beside its steps, not once more in a tab of its own"
     for _ in range(4):
         page.locator("#two button[aria-label^='one step (right)']").click()
     page.wait_for_function(
