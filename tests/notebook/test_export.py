@@ -15,6 +15,7 @@ from xlab import lax, observe
 from xlab.notebook import export
 from xlab.notebook.views import VIEWS, view_for
 from xlab.notebook.views.draw import clean
+from xlab.observe import record_base
 from xlab.observe import records as r
 from xlab.observe.comparison import Comparison, Figure, Pair
 from xlab.observe.edits import Pass
@@ -60,7 +61,7 @@ def nasty(value, word, most=1 << 60):
         nonlocal left
         if isinstance(value, r.Record):
             kept = {"dtype", "kind", "severity", "tab", "origin", "cache", "role", "label"}
-            fields = {name: getattr(value, name) for name, _ in r._defaults[type(value).__name__]}
+            fields = {name: getattr(value, name) for name, _ in record_base._defaults[type(value).__name__]}
             return type(value)(**{k: v if k in kept else change(v) for k, v in fields.items()})
         if isinstance(value, tuple):
             return tuple(change(v) for v in value)
