@@ -138,6 +138,27 @@ def nowhere(n, x):
             n.jnp.einsum("i,j->ij", x, x, out_sharding=n.jax.typeof(x[None] * x[:, None]).sharding))
 
 
+def older_batch_rule(n, x):
+    """A primitive whose batching rule has the older form, and no forward rule: integers do without."""
+    core, batching = part(n, "extend.core"), part(n, "interpreters.batching")
+    largest_p = core.Primitive("largest")
+    largest_p.def_impl(lambda x: n.jnp.max(x))
+    largest_p.def_abstract_eval(lambda x: n.jax.core.ShapedArray((), x.dtype))
+    batching.axis_primitive_batchers[largest_p] = lambda size, name, kind, xs, dims: (largest_p.bind(xs[0]) + size, None)
+    counts = n.jnp.arange(3)
+    return (n.jax.vmap(lambda c: largest_p.bind(c), out_axes=None)(counts),
+            n.jax.jvp(lambda x, c: x * largest_p.bind(c), (x, counts), (x, np.zeros(3, n.jax.dtypes.float0)))[1])
+
+
+def trace_of_operands(n, x):
+    core, ad = part(n, "extend.core"), part(n, "interpreters.ad")
+
+    def fun(x):
+        main = core.find_top_trace([x]).main
+        return x * (isinstance(x, ad.JVPTracer) and x._trace.main is main)
+    return n.jax.jvp(fun, (x,), (x,))
+
+
 SAMPLES = [
     Sample("transformations", generators, [X], VALUE), Sample("flat_functions", flattened, [X], VALUE),
     Sample("axes_of_leaves", axes, transforms=("eager",)),
@@ -174,6 +195,11 @@ SAMPLES = [
     *(Sample(f"linear_transpose_{name}", linear(staged), [floats(3)], VALUE) for name, staged in (("eager", False), ("jit", True))),
     Sample("cotangents_of_none", partial_cotangents, [floats(3)], ("eager", "grad")),
     Sample("cotangents_misplaced", lambda n, x: n.jax.grad(lambda x: partial_cotangents(n, x, wrong=True))(x), [floats(3)], error="TypeError"),
+    Sample("older_batch_rule", older_batch_rule, [floats(3)], ("eager",)), Sample("trace_of_operands", trace_of_operands, [floats(3)], ("eager",)),
+    Sample("jit_on_device", lambda n, x: n.jax.jit(lambda x: x + 1, device=n.jax.devices()[1])(x).devices() == {n.jax.devices()[1]},
+           [floats(3)], ("eager",)),
+    Sample("jit_on_device_and_backend", lambda n, x: n.jax.jit(n.jnp.sin, device=n.jax.devices()[0], backend="cpu"), [floats(3)],
+           error="ValueError"),
     Sample("sharding_of_no_mesh", nowhere, [floats(3)], VALUE),
     Sample("einsum_of_own_product", lambda n, x, y: n.jnp.einsum(
         "ij,jk,k->i", x, y, y[0], _dot_general=lambda a, b, d, precision=None, preferred_element_type=None, **_:

@@ -59,6 +59,11 @@ class Trace:
     def __init__(self):
         self.alive = True
 
+    @property
+    def main(self) -> Trace:
+        """What tells one transformation from another, under the field's name."""
+        return self
+
     def process(self, prim, args, params):
         raise NotImplementedError(f"{type(self).__name__} does not define process")
 

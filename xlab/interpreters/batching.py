@@ -6,6 +6,7 @@ batched result and its position; values without batch dimension pass through unt
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -31,7 +32,17 @@ primitive_batchers = RuleTable(
 """Worked example, for a unary elementwise primitive: `lambda xs, ds: (sin_p.bind(xs[0]), ds[0])`. Several results give
 lists. The rule runs only when some operand is batched."""
 
-axis_primitive_batchers = RuleTable(
+
+class _AxisRules(RuleTable):
+    """Also takes rules of the field's older form, `rule(size, name, kind, operands, dims, **params)`."""
+
+    def __setitem__(self, primitive, rule):
+        code = getattr(rule, "__code__", None)
+        older = code is not None and code.co_argcount - inspect.ismethod(rule) == 5
+        super().__setitem__(primitive, (lambda axis, xs, ds, **params: rule(axis.size, axis.name, None, xs, ds, **params)) if older else rule)
+
+
+axis_primitive_batchers = _AxisRules(
     "batching.axis_primitive_batchers", "batch over a named axis",
     "rule(axis, operands, dims, **params) -> (result, dim), where `axis` has name and size", required=False)
 """For collectives and for primitives with inner programs: the rule also learns the axis being batched."""
