@@ -144,7 +144,7 @@ def older_batch_rule(n, x):
     largest_p = core.Primitive("largest")
     largest_p.def_impl(lambda x: n.jnp.max(x))
     largest_p.def_abstract_eval(lambda x: n.jax.core.ShapedArray((), x.dtype))
-    batching.axis_primitive_batchers[largest_p] = lambda size, name, kind, xs, dims: (largest_p.bind(xs[0]) + size, None)
+    batching.axis_primitive_batchers[largest_p] = lambda size, name, kind, xs, dims: (largest_p.bind(xs[0]) + size + 0 * len({dims}), None)
     counts = n.jnp.arange(3)
     return (n.jax.vmap(lambda c: largest_p.bind(c), out_axes=None)(counts),
             n.jax.jvp(lambda x, c: x * largest_p.bind(c), (x, counts), (x, np.zeros(3, n.jax.dtypes.float0)))[1])

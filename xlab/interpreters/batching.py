@@ -39,7 +39,11 @@ class _AxisRules(RuleTable):
     def __setitem__(self, primitive, rule):
         code = getattr(rule, "__code__", None)
         older = code is not None and code.co_argcount - inspect.ismethod(rule) == 5
-        super().__setitem__(primitive, (lambda axis, xs, ds, **params: rule(axis.size, axis.name, None, xs, ds, **params)) if older else rule)
+        super().__setitem__(primitive, _of_older_form(rule) if older else rule)
+
+
+def _of_older_form(rule):
+    return lambda axis, xs, ds, **params: rule(axis.size, axis.name, None, tuple(xs), tuple(ds), **params)
 
 
 axis_primitive_batchers = _AxisRules(
