@@ -18,6 +18,7 @@ LONG = """
 import os, signal, threading
 import xlab
 from xlab import numpy as jnp
+signal.signal(signal.SIGINT, signal.default_int_handler)    # a shell's background jobs inherit that it is ignored
 def f(y):
     for i in range(1500):
         y = jnp.sin(y) * 1.01 + i
