@@ -81,16 +81,7 @@ _REMEMBERED = 1000
 
 
 def place_of(fun) -> str:
-    """`file:line` of a function's definition, only the file for a whole cell, empty when unknown.
-
-    A function that a transformation of ours made stands where the function it was given does.
-    """
-    while source.is_internal(_defined(fun).rpartition(":")[0]) and hasattr(fun, "__wrapped__"):
-        fun = fun.__wrapped__
-    return _defined(fun)
-
-
-def _defined(fun) -> str:
+    """`file:line` of a function's definition, only the file for a whole cell, empty when unknown."""
     place = getattr(fun, "_xlab_place", None)
     code = getattr(getattr(fun, "func", fun), "__code__", None)         # a partial stands where its function does
     return place if place is not None else f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
@@ -99,7 +90,7 @@ def _defined(fun) -> str:
 def _first(name, fun) -> tuple[str, tuple]:
     """Why a function object is new: perhaps one from the same line was traced that closed over other values."""
     new = f"`{name}` was never seen before", ()
-    place = _defined(fun)
+    place = place_of(fun)
     if not place or source.is_internal(place.rpartition(":")[0] or place):
         return new
     key = getattr(fun, "_xlab_key", place), name
