@@ -32,4 +32,4 @@ def saved_residuals(fun: Callable, *args, **kwargs) -> list[tuple]:
 def print_saved_residuals(fun: Callable, *args, **kwargs) -> None:
     """Prints `saved_residuals`, one a line."""
     for aval, where in saved_residuals(fun, *args, **kwargs):
-        print(f"{aval} {'' if where.startswith('output') else 'from '}{where}")
+        print(f"{aval.str_short()} {'' if where.startswith('output') else 'from '}{where}")
