@@ -296,7 +296,7 @@ class TestNeighbours:
 class TestPrinting:
     """Types and traced values print as in the field; texts that show programs use the short form, `f32[2]`."""
 
-    @pytest.mark.parametrize("transform, expected", [
+    @pytest.mark.parametrize(("transform", "expected"), [
         (lambda f: xlab.jit(f)(X), "JitTracer(float32[3])"),
         (lambda f: xlab.jit(f)(1.0), "JitTracer(~float32[])"),
         (lambda f: xlab.jvp(f, (X,), (X,)), "JVPTracer(primal=[0. 1. 2.], tangent=[0. 1. 2.])"),
