@@ -21,7 +21,7 @@ def test_arrays():
     np.testing.assert_allclose((x * 2 + 1)[::2].sum(), (X * 2 + 1)[::2].sum(), rtol=1e-6)
     np.testing.assert_allclose(x.reshape(2, 4) @ jnp.ones((4, 3)), X.reshape(2, 4) @ np.ones((4, 3)), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(x.at[0].set(5.0)[0], 5.0)
-    assert str(xlab.typeof(x)) == "f32[8]"
+    assert str(xlab.typeof(x)) == "float32[8]"
 
 
 def test_compile():

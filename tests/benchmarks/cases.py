@@ -150,6 +150,7 @@ def eager(name: str, call):
 
 eager("x + 1", lambda n, x: x + 1)
 eager("sin(x)", lambda n, x: n.jnp.sin(x))
+eager("lax.sin(x)", lambda n, x: n.lax.sin(x))
 eager("x[i]", lambda n, x: x[3])
 
 

@@ -33,8 +33,8 @@ def names(jaxpr):
 
 def test_types_are_one_object():
     ref = xlab.new_ref(X)
-    assert ref.aval is AbstractRef(xlab.typeof(ref[...])) and str(ref.aval) == "Ref{f32[3]}"
-    assert str(AbstractRef(ref.aval.inner_aval, "any")) == "Ref<any>{f32[3]}"
+    assert ref.aval is AbstractRef(xlab.typeof(ref[...])) and str(ref.aval) == "Ref{float32[3]}"
+    assert str(AbstractRef(ref.aval.inner_aval, "any")) == "Ref<any>{float32[3]}"
     assert pickle.loads(pickle.dumps(ref.aval)) is ref.aval
     assert (ref.shape, ref.dtype, ref.ndim, ref.size, len(ref)) == ((3,), np.float32, 1, 3, 3)
 
@@ -205,7 +205,7 @@ def test_partial_discharge():
     closed = xlab.make_jaxpr(xlab.jit(f))(xlab.new_ref(X), xlab.new_ref(X))
     half = discharge_state(closed, [True, False])
     check_jaxpr(half)
-    assert [str(a) for a in half.in_avals] == ["f32[3]", "Ref{f32[3]}"] and len(half.out_avals) == 1
+    assert [str(a) for a in half.in_avals] == ["float32[3]", "Ref{float32[3]}"] and len(half.out_avals) == 1
     ref = xlab.new_ref(jnp.asarray(X))
     out, = eval_jaxpr(half.jaxpr, half.consts, X, ref)
     assert out.tolist() == [1.0, 1.0, 2.0] and ref[...].tolist() == [2.0, 1.0, 2.0]

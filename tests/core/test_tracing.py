@@ -291,3 +291,27 @@ class TestNeighbours:
         a = jnp.arange(3.0)
         assert isinstance(np.sin(a), np.ndarray) and isinstance(np.float32(2) * a, xlab.Array)
         assert isinstance(np.ones(3) + a, xlab.Array) and isinstance(a + np.ones(3), xlab.Array)
+
+
+class TestPrinting:
+    """Types and traced values print as in the field; texts that show programs use the short form, `f32[2]`."""
+
+    @pytest.mark.parametrize(("transform", "expected"), [
+        (lambda f: xlab.jit(f)(X), "JitTracer(float32[3])"),
+        (lambda f: xlab.jit(f)(1.0), "JitTracer(~float32[])"),
+        (lambda f: xlab.jvp(f, (X,), (X,)), "JVPTracer(primal=[0. 1. 2.], tangent=[0. 1. 2.])"),
+        (lambda f: xlab.vjp(f, X), "GradTracer(primal=[0. 1. 2.], typeof(tangent)=f32[3])"),
+        (lambda f: xlab.linearize(f, X), "GradTracer(primal=[0. 1. 2.], typeof(tangent)=f32[3])"),
+        (lambda f: xlab.jit(xlab.grad(lambda x: f(x).sum()))(X), "GradTracer(primal=JitTracer(float32[3]), typeof(tangent)=f32[3])"),
+        (lambda f: xlab.jit(lambda x: xlab.jvp(f, (x,), (x,)))(X), "JVPTracer(primal=JitTracer(float32[3]), tangent=JitTracer(float32[3]))"),
+        (lambda f: xlab.vmap(f, in_axes=1)(np.ones((2, 3), np.float32)), "VmapTracer(aval=float32[2], batched=float32[2,3])"),
+        (lambda f: xlab.vmap(xlab.grad(f))(X), "GradTracer(primal=VmapTracer(aval=float32[], batched=float32[3]), typeof(tangent)=f32[])"),
+    ])
+    def test_traced_values(self, transform, expected):
+        found = []
+        transform(lambda x: found.append((str(x), repr(x))) or x)
+        assert found == [(expected, expected)]
+
+    def test_types(self):
+        assert [str(xlab.typeof(x)) for x in (X, 1.0, xlab.random.key(0))] == ["float32[3]", "~float32[]", "key<fry>[]"]
+        assert repr(xlab.typeof(1.0)) == "ShapedArray(float32[], weak_type=True)"

@@ -101,21 +101,21 @@ def types_of(f, *ins, out=P(), check=True):
 
 
 def test_types_say_what_varies():
-    assert types_of(lambda x: x, P("i")) == "f32[1]{V:i}"
-    assert types_of(lambda x: x, P()) == "f32[8]"
-    assert types_of(lambda x: lax.psum(x, "i"), P("i")) == "f32[1]"
-    assert types_of(lambda x: lax.all_gather(x, "i"), P("i")) == "f32[8,1]{V:i}"
-    assert types_of(lambda x: lax.all_gather(x, "i", to="invarying"), P("i")) == "f32[8,1]"
-    assert types_of(lambda x, y: x + y[:1], P("i"), P()) == "f32[1]{V:i}"
-    assert types_of(lambda x: x * 2 + lax.axis_index("i"), P()) == "f32[8]{V:i}"
-    assert types_of(lambda x: x, P("i"), out=P("i"), check=False) == "f32[1]"
+    assert types_of(lambda x: x, P("i")) == "float32[1]{V:i}"
+    assert types_of(lambda x: x, P()) == "float32[8]"
+    assert types_of(lambda x: lax.psum(x, "i"), P("i")) == "float32[1]"
+    assert types_of(lambda x: lax.all_gather(x, "i"), P("i")) == "float32[8,1]{V:i}"
+    assert types_of(lambda x: lax.all_gather(x, "i", to="invarying"), P("i")) == "float32[8,1]"
+    assert types_of(lambda x, y: x + y[:1], P("i"), P()) == "float32[1]{V:i}"
+    assert types_of(lambda x: x * 2 + lax.axis_index("i"), P()) == "float32[8]{V:i}"
+    assert types_of(lambda x: x, P("i"), out=P("i"), check=False) == "float32[1]"
 
 
 def test_unreduced_and_reduced():
     """Summands add before they are summed; a reduced operand defers the sum to its gradient."""
     def body(x):
         u = lax.pcast(x, "i", to="unreduced")
-        assert str(xlab.typeof(u + u)) == "f32[1]{U:i}"
+        assert str(xlab.typeof(u + u)) == "float32[1]{U:i}"
         with pytest.raises(NotImplementedError, match="unreduced rule for sin"):
             jnp.sin(u)
         with pytest.raises(ValueError, match="unreduced"):
@@ -125,9 +125,9 @@ def test_unreduced_and_reduced():
 
     def weight(w, x):
         r = lax.pcast(w, "i", to="reduced")
-        assert str(xlab.typeof(r)) == "f32[]{R:i}"
+        assert str(xlab.typeof(r)) == "float32[]{R:i}"
         g = xlab.grad(lambda r: (r * x).sum())(r)
-        assert str(xlab.typeof(g)) == "f32[]{U:i}"
+        assert str(xlab.typeof(g)) == "float32[]{U:i}"
         return lax.psum(g, "i")
     assert float(along(weight, ins=(P(), P("i")), out=P())(np.float32(1), X)) == 28.0
 
@@ -136,7 +136,7 @@ def test_gather_to_reduced_transposes_to_a_scatter():
     def body(x):
         def weighted(v):
             whole = lax.all_gather(v, "i", tiled=True, to="reduced")
-            assert str(xlab.typeof(whole)) == "f32[8]{R:i}"
+            assert str(xlab.typeof(whole)) == "float32[8]{R:i}"
             return (lax.pcast(whole, "i", to="varying") * lax.axis_index("i")).sum()
         return xlab.grad(weighted)(x)
     assert np.asarray(along(body)(X)).tolist() == [28.0] * 8
@@ -264,7 +264,7 @@ ERRORS = {
     "result_rank": (ValueError, "length 1.*rank 0", lambda: along(lambda x: x.sum())(X)),
     "unknown_axis": (ValueError, "in_specs refers to 'n'", lambda: along(lambda x: x, ins=P("n"))(X)),
     "out_axis": (ValueError, "out_specs refers to 'n'", lambda: along(lambda x: x, out=P("n"))(X)),
-    "replication": (ValueError, r"replicated across mesh axis 'i'.*f32\[1\]\{V:i\}", lambda: along(lambda x: x, out=P())(X)),
+    "replication": (ValueError, r"replicated across mesh axis 'i'.*float32\[1\]\{V:i\}", lambda: along(lambda x: x, out=P())(X)),
     "in_tree": (ValueError, "shard_map in_specs", lambda: along(lambda x: x, ins=(P("i"), P()))(X)),
     "out_tree": (ValueError, "shard_map out_specs", lambda: along(lambda x: x, out=(P("i"), P()))(X)),
     "axis_names": (ValueError, "subset", lambda: along(lambda x: x, axis_names={"z"})(X)),

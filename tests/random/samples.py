@@ -31,6 +31,8 @@ KEYS = [
     Sample("split_five", draw("split", 5), [SEED], WAYS),
     Sample("split_shape", draw("split", (2, 3)), [SEED], WAYS),
     Sample("split_raw", raw("split", 3), [SEED], WAYS),
+    Sample("split_of_keys", lambda n, s: [n.random.key_data(k) for k in n.jnp.array_split(n.random.split(n.random.key(s), 5), 2)],
+           [SEED], WAYS),
     Sample("split_index", lambda n, s: n.random.uniform(n.random.split(n.random.key(s), 3)[1]), [SEED], WAYS),
     Sample("fold_in", lambda n, s, i: n.random.fold_in(n.random.key(s), i), [SEED, np.int32(7)], WAYS),
     Sample("fold_in_raw", lambda n, s, i: n.random.fold_in(n.random.PRNGKey(s), i), [SEED, np.int32(7)], WAYS),

@@ -20,10 +20,10 @@ COUNT = os.environ.get("XLAB_FUZZ_CALLS", "4")
 SEED = os.environ.get("XLAB_FUZZ_SEED", "0")
 # What a wrong call may end with.
 DOCUMENTED = {"returned", "TypeError", "ValueError", "IndexError", "KeyError", "OverflowError", "NameError",
-              "NotImplementedError", "ZeroDivisionError", "LinAlgError", "MemoryError"}  # fmt: skip
+              "NotImplementedError", "ZeroDivisionError", "LinAlgError", "MemoryError", "BufferError"}  # fmt: skip
 # Errors of other classes that the field has, by their words: memory that is not there, and names it chose.
 EXPECTED = {
-    "JaxRuntimeError": ("RESOURCE_EXHAUSTED", "pure_callback failed"),
+    "JaxRuntimeError": ("RESOURCE_EXHAUSTED", "Out of memory", "pure_callback failed"),
     "RuntimeError": ("Unknown backend", "mapped context", "should only be called once", "already in use", "Unrecognized padding type"),
     "AttributeError": ("result_shape_dtypes",),
 }
@@ -61,3 +61,29 @@ def test_what_counts_as_a_problem():
     assert problem({"kind": "JaxRuntimeError/RuntimeError", "words": "INTERNAL: x", "seconds": 0.0})
     assert problem({"kind": "never ended", "words": "", "seconds": 60.0})
     assert not problem({"kind": "InvalidInputException/XlabError/TypeError", "words": "x", "seconds": 0.0})
+
+
+@pytest.mark.parametrize(("call", "error"), [
+    (lambda x, n: x.lax.rng_uniform(True, True, (2, 3)), TypeError),                   # ended the process
+    (lambda x, n: x.numpy.array_split(n.ones(3, n.float32), 10**12), ValueError),      # never ended
+    (lambda x, n: x.scipy.special.bernoulli(10**12), ValueError),                      # never ended
+    (lambda x, n: x.tree_util.register_dataclass(()), TypeError),
+    (lambda x, n: x.make_array_from_single_device_arrays((3,), n.ones(2), []), TypeError),
+    (lambda x, n: x.numpy.from_dlpack(n.array([None])), BufferError),
+], ids=["rng_uniform", "array_split", "bernoulli", "register_dataclass", "single_device_arrays", "from_dlpack"])
+def test_found_by_long_runs(call, error):
+    import numpy
+
+    import xlab
+    import xlab.scipy.special
+
+    with pytest.raises(error):
+        call(xlab, numpy)
+
+
+def test_own_arrays_of_every_dtype_pass_dlpack():
+    from xlab import numpy as jnp
+
+    x = jnp.ones(3, jnp.bfloat16)
+    assert jnp.from_dlpack(x).dtype == jnp.bfloat16
+    assert float(jnp.sum(jnp.from_dlpack(x))) == 3.0

@@ -95,7 +95,7 @@ def test_types_inside_a_program(context):
     xlab.jit(lambda v: (seen.append(str(v.aval)), v)[1])(put("x", "y"))
     xlab.vmap(lambda v: (seen.append(str(v.aval)), v)[1])(put("x", "y"))
     xlab.eval_shape(lambda v: (seen.append(str(v.aval)), v)[1], xlab.ShapeDtypeStruct((8, 4), np.float32, sharding=P("y")))
-    assert seen == ["f32[8@x,4@y]", "f32[4@y]", "f32[8@y,4]"]
+    assert seen == ["float32[8@x,4@y]", "float32[4@y]", "float32[8@y,4]"]
     assert xlab.eval_shape(jnp.transpose, put("x")).sharding.spec == P(None, "x")
 
 
@@ -203,7 +203,7 @@ def test_regions_nest(context):
             return w * 2
         return inner(v)
     assert outer(put("x")).aval.str_short() == "f32[8@x,4]"
-    assert seen == [(AxisType.Auto,) * 2, "f32[8@y,4]"]
+    assert seen == [(AxisType.Auto,) * 2, "float32[8@y,4]"]
 
 
 def test_a_body_over_some_axes_stays_cut_along_the_others(context):
@@ -211,7 +211,7 @@ def test_a_body_over_some_axes_stays_cut_along_the_others(context):
     f = xlab.shard_map(lambda v: (seen.append((str(v.aval), get_abstract_mesh().axis_types)), v)[1], in_specs=P("x"), out_specs=P("x"),
                        axis_names={"x"})
     assert f(put("x", "y")).aval.str_short() == "f32[8@x,4@y]"
-    assert seen == [("f32[2,4@y]{V:x}", (AxisType.Manual, AxisType.Explicit))]
+    assert seen == [("float32[2,4@y]{V:x}", (AxisType.Manual, AxisType.Explicit))]
 
 
 # -- sums that are not carried out ------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def test_derivatives_through_unreduced_specs(context, check_vma):
     got = xlab.grad(reduced_in, (0, 1))(w, a)
     np.testing.assert_allclose(got[0], np.full(4, 2 * w.sum() * (np.asarray(a) ** 2).sum()), rtol=1e-5)
     np.testing.assert_allclose(got[1], 2 * w.sum() ** 2 * np.asarray(a), rtol=1e-5)
-    assert str(xlab.typeof(got[0])) == "f32[4]"
+    assert str(xlab.typeof(got[0])) == "float32[4]"
     value, slope = xlab.jvp(lambda v: out_and_in(v), (a,), (a,))
     np.testing.assert_allclose(slope, 2 * value, rtol=1e-5)
 

@@ -228,4 +228,4 @@ class TestOffloading:
         assert host.sharding.memory_kind == "pinned_host" and host.tolist() == x.tolist()
         assert xlab.device_put(host, xlab.memory.Space.Device).sharding.memory_kind == x.sharding.memory_kind
         closed = xlab.make_jaxpr(lambda x: xlab.device_put(x, xlab.memory.Space.Host))(x)
-        assert str(closed.out_avals[0]) == "f32<host>[3]"
+        assert str(closed.out_avals[0]) == "float32<host>[3]"

@@ -124,7 +124,7 @@ def placement(sharding: Any) -> str:
 def describe(aval: Any) -> str:
     """A type with its weakness spelled out, since that alone can cause a miss."""
     weak = " (weak)" if isinstance(aval, ShapedArray) and aval.weak_type else ""
-    return f"{aval}{weak}"
+    return f"{aval.str_short()}{weak}"
 
 
 def short(value: Any) -> str:

@@ -255,7 +255,7 @@ class Compiled:
             got = aval_of(x)
             if got.strip_weak_type() is not want.strip_weak_type():
                 path = names[i] if i < len(names) else f"argument {i}"
-                wrong.append(f"`{path}`: compiled for {want}, called with {got}")
+                wrong.append(f"`{path}`: compiled for {want.str_short()}, called with {got.str_short()}")
         if wrong:
             more = f" (5 of {len(wrong)} shown)" if len(wrong) > 5 else ""
             raise TypeError(f"{name} was called with arguments of other types than it was compiled for{more}: "

@@ -224,7 +224,8 @@ class ShapedArray(AbstractValue):
         dims = ",".join(map(_typed.dimension, self.shape, _typed.entries(self)))
         return f"{name}{space}[{dims}]{self.mat}"
 
-    __str__ = str_short
+    def __str__(self):
+        return ("~" if self.weak_type else "") + self.str_short(short_dtypes=False)
 
     def __repr__(self):
         weak = ", weak_type=True" if self.weak_type else ""

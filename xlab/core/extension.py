@@ -73,7 +73,7 @@ def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractVal
 
     Example:
         >>> print(mapped_aval(3, 0, ShapedArray((3, 2), np.float32)))
-        f32[2]
+        float32[2]
     """
     if axis is None or not isinstance(aval, ShapedArray):
         return aval
@@ -87,7 +87,7 @@ def unmapped_aval(size: int, axis: int | None, aval: AbstractValue, explicit_mes
 
     Example:
         >>> print(unmapped_aval(3, 0, ShapedArray((2,), np.float32)))
-        f32[3,2]
+        float32[3,2]
     """
     if axis is None or not isinstance(aval, ShapedArray):
         return aval

@@ -33,7 +33,7 @@ class Var:
         self.aval = aval
 
     def __repr__(self):
-        return f"Var:{self.aval}"
+        return f"Var:{self.aval.str_short()}"
 
 
 @final
@@ -46,7 +46,7 @@ class Literal:
         self.val, self.aval = val, aval
 
     def __repr__(self):
-        return f"{self.val}:{self.aval}"
+        return f"{self.val}:{self.aval.str_short()}"
 
 
 Atom = Var | Literal

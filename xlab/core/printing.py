@@ -103,7 +103,7 @@ def literal_text(atom: Literal) -> str:
         text = str(float(value.astype(atom.aval.dtype)))
     else:
         text = str(value.item() if value.ndim == 0 else value)
-    return f"{text}:{atom.aval}"
+    return f"{text}:{atom.aval.str_short()}"
 
 
 def atom_text(atom: Atom, names: Names) -> str:

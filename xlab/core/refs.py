@@ -85,7 +85,8 @@ class AbstractRef(AbstractValue):
         space = f"<{self.memory_space}>" if self.memory_space is not None else ""
         return f"Ref{space}{{{self.inner_aval.str_short(short_dtypes)}}}"
 
-    __str__ = str_short
+    def __str__(self):
+        return self.str_short(short_dtypes=False)
 
     def __repr__(self):
         return f"AbstractRef({self.inner_aval.str_short(short_dtypes=False)})"

@@ -51,6 +51,7 @@ class Trace:
 
     __slots__ = ("__weakref__", "alive")
     label = "a function"
+    records_derivatives = False     # whether its values are tangents that nobody knows yet
 
     alive: bool
     process_custom_jvp: Callable[..., Any]   # of traces that meet custom derivatives
@@ -376,7 +377,7 @@ class Tracer:
             f"data; use its namesake in xlab.numpy, or xlab.pure_callback to call NumPy from the program.")
 
     def __repr__(self):
-        return f"{type(self).__name__}<{self.aval.str_short()}>"
+        return f"{type(self).__name__}({self.aval})"
 
     def __copy__(self):
         return self
@@ -408,6 +409,6 @@ def typeof(x: Any) -> AbstractValue:
     Example:
         >>> import xlab
         >>> str(xlab.typeof(xlab.numpy.ones((2, 3))))
-        'f32[2,3]'
+        'float32[2,3]'
     """
     return aval_of(x)

@@ -74,6 +74,9 @@ class BatchTracer(Tracer):
             self.aval = aval.without_dimension(dim)
         self.value, self.dim = value, dim
 
+    def __repr__(self):
+        return f"VmapTracer(aval={self.aval}, batched={aval_of(self.value)})"
+
     def origin(self):
         return self.value.origin() if isinstance(self.value, Tracer) else "an earlier line"
 

@@ -48,6 +48,9 @@ class JaxprTracer(Tracer):
         self.variable = var
         self.source = source
 
+    def __repr__(self):
+        return f"JitTracer({self.aval})"
+
     def origin(self) -> str:
         return str(_source.Source(*self.source)) if self.source is not None else f"the arguments of {self._trace.label}"
 
@@ -165,6 +168,7 @@ class PartialTrace(JaxprTrace):
     """Records what depends on its inputs; everything else runs on the parent trace."""
 
     __slots__ = ("parent",)
+    records_derivatives = True
 
     def __init__(self, parent: Trace, label: str = "a linear function"):
         super().__init__(label)

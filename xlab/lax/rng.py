@@ -27,6 +27,9 @@ class RandomAlgorithm(enum.IntEnum):
         return self.name
 
 
+_DRAWN = ("float16", "bfloat16", "float32", "float64", "int32", "uint32", "int64", "uint64")
+
+
 def rng_uniform(a, b, shape):
     """Uniform numbers in [a, b) from the device's stateful generator; prefer `xlab.random`."""
     return rng_uniform_p.bind(a, b, shape=canonical_shape(shape))
@@ -37,6 +40,8 @@ def _uniform_aval(a, b, *, shape):
         raise ValueError(f"rng_uniform takes bounds of one dtype, got {dtypes.name(a.dtype)} and {dtypes.name(b.dtype)}")
     if a.shape or b.shape:
         raise ValueError(f"rng_uniform takes scalar bounds, got shapes {a.shape} and {b.shape}")
+    if dtypes.name(a.dtype) not in _DRAWN:  # the compiler ends the process
+        raise TypeError(f"rng_uniform draws {', '.join(_DRAWN)}, got bounds of dtype {dtypes.name(a.dtype)}; draw one of these and convert")
     return ShapedArray(shape, a.dtype, a.weak_type and b.weak_type)
 
 

@@ -146,9 +146,9 @@ def _split_transpose(cts, x, *, sizes, axis):
 
 
 def _split_lowering(ctx, x, *, sizes, axis):
-    src = ctx.avals_in[0]
+    src = physical_aval(ctx.avals_in[0])
     outs, start = [], 0
-    for n, aval in zip(sizes, ctx.avals_out):
+    for n, aval in zip(sizes, map(physical_aval, ctx.avals_out)):
         ranges = [f"0:{d}" for d in src.shape]
         ranges[axis] = f"{start}:{start + n}"
         outs.append(ctx.op(f"stablehlo.slice {x} [{', '.join(ranges)}] : ({mlir.tensor_type(src)}) -> "

@@ -8,6 +8,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
+from xlab.core.array import Array
 from xlab.core.avals import aval_of
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.arithmetic import choose as _choose_by_mask
@@ -486,4 +487,11 @@ def from_dlpack(x, /, *, device=None, copy: bool | None = None):
     """
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"from_dlpack needs an array with the methods __dlpack__ and __dlpack_device__, got {type(x)}")
-    return asarray(np.from_dlpack(x), device=device)
+    if isinstance(x, Array):
+        return asarray(x, device=device)
+    try:
+        host = np.from_dlpack(x)
+    except (RuntimeError, BufferError) as e:
+        raise BufferError(f"from_dlpack cannot take {type(x).__name__} with dtype {getattr(x, 'dtype', 'unknown')} through DLPack: {e} "
+                          "Use asarray, or view it as integers of its width first.") from e
+    return asarray(host, device=device)

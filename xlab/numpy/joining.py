@@ -228,6 +228,10 @@ def append(arr, values, axis: int | None = None):
 # -- splitting --------------------------------------------------------------------------------------------
 
 
+MOST_PARTS = 1_000_000
+"""Parts that an array is cut into, where most of them are empty."""
+
+
 def _split(name, ary, sections, axis, exact):
     (ary,) = check(name, ary)
     axis = canonical_axis(axis, ndim_of(ary))
@@ -243,6 +247,8 @@ def _split(name, ary, sections, axis, exact):
         parts = operator.index(sections)
         if parts <= 0:
             raise ValueError(f"{name}: number of sections must be positive, got {parts}")
+        if parts > max(n, MOST_PARTS):
+            raise ValueError(f"{name}: {parts} parts of the {n} elements of axis {axis} are more than anybody can hold, {MOST_PARTS} at most")
         if exact and n % parts:
             raise ValueError(f"array split does not result in an equal division: axis {axis} of size {n} into {parts} parts. "
                              f"Use array_split.")

@@ -204,10 +204,10 @@ def _no_match(about: Subject, i: int) -> str:
     alike = [a for a in closed.out_avals if getattr(a, "shape", None) == given.shape and getattr(a, "dtype", None) == given.dtype]
     if alike:
         count = "the only result" if len(alike) == 1 else f"each of the {len(alike)} results"
-        return f"another donated argument takes {count} of its type, {given}"
-    near = [str(a) for a in closed.out_avals if getattr(a, "shape", None) == given.shape]
+        return f"another donated argument takes {count} of its type, {given.str_short()}"
+    near = [a.str_short() for a in closed.out_avals if getattr(a, "shape", None) == given.shape]
     told = f"; of its shape there is {near[0]}" if near else ""
-    return f"no result has its type, {given}{told}"
+    return f"no result has its type, {given.str_short()}{told}"
 
 
 def _not_placed(about: Subject, i: int, position: int) -> str:

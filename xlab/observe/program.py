@@ -141,7 +141,7 @@ def equation_line(eqn: JaxprEqn, names: Names, params: str) -> str:
 def type_of(aval: Any, spec: Any = None) -> Type:
     """A type as a record; `spec`, what the compiler decided, is used where the type itself splits nothing."""
     if not hasattr(aval, "shape"):
-        return Type("", label=str(aval))
+        return Type("", label=aval.str_short())
     own = spec_of(aval.sharding, aval.ndim)
     mat = aval.mat
     return Type(dtypes.short_name(aval.dtype), tuple(aval.shape), spec if spec is not None and not any(own or ()) else own,

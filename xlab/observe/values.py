@@ -30,10 +30,10 @@ def summarise(value: Any, name: str = "", *, note: str = "", heat: bool = True, 
     """
     if isinstance(value, KeyArray):
         inner = summarise(value.base, name, note=note or f"key data of {aval_of(value)}", heat=False)
-        return inner.replace(type=str(aval_of(value)))
+        return inner.replace(type=aval_of(value).str_short())
     aval = aval_of(value)
     if not isinstance(aval, ShapedArray):
-        return Value(name, str(aval), note=note)
+        return Value(name, aval.str_short(), note=note)
     if is_native_array(value) and value.is_deleted():
         return Value(name, aval.str_short(), note="deleted or donated")
     text = aval.update(shape=aval.shape[1:]).str_short() if local else aval.str_short()

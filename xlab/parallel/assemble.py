@@ -32,6 +32,8 @@ def make_array_from_single_device_arrays(shape, sharding, arrays, *, dtype=None)
         (4,)
     """
     shape = tuple(shape)
+    if not isinstance(sharding, Sharding):
+        raise TypeError(f"make_array_from_single_device_arrays takes a sharding, got {sharding!r} of type {type(sharding).__name__}")
     if isinstance(arrays, np.ndarray) or not isinstance(arrays, (list, tuple)):
         raise TypeError(f"make_array_from_single_device_arrays takes a list of single-device arrays, got {type(arrays).__name__}")
     for a in arrays:

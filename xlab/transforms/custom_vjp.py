@@ -171,7 +171,7 @@ def zero_from_primal(val, symbolic_zeros: bool = False):
 
     Example:
         >>> zero_from_primal(3.0, symbolic_zeros=True)
-        Zero(f32[])
+        Zero(~float32[])
     """
     def zero(leaf):
         made = ad.Zero.of(leaf)

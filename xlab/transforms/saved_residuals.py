@@ -16,7 +16,7 @@ def saved_residuals(fun: Callable, *args, **kwargs) -> list[tuple]:
     Example:
         >>> import xlab.numpy as jnp
         >>> [(str(t), where.split(" from")[0]) for t, where in saved_residuals(lambda x: jnp.sin(jnp.sin(x)), 1.0)]
-        [('f32[]', 'output of cos'), ('f32[]', 'output of cos')]
+        [('~float32[]', 'output of cos'), ('~float32[]', 'output of cos')]
     """
     check_callable(fun, "saved_residuals")
     closed = make_jaxpr(lambda *a: vjp(lambda *b: fun(*b, **kwargs), *a)[1])(*args)
@@ -32,4 +32,4 @@ def saved_residuals(fun: Callable, *args, **kwargs) -> list[tuple]:
 def print_saved_residuals(fun: Callable, *args, **kwargs) -> None:
     """Prints `saved_residuals`, one a line."""
     for aval, where in saved_residuals(fun, *args, **kwargs):
-        print(f"{aval} {'' if where.startswith('output') else 'from '}{where}")
+        print(f"{aval.str_short()} {'' if where.startswith('output') else 'from '}{where}")

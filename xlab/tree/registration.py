@@ -152,6 +152,8 @@ def register_dataclass(
     """
     if nodetype is None:
         return lambda cls: register_dataclass(cls, data_fields, meta_fields, drop_fields)
+    if not isinstance(nodetype, type):
+        raise TypeError(f"register_dataclass takes a class, got {nodetype!r}")
     if (data_fields is None) != (meta_fields is None):
         raise TypeError(
             "register_dataclass: data_fields and meta_fields must be given together, or neither."

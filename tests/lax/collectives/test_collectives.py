@@ -217,7 +217,7 @@ def test_casts_and_variants_by_their_internal_names():
         again = parallel.reduced_vary_cast(parallel.all_gather_reduced(v, "a", tiled=True), "a")
         own = parallel.unreduced_psum_scatter(parallel.vary_unreduced_cast(again, "a"), "a", tiled=True)
         assert [str(xlab.typeof(t)) for t in (u, whole, gathered, again, own)] == [
-            "f32[1]{U:a}", "f32[1]", "f32[8]", "f32[8]{V:a}", "f32[1]{V:a}"]
+            "float32[1]{U:a}", "float32[1]", "float32[8]", "float32[8]{V:a}", "float32[1]{V:a}"]
         return whole + gathered[:1] + own + parallel.insert_collective_pvary("a", whole)
     x = np.arange(8, dtype=np.float32)
     mesh = mesh_of("8")

@@ -169,7 +169,7 @@ def test_types_and_effects():
     body = body_of(on_mesh(passed))
     send, recv = (e for e in body.eqns if e.primitive in (lax.psend_p, lax.precv_p))
     assert str(send.outvars[0].aval) == "Tok"
-    assert str(recv.outvars[0].aval) == "f32[2]{V:a}"
+    assert str(recv.outvars[0].aval) == "float32[2]{V:a}"
     for eqn in (send, recv):
         assert SingleSideCollectiveEffect() in eqn.effects
         assert len(eqn.effects) == 2

@@ -221,17 +221,17 @@ class TestScan:
 
 class TestErrors:
     @pytest.mark.parametrize(("call", "error", "said"), [
-        (lambda: lax.cond(True, lambda x: x, lambda x: x.sum(), X), TypeError, r"f32\[\].*f32\[4\]"),
+        (lambda: lax.cond(True, lambda x: x, lambda x: x.sum(), X), TypeError, r"float32\[\].*float32\[4\]"),
         (lambda: lax.cond(True, lambda x: (x, x), lambda x: x, X), TypeError, "structure"),
         (lambda: lax.cond(X, lambda: 1, lambda: 2), TypeError, "scalar"),
         (lambda: lax.cond("yes", lambda: 1, lambda: 2), TypeError, "yes"),
         (lambda: lax.cond(True, 3, lambda: 2), TypeError, "true_fun"),
         (lambda: lax.switch(1.5, [lambda: 1, lambda: 2]), TypeError, "integer"),
         (lambda: lax.switch(0, []), ValueError, "at least one"),
-        (lambda: lax.while_loop(lambda x: x.sum() < 1, lambda x: x[:1], X), TypeError, r"f32\[1\]"),
+        (lambda: lax.while_loop(lambda x: x.sum() < 1, lambda x: x[:1], X), TypeError, r"float32\[1\]"),
         (lambda: lax.while_loop(lambda x: x, lambda x: x, X), TypeError, "boolean scalar"),
         (lambda: lax.while_loop(lambda x: True, lambda x: (x, x), 1.0), TypeError, "structure"),
-        (lambda: lax.scan(lambda c, x: (c[:1], x), X, X), TypeError, r"f32\[4\].*f32\[1\]"),
+        (lambda: lax.scan(lambda c, x: (c[:1], x), X, X), TypeError, r"float32\[4\].*float32\[1\]"),
         (lambda: lax.scan(lambda c, x: c, X, X), TypeError, "pair"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, (X, X[:2])), ValueError, "different leading"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, 1.0), ValueError, "leading axis"),

@@ -64,6 +64,11 @@ class JVPTracer(Tracer):
         self.aval = aval_of(primal)
         self.primal, self.tangent = primal, tangent
 
+    def __repr__(self):
+        if self._trace.parent.records_derivatives:
+            return f"GradTracer(primal={self.primal}, typeof(tangent)={aval_of(self.primal).to_tangent_aval().str_short()})"
+        return f"JVPTracer(primal={self.primal}, tangent={self.tangent})"
+
     def concrete(self):
         return self.primal.concrete() if isinstance(self.primal, Tracer) else self.primal
 

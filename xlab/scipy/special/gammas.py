@@ -191,6 +191,9 @@ def _comb(n, k):
     return jnp.where(possible, ways, number(0, ways))
 
 
+MOST_BERNOULLI = 1_000      # exact fractions: minutes beyond
+
+
 @functools.cache
 def _bernoulli_numbers(n: int) -> tuple[float, ...]:
     known: list[Fraction] = []
@@ -200,14 +203,14 @@ def _bernoulli_numbers(n: int) -> tuple[float, ...]:
             continue
         rest = sum((math.comb(m + 1, j) * known[j] for j in range(m)), Fraction(0))
         known.append(Fraction(1) if m == 0 else -rest / (m + 1))
-    return tuple(float(b) if abs(b) < 1e308 else math.copysign(math.inf, b) for b in known)
+    return tuple(float(b) if abs(b) < 1e308 else math.inf if b > 0 else -math.inf for b in known)
 
 
 def bernoulli(n: int):
     """The Bernoulli numbers B0 to Bn."""
     n = operator.index(n)
-    if n < 0:
-        raise ValueError(f"bernoulli takes a non-negative integer, got {n}")
+    if not 0 <= n <= MOST_BERNOULLI:
+        raise ValueError(f"bernoulli takes an integer from 0 to {MOST_BERNOULLI}, got {n}; B(260) is more than a double holds")
     with np.errstate(over="ignore"):
         return jnp.asarray(np.asarray(_bernoulli_numbers(n)).astype(dtypes.canonicalize_dtype(float)))
 
