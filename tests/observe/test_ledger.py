@@ -171,3 +171,16 @@ def test_of_too_many_compiles_the_text_has_the_latest():
     text = observe.text(Ledger(tuple(Compilation(f"f{n}") for n in range(300))), limit=3)
     assert text.splitlines() == ["300 compiles", "  … 297 earlier compiles: text(record, limit=None) shows all",
                                  *(f"  f{n}, compile 1" for n in (297, 298, 299))]
+
+
+def test_what_a_transformation_made_stands_where_its_function_does_and_is_another_function():
+    def f(x):
+        return (x * x).sum()
+
+    line = f.__code__.co_firstlineno
+    with observe.record() as session:
+        for made in (f, xlab.grad(f), xlab.vmap(xlab.grad(f)), xlab.checkpoint(f)):
+            assert explain.place_of(made) == f"{__file__}:{line}"
+            xlab.jit(made)(np.ones((2, 5), np.float32))
+    seen = [(e.function, e.nth, e.source.line) for e in observe.ledger(session).entries]
+    assert seen == [("f", 1, line)] * 4

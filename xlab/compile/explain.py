@@ -20,6 +20,7 @@ logger = logging.getLogger("xlab")
 
 
 WHY = "why it was traced"   # key of a program's own note: (reason, differences)
+MADE_AT = "where the traced function was made"    # key of another: the line of ours for what a transformation made
 
 
 def trace_miss(name: str, seen: dict, key: tuple, arg_names, fun) -> tuple[str, tuple]:
@@ -81,7 +82,17 @@ _REMEMBERED = 1000
 
 
 def place_of(fun) -> str:
-    """`file:line` of a function's definition, only the file for a whole cell, empty when unknown."""
+    """`file:line` of a function's definition, only the file for a whole cell, empty when unknown.
+
+    What a transformation of ours made stands where the function does that it was given.
+    """
+    while source.is_internal((made := made_at(fun)).rpartition(":")[0]) and hasattr(fun, "__wrapped__"):
+        fun = fun.__wrapped__
+    return made
+
+
+def made_at(fun) -> str:
+    """Like `place_of`, but of the function object itself: it tells a derivative from its function."""
     place = getattr(fun, "_xlab_place", None)
     code = getattr(getattr(fun, "func", fun), "__code__", None)         # a partial stands where its function does
     return place if place is not None else f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
@@ -90,7 +101,7 @@ def place_of(fun) -> str:
 def _first(name, fun) -> tuple[str, tuple]:
     """Why a function object is new: perhaps one from the same line was traced that closed over other values."""
     new = f"`{name}` was never seen before", ()
-    place = place_of(fun)
+    place = made_at(fun)
     if not place or source.is_internal(place.rpartition(":")[0] or place):
         return new
     key = getattr(fun, "_xlab_key", place), name

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from xlab.compile import disk_cache, keys
+from xlab.compile import disk_cache, explain, keys
 from xlab.core import source
 
 LIMIT = 1000
@@ -24,7 +24,8 @@ class Entry:
     """One compile. `position` is `file:line` of the function, only the file for a whole cell; `differences` are `(cause, what, was, now)`.
 
     `eager` are programs of the package's own functions, under the public name and the line that called it. `key` is what it was traced and
-    compiled for, `disk` what the persistent cache said.
+    compiled for, `disk` what the persistent cache said. `made_at` is the position of the function object itself: what a transformation made
+    has the position of the function it was given, and is a function of its own all the same.
     """
 
     name: str
@@ -36,7 +37,13 @@ class Entry:
     eager: bool = False
     key: tuple[keys.Traced | None, keys.Placed | None] = (None, None)
     disk: disk_cache.Outcome = disk_cache.NOTHING
+    made_at: str = ""
     number: int = field(default_factory=lambda: next(_counter))
+
+    @property
+    def function(self) -> tuple[str, str, str]:
+        """What the compiles of one function have in common."""
+        return self.name, self.position, self.made_at
 
 
 entries: deque[Entry] = deque(maxlen=LIMIT)
@@ -64,13 +71,14 @@ def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differe
     eqns = closed.jaxpr.eqns
     position = closed.jaxpr.debug_info.position
     eager = len(eqns) == 1 and eqns[0].primitive.name == name
-    if position and not eager and source.is_internal(position.rpartition(":")[0] or position):
+    made_at = closed.memo(explain.MADE_AT, lambda: position)
+    if made_at and not eager and source.is_internal(made_at.rpartition(":")[0] or made_at):
         called = _library_call()
         if called is not None:
             eager, public, position = True, *called
             reason, name = reason.replace(f"`{name}`", f"`{public}`"), public
     key = None if eager else closed.memo(keys.TRACED, lambda: None)
-    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk))
+    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk, made_at))
 
 
 def _library_call() -> tuple[str, str] | None:
@@ -78,7 +86,9 @@ def _library_call() -> tuple[str, str] | None:
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_name != "miss":
         frame = frame.f_back
-    outer = frame.f_back if frame is not None else None
+    while frame is not None and frame.f_code.co_name == "miss":      # that of the native dispatcher, and the jit's own
+        frame = frame.f_back
+    outer = frame
     if outer is None or not source.is_internal(outer.f_code.co_filename) or _shows(outer.f_globals.get("__name__", "")):
         return None
     while outer.f_back is not None and source.is_internal(outer.f_back.f_code.co_filename):

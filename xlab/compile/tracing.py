@@ -110,6 +110,7 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
         program = Program(closed, out["tree"], name)
         attrs["equations"] = len(program.closed.jaxpr.eqns)
     program.closed.memo(explain.WHY, lambda: (reason, differences))
+    program.closed.memo(explain.MADE_AT, lambda: explain.made_at(fun))
     if state.trace is EVAL:
         closure = {variable: keys.short(value) for variable, value in explain.closed_over(fun).items()}
         program.closed.memo(keys.TRACED, lambda: keys.traced(fun, in_tree, arg_names, in_avals, static, key[3], closure))

@@ -51,10 +51,10 @@ def ledger(session: Session | None = None, *, eager: bool = False) -> Ledger:
         session: only compiles inside this recording. They are held against earlier ones all the same.
         eager: include the one-operation programs of eager calls.
     """
-    together: dict[tuple[str, str], list[_ledger.Entry]] = {}
+    together: dict[tuple[str, str, str], list[_ledger.Entry]] = {}
     chosen = []
     for entry in list(_ledger.entries):
-        same = together.setdefault((entry.name, entry.position), [])
+        same = together.setdefault(entry.function, [])
         same.append(entry)
         if entry.eager and not eager:
             continue
