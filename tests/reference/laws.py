@@ -15,6 +15,7 @@ from tests.reference.run import (
     flat,
     inexact,
     placed,
+    remembered,
     run,
     stacked,
     tangent,
@@ -32,12 +33,12 @@ def law(case: Case, n: Namespaces) -> list[str]:
 
 
 def jit_is_the_function(sample: Sample, n: Namespaces) -> list[str]:
-    eager, jitted = (run(Case("", sample, transform), n) for transform in ("eager", "jit"))
+    eager, jitted = (remembered(sample, transform, n) for transform in ("eager", "jit"))
     return _leafwise(sample, jitted, eager, ("jit(f)", "f"))
 
 
 def vmap_is_a_loop(sample: Sample, n: Namespaces) -> list[str]:
-    mapped = run(Case("", sample, "vmap"), n)
+    mapped = remembered(sample, "vmap", n)
     batches = tree_map(stacked, tuple(sample.args))
     rows = [run(Case("", _with(sample, tree_map(lambda x, i=i: x[i], batches)), "eager"), n) for i in range(3)]
     failed = next((row for row in rows if row.error), None)
@@ -57,16 +58,18 @@ def vmap_is_a_loop(sample: Sample, n: Namespaces) -> list[str]:
 
 def vjp_is_the_transpose(sample: Sample, n: Namespaces) -> list[str]:
     """⟨ct, J t⟩ = ⟨Jᵀ ct, t⟩, in 64-bit sums of what the two transformations return."""
-    fun, args = (lambda *args: sample.fun(n, *args)), placed(n, sample.args)
-    pulled, _ = TRANSFORMS["grad"](n, fun, args)
-    pushed, _ = TRANSFORMS["jvp"](n, fun, args)
-    out, forward = pushed(*args)
-    backward = pulled(*args)
-    given = [tangent(x) for arg in args if (found := flat(arg)) and all(map(inexact, found)) for x in found]
-    ahead = _dot([cotangent(x) for x in flat(out)], flat(forward))
-    behind = _dot(flat(backward), given)
-    scale = 1.0 + _size(flat(forward)) + _size(flat(backward))
-    half = any(str(getattr(x, "dtype", "")) in ("float16", "bfloat16") for x in [*flat(out), *flat(args)])
+    pulled, pushed = outcomes = tuple(remembered(sample, transform, n) for transform in ("grad", "jvp"))
+    if pulled.error or pushed.error:
+        return _raised(outcomes, ("vjp", "jvp"))
+    out, forward = ([leaf for leaf in pushed.leaves if leaf.path.startswith(f"result[{i}]")] for i in (0, 1))
+    moving = [(y.value, t.value) for y, t in zip(out, forward, strict=True) if t.value is not None]
+    backward = [leaf.value for leaf in pulled.leaves if leaf.value is not None]
+    given = [tangent(x) for arg in sample.args if (found := flat(arg)) and all(map(inexact, found)) for x in found]
+    ahead = _dot([cotangent(y) for y, _ in moving], [t for _, t in moving])
+    behind = _dot(backward, given)
+    scale = 1.0 + _size(t for _, t in moving) + _size(backward)
+    half = any(dtype in ("float16", "bfloat16")
+               for dtype in [*(leaf.dtype for leaf in out), *(str(getattr(x, "dtype", "")) for x in flat(sample.args))])
     tol = (3e-2 if half else 1e-4) * scale
     if not np.isfinite(ahead) or abs(ahead - behind) <= tol:
         return []
@@ -131,8 +134,7 @@ def _with(sample: Sample, args) -> Sample:
 
 def _leafwise(sample: Sample, one: Outcome, other: Outcome, names) -> list[str]:
     if one.error or other.error:
-        return [f"{name} raised {o.error[0]}: {o.message}" for name, o in zip(names, (one, other), strict=True)
-                if o.error]
+        return _raised((one, other), names)
     found = []
     for mine, theirs in zip(one.leaves, other.leaves, strict=True):
         for what in ("dtype", "shape", "weak"):
@@ -141,3 +143,7 @@ def _leafwise(sample: Sample, one: Outcome, other: Outcome, names) -> list[str]:
         if mine.value is not None and theirs.value is not None and mine.shape == theirs.shape:
             found += value_differences(mine.path, mine.value, theirs.value, sample.tol, names)
     return found
+
+
+def _raised(outcomes, names) -> list[str]:
+    return [f"{name} raised {outcome.error[0]}: {outcome.message}" for name, outcome in zip(names, outcomes, strict=True) if outcome.error]
