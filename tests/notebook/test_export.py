@@ -12,6 +12,7 @@ from tests.notebook.views import sample
 from tests.notebook.views.each import of_views
 from tests.observe import programs
 from xlab import lax, observe
+from xlab import numpy as jnp
 from xlab.notebook import export
 from xlab.notebook.views import VIEWS, view_for
 from xlab.notebook.views.draw import clean
@@ -228,6 +229,24 @@ def test_a_real_program_on_a_mesh_stays_under_the_budget():
     assert len(data["rows"][0]) == len(report.layouts) and not data["blocks"], "blocks follow from the specs"
 
 
+def test_a_gradient_with_a_collective_in_every_layer_stays_under_the_budget():
+    def loss(layers, x):
+        for up, down in layers:
+            x = x + jnp.tanh(x @ up) @ down
+            x = x - x.mean(-1, keepdims=True)
+        return (x * x).mean()
+
+    put = programs.put
+    layers = [(put(np.ones((64, 128)), None, "model"), put(np.ones((128, 64)), "model", None)) for _ in range(38)]
+    with observe.record() as session:
+        xlab.jit(xlab.grad(loss))(layers, put(np.ones((16, 64)), "data", None))
+    report = observe.report(session)
+    assert sum(n for _, n in report.programs[0].counts) > 950 and len(report.transfers) > 70
+    page = view_for(report).static_html(report)
+    assert len(page) <= 300_000
+    assert "lighter collectives listed by the page" in page
+
+
 def test_write_html_returns_the_path_and_explains_a_missing_folder(tmp_path):
     target = export.write_html(sample.report(), tmp_path / "report.html")
     assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -329,6 +348,7 @@ def test_long_lists_are_cut_and_say_so():
     page = export.to_html(many)
     for words in (
         "more arrays not listed here",
+        "260 lighter collectives listed by the page",
         "300 lighter collectives not listed",
         "the last 100",
         "861 more lines",

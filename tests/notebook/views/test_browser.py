@@ -138,6 +138,27 @@ def test_no_script_shows_every_panel(browser, tmp_path):
     page.close()
 
 
+def test_many_collectives_are_all_listed(browser, tmp_path):
+    one = sample.report().transfers[0]
+    many = tuple(one.replace(bytes_in=n, bytes_out=n, reason=f"of {n} bytes", fix="") for n in range(1, 101))
+    path = write_html(sample.report().replace(transfers=many), tmp_path / "r.html")
+    page = visit(browser, path, java_script_enabled=False)
+    assert page.locator(".xl-transfers tr[data-row]").count() == 40
+    assert page.locator("text=60 lighter collectives").is_visible()
+    page.close()
+    page = visit(browser, path)
+    page.get_by_role("tab", name="Collectives").click()
+    rows = page.locator(".xl-transfers tbody tr")
+    assert rows.count() == 200 and page.locator("text=lighter collectives").count() == 0
+    assert [rows.nth(i).get_attribute("data-row" if i % 2 == 0 else "data-of") for i in (0, 1, 100, 101, 198, 199)] == ["0", "0", "50", "50", "99", "99"]
+    rows.nth(4).click()
+    assert rows.nth(4).evaluate("row => row.classList.contains('xl-chosen')")
+    page.get_by_label("filter collectives").fill("of 17 bytes")
+    assert page.locator(".xl-transfers tr[data-row]:visible").count() == 1
+    assert page.complaints == []
+    page.close()
+
+
 def test_a_hundred_thousand_equations_open_and_scroll(browser, tmp_path):
     made = r.Type("f32", (64, 128), (("data",), ()))
     p = r.Program(

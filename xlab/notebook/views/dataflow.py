@@ -19,6 +19,9 @@ from xlab.observe.units import plural, size_text, time_text
 MOST_ROWS = 300
 """Collectives listed; of more, the heaviest."""
 
+STILL_ROWS = 40
+"""Those of them, the heaviest, that stand in a page before its script runs: the script adds the others."""
+
 MOST_MESSAGES = 4000
 """Messages per collective that are sent to the page; a longer schedule is cut and says so."""
 
@@ -69,6 +72,16 @@ def weight(t: Transfer) -> float:
     return (
         t.predicted_us if t.predicted_us is not None else max(t.bytes_in, t.bytes_out) / 1e6
     ) * times
+
+
+def listed(transfers: Sequence[Transfer]) -> tuple[list[int], list[int]]:
+    """The collectives that a page lists from the start, and those that its script adds; both in the order of the program.
+
+    >>> [len(part) for part in listed([Transfer("all_reduce", bytes_in=n) for n in range(1000)])]
+    [40, 260]
+    """
+    heaviest = sorted(range(len(transfers)), key=lambda i: -weight(transfers[i]))
+    return sorted(heaviest[:STILL_ROWS]), sorted(heaviest[STILL_ROWS:MOST_ROWS])
 
 
 def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
@@ -285,14 +298,13 @@ def transfers_panel(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> N
     """The Collectives tab: the table, totals, and one frame of the largest."""
     if not transfers:
         return panel("collectives", "Collectives", h("p", {"class": "xl-dim"}, "No device sends anything to another."))
-    listed: Any = range(len(transfers))
-    if len(transfers) > MOST_ROWS:
-        listed = sorted(sorted(listed, key=lambda i: -weight(transfers[i]))[:MOST_ROWS])
+    still, later = listed(transfers)
     measured = any(t.measured_us is not None for t in transfers)
-    rows = [r for i in listed for r in row(transfers[i], i, measured)]
-    lighter = len(transfers) - len(listed)
+    rows = [r for i in still for r in row(transfers[i], i, measured)]
+    lighter = len(transfers) - len(still) - len(later)
     children: list[Any] = [
         h("div", {"class": "xl-scroll"}, table([c for c in HEAD if measured or c[0] not in MEASURED], rows, "xl-transfers")),
+        h("p", {"class": "xl-dim xl-later"}, f"{plural(len(later), 'lighter collective')} listed by the page's script") if later else None,
         h("p", {"class": "xl-dim"}, f"{plural(lighter, 'lighter collective')} not listed") if lighter else None,
         totals(transfers, measured),
     ]
@@ -367,10 +379,12 @@ def attempt(t: Transfer, arguments: Sequence[Layout]) -> dict[str, Any] | None:
 
 
 def flow_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> dict[str, Any]:
-    """The mesh, the interconnects to choose from, and what the predictions in the records assume."""
+    """The rows that the script adds, the mesh, the interconnects to choose from, and what the predictions in the records assume."""
     found = mesh_of(transfers, mesh)
     alpha, beta, way = assumed(transfers)
-    return {"mesh": mesh_data(found) if found else None, "links": [[link.name, link.alpha, link.beta] for link in traffic.LINKS.values()],
+    measured = any(t.measured_us is not None for t in transfers)
+    return {"later": [r for i in listed(transfers)[1] for r in row(transfers[i], i, measured)],
+            "mesh": mesh_data(found) if found else None, "links": [[link.name, link.alpha, link.beta] for link in traffic.LINKS.values()],
             "alpha": alpha, "beta": beta, "way": way}
 
 

@@ -1,4 +1,4 @@
-import { h, listen, still } from "../kit/dom.js";
+import { build, h, listen, still } from "../kit/dom.js";
 import { bytes, micros, significant } from "../kit/format.js";
 import { makePlayer } from "../kit/player.js";
 import { axisHues, axisShade, coordinatesOf, deviceAt, meshPlaces, meshSize } from "./mesh.js";
@@ -89,6 +89,7 @@ export function mountDataflow(section, data, bus, bin, attempt) {
   const { transfers, mesh, links } = data;
   const body = section.querySelector(".xl-transfers tbody");
   if (!body) return;
+  addRows(section, body, data.later);
   const rows = [...body.querySelectorAll("tr[data-row]")];
   const reason = (row) => body.querySelector(`tr[data-of="${row.dataset.row}"]`);
   const heads = [...section.querySelectorAll(".xl-transfers th")];
@@ -171,6 +172,14 @@ export function mountDataflow(section, data, bus, bin, attempt) {
       if (place) place.append(" ", h("button", { type: "button", class: "xl-try", title: `compile with ${t.attempt.text}; nothing runs`, click: (e) => { e.stopPropagation(); attempt(t.attempt); } }, "try it"));
     }
   }
+}
+
+/** Rows that a saved page leaves to its script, each with its reason, among those that are there: in the order of the program. */
+function addRows(section, body, later) {
+  if (!later?.length) return;
+  const index = (row) => +(row.dataset.row ?? row.dataset.of);
+  body.append(...[...body.children, ...later.map((tree) => build(tree))].sort((a, b) => index(a) - index(b)));
+  section.querySelector(".xl-later")?.remove();
 }
 
 /** Interconnect, α, β and the way: presets and numbers of one's own. */
