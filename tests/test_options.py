@@ -160,10 +160,10 @@ def test_auto_pcast():
 
 def test_size_one_axes_of_types():
     sharding = NamedSharding(xlab.make_mesh((4, 1), ("i", "j"), axis_types=(AxisType.Explicit,) * 2), P(("i", "j")))
-    assert str(xlab.typeof(xlab.device_put(jnp.arange(8.0), sharding))) == "f32[8@(i,j)]"
+    assert str(xlab.typeof(xlab.device_put(jnp.arange(8.0), sharding))) == "float32[8@(i,j)]"
     with xlab.remove_size_one_mesh_axis_from_type(True):
         x = xlab.device_put(jnp.arange(8.0), sharding)
-        assert str(xlab.typeof(x)) == str(xlab.typeof(jnp.sin(x))) == "f32[8@i]"
+        assert str(xlab.typeof(x)) == str(xlab.typeof(jnp.sin(x))) == "float32[8@i]"
 
 
 def test_smap():

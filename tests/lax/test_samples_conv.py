@@ -46,6 +46,6 @@ def test_derivatives_lie_as_the_operands_do():
         found = xlab.jit(xlab.grad(loss, argnums=(0, 1)))(cut, W)
         assert [tuple(xlab.typeof(g).sharding.spec)[:1] for g in found] == [("x",), (None,)]
         asked = lax.conv_general_dilated(cut, W, (1, 1), "SAME", out_sharding=xlab.P(None, "x"))
-        assert str(xlab.typeof(asked)) == "f32[4,4@x,5,7]"
+        assert str(xlab.typeof(asked)) == "float32[4,4@x,5,7]"
     for g, e in zip(found, expected):
         np.testing.assert_allclose(g, e, rtol=1e-4, atol=1e-4)

@@ -85,13 +85,10 @@ def compile_text(text: str | bytes | Any, devices: Sequence[Any], *, partitions:
     backend = _clients.client()
     if devices and devices[0].client is not backend:      # virtual devices: compiled for, never run on
         backend = devices[0].client
-    if host_callbacks:
-        # Only a parsed module may be given together with callbacks.
-        module = _ir.parse(text) if isinstance(text, (str, bytes)) else text
-        with silenced():
-            return sheltered(backend.compile_and_load, module, where, made, list(host_callbacks))
+    if host_callbacks and isinstance(text, (str, bytes)):
+        text = _ir.parse(text)      # only a parsed module may be given together with callbacks
     with silenced():
-        return sheltered(backend.compile_and_load, text, where, made)
+        return sheltered(backend.compile_and_load, text, where, made, *([list(host_callbacks)] if host_callbacks else ()))
 
 
 _COLLECTIVES = (b"all-reduce", b"all-gather", b"reduce-scatter", b"all-to-all", b"collective-permute",

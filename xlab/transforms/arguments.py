@@ -31,16 +31,16 @@ def check_argnums(argnums, api: str) -> None:
         raise TypeError(f"{api} takes argnums as an int or a sequence of ints, the positions of arguments, got {argnums!r}") from None
 
 
-def canonical_argnums(argnums, n: int, api: str) -> tuple[int, ...]:
-    """Argument numbers as non-negative ints within the call's positional arguments."""
+def canonical_argnums(argnums, n: int, api: str, too_large: type[Exception] = ValueError) -> tuple[int, ...]:
+    """Argument numbers as non-negative ints within the call's positional arguments; `too_large` is raised for one beyond them."""
     nums = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     out = []
     for i in nums:
         i = operator.index(i)
         if not -n <= i < n:
-            error = TypeError if api == "grad" and i >= n else ValueError       # as the reference has it
-            raise error(f"{api} was asked for argument {i}, but the function was called with {n} positional "
-                        f"argument{'s' if n != 1 else ''}")
+            raise (too_large if i >= n else ValueError)(
+                f"{api} was asked for argument {i}, but the function was called with {n} positional "
+                f"argument{'s' if n != 1 else ''}")
         out.append(i % n)
     if len(set(out)) != len(out):
         raise ValueError(f"{api} got the same argument twice in argnums={argnums}")

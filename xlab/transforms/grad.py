@@ -45,7 +45,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
 
     @functools.wraps(fun)
     def value_and_grad_fun(*args, **kwargs):
-        nums = canonical_argnums(argnums, len(args), "grad")
+        nums = canonical_argnums(argnums, len(args), "grad", too_large=TypeError)
         chosen_fun, chosen = split_arguments(fun, args, kwargs, nums)
         check_inexact(_tree.leaves(chosen), "grad", fun, "inputs", allow_int=allow_int, holomorphic=holomorphic)
         out, pull, aux = vjp_of(chosen_fun, chosen, has_aux=has_aux)

@@ -19,8 +19,7 @@ def logpmf(k, p, loc=0):
 @density(strong=True)
 def pmf(k, p, loc=0):
     """The probability of the Bernoulli distribution."""
-    x = k - loc
-    return jnp.where((x == 0) | (x == 1), jnp.exp(special.xlogy(x, p) + special.xlog1py(1 - x, -p)), 0)
+    return jnp.exp(logpmf(k, p, loc))
 
 
 @density(strong=True)

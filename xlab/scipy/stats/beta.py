@@ -37,8 +37,7 @@ def cdf(x, a, b, loc=0, scale=1):
 @density
 def logcdf(x, a, b, loc=0, scale=1):
     """The logarithm of `cdf` of the beta distribution."""
-    z = (x - loc) / scale
-    return jnp.log(special.betainc(a, b, jnp.clip(z, 0, 1)))
+    return jnp.log(cdf(x, a, b, loc, scale))
 
 
 @density

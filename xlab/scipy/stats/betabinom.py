@@ -21,7 +21,4 @@ def logpmf(k, n, a, b, loc=0):
 @density(strong=True)
 def pmf(k, n, a, b, loc=0):
     """The probability of the beta-binomial distribution."""
-    x = k - loc
-    within = jnp.clip(jnp.floor(x), 0, n)
-    ways = -jnp.log1p(n) - special.betaln(n - within + 1, within + 1)
-    return jnp.where((x >= 0) & (x <= n), jnp.exp(ways + special.betaln(within + a, n - within + b) - special.betaln(a, b)), 0)
+    return jnp.exp(logpmf(k, n, a, b, loc))

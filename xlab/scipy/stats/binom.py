@@ -21,7 +21,4 @@ def logpmf(k, n, p, loc=0):
 @density
 def pmf(k, n, p, loc=0):
     """The probability of the binomial distribution."""
-    x = k - loc
-    within = jnp.clip(x, 0, n)
-    ways = special.gammaln(n + 1) - special.gammaln(within + 1) - special.gammaln(n - within + 1)
-    return jnp.where((x >= 0) & (x <= n), jnp.exp(ways + special.xlogy(within, p) + special.xlog1py(n - within, -p)), 0)
+    return jnp.exp(logpmf(k, n, p, loc))

@@ -34,8 +34,7 @@ def cdf(x, loc=0, scale=1):
 @density
 def logcdf(x, loc=0, scale=1):
     """The logarithm of `cdf` of the Cauchy distribution."""
-    z = (x - loc) / scale
-    return jnp.log(0.5 + jnp.arctan(z) / math.pi)
+    return jnp.log(cdf(x, loc, scale))
 
 
 @density
@@ -48,8 +47,7 @@ def sf(x, loc=0, scale=1):
 @density
 def logsf(x, loc=0, scale=1):
     """The logarithm of `sf` of the Cauchy distribution."""
-    z = (x - loc) / scale
-    return jnp.log(0.5 + jnp.arctan(-z) / math.pi)
+    return jnp.log(sf(x, loc, scale))
 
 
 @density

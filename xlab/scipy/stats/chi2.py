@@ -33,8 +33,7 @@ def cdf(x, df, loc=0, scale=1):
 @density
 def logcdf(x, df, loc=0, scale=1):
     """The logarithm of `cdf` of the chi-squared distribution."""
-    z = (x - loc) / scale
-    return jnp.log(special.gammainc(df / 2, jnp.maximum(z, 0) / 2))
+    return jnp.log(cdf(x, df, loc, scale))
 
 
 @density
@@ -47,5 +46,4 @@ def sf(x, df, loc=0, scale=1):
 @density
 def logsf(x, df, loc=0, scale=1):
     """The logarithm of `sf` of the chi-squared distribution."""
-    z = (x - loc) / scale
-    return jnp.log(special.gammaincc(df / 2, jnp.maximum(z, 0) / 2))
+    return jnp.log(sf(x, df, loc, scale))

@@ -33,8 +33,7 @@ def cdf(x, a, loc=0, scale=1):
 @density
 def logcdf(x, a, loc=0, scale=1):
     """The logarithm of `cdf` of the gamma distribution."""
-    z = (x - loc) / scale
-    return jnp.log(special.gammainc(a, jnp.maximum(z, 0)))
+    return jnp.log(cdf(x, a, loc, scale))
 
 
 @density
@@ -47,5 +46,4 @@ def sf(x, a, loc=0, scale=1):
 @density
 def logsf(x, a, loc=0, scale=1):
     """The logarithm of `sf` of the gamma distribution."""
-    z = (x - loc) / scale
-    return jnp.log(special.gammaincc(a, jnp.maximum(z, 0)))
+    return jnp.log(sf(x, a, loc, scale))

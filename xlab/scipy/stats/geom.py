@@ -19,5 +19,4 @@ def logpmf(k, p, loc=0):
 @density(strong=True)
 def pmf(k, p, loc=0):
     """The probability of the geometric distribution."""
-    x = k - loc
-    return jnp.where((x >= 1) & (jnp.round(x) == x), jnp.exp(jnp.log(p) + special.xlog1py(x - 1, -p)), 0)
+    return jnp.exp(logpmf(k, p, loc))

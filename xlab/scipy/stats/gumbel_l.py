@@ -32,8 +32,7 @@ def cdf(x, loc=0, scale=1):
 @density
 def logcdf(x, loc=0, scale=1):
     """The logarithm of `cdf` of the Gumbel distribution of minima."""
-    z = (x - loc) / scale
-    return jnp.log(-jnp.expm1(-jnp.exp(z)))
+    return jnp.log(cdf(x, loc, scale))
 
 
 @density

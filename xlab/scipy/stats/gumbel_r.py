@@ -46,8 +46,7 @@ def sf(x, loc=0, scale=1):
 @density
 def logsf(x, loc=0, scale=1):
     """The logarithm of `sf` of the Gumbel distribution of maxima."""
-    z = (x - loc) / scale
-    return jnp.log(-jnp.expm1(-jnp.exp(-z)))
+    return jnp.log(sf(x, loc, scale))
 
 
 @density

@@ -20,6 +20,4 @@ def logpmf(k, n, p, loc=0):
 @density(strong=True)
 def pmf(k, n, p, loc=0):
     """The probability of the negative binomial distribution."""
-    x = k - loc
-    ways = special.gammaln(x + n) - special.gammaln(x + 1) - special.gammaln(n)
-    return jnp.where(x >= 0, jnp.exp(ways + special.xlogy(n, p) + special.xlog1py(x, -p)), 0)
+    return jnp.exp(logpmf(k, n, p, loc))

@@ -19,8 +19,7 @@ def logpmf(k, mu, loc=0):
 @density
 def pmf(k, mu, loc=0):
     """The probability of the Poisson distribution."""
-    x = k - loc
-    return jnp.where((x >= 0) & (jnp.round(x) == x), jnp.exp(special.xlogy(x, mu) - special.gammaln(x + 1) - mu), 0)
+    return jnp.exp(logpmf(k, mu, loc))
 
 
 @density(strong=True)
