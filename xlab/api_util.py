@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xlab import tree as _tree
-from xlab.compile.explain import place_of
+from xlab.compile.explain import origin_of
 from xlab.compile.tracing import argument_names, function_name
 from xlab.core.avals import aval_of as shaped_abstractify
 from xlab.core.jaxpr import DebugInfo
@@ -33,7 +33,7 @@ def debug_info(traced_for: str, fun: Callable, args: Sequence, kwargs: dict[str,
     dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
     named = {k: v for k, v in kwargs.items() if k not in static_argnames}
     leaves, structure = _tree.flatten((dynamic, named))
-    return DebugInfo(function_name(fun), argument_names(fun, structure, len(leaves)), (), place_of(fun))
+    return DebugInfo(function_name(fun), argument_names(fun, structure, len(leaves)), (), origin_of(fun)[0])
 
 
 def flatten_fun(fun: WrappedFun, in_tree, *, use_eq_store: bool = False, unk_names: bool = False) -> tuple[WrappedFun, Callable]:

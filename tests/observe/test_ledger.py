@@ -1,5 +1,6 @@
 """Every key beside all earlier ones; causes that other files do not reach; that nothing is computed where nothing is missed."""
 
+import functools
 import importlib
 
 import numpy as np
@@ -178,9 +179,18 @@ def test_what_a_transformation_made_stands_where_its_function_does_and_is_anothe
         return (x * x).sum()
 
     line = f.__code__.co_firstlineno
+    made = {"f": f, "grad(f)": functools.partial(xlab.grad(f)), "vmap(grad(f))": xlab.vmap(xlab.grad(f)), "checkpoint(f)": xlab.checkpoint(f),
+            "jacfwd(jacrev(f))": xlab.hessian(f), "jit(f)": xlab.jit(f), "custom_jvp(f)": xlab.custom_jvp(f)}
+    made["custom_jvp(f)"].defjvps(lambda t, out, x: t.sum())
     with observe.record() as session:
-        for made in (f, xlab.grad(f), xlab.vmap(xlab.grad(f)), xlab.checkpoint(f)):
-            assert explain.place_of(made) == f"{__file__}:{line}"
-            xlab.jit(made)(np.ones((2, 5), np.float32))
+        for fun in made.values():
+            xlab.jit(fun)(np.ones((2, 5), np.float32))
     seen = [(e.function, e.nth, e.source.line) for e in observe.ledger(session).entries]
-    assert seen == [("f", 1, line)] * 4
+    assert seen == [(name, 1, line) for name in made]
+    assert observe.ledger(session).entries[1].reason == "`grad(f)` was never seen before"
+
+
+def test_wrapped_functions_of_ours_have_their_public_name():
+    with observe.record() as session:
+        xlab.numpy.linalg.norm(np.ones(3, np.float32))
+    assert [e.function for e in observe.ledger(session, eager=True).entries] == ["norm"]

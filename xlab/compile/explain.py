@@ -20,7 +20,7 @@ logger = logging.getLogger("xlab")
 
 
 WHY = "why it was traced"   # key of a program's own note: (reason, differences)
-MADE_AT = "where the traced function was made"    # key of another: the line of ours for what a transformation made
+MADE_BY = "what made the traced function"   # key of another: the names of transformations, outermost first
 
 
 def trace_miss(name: str, seen: dict, key: tuple, arg_names, fun) -> tuple[str, tuple]:
@@ -81,18 +81,23 @@ _objects: OrderedDict[tuple, dict[str, str]] = OrderedDict()
 _REMEMBERED = 1000
 
 
-def place_of(fun) -> str:
-    """`file:line` of a function's definition, only the file for a whole cell, empty when unknown.
+def origin_of(fun) -> tuple[str, tuple[str, ...]]:
+    """`file:line` where the user defined a function, only the file for a whole cell, empty when unknown; and the transformations around it.
 
-    What a transformation of ours made stands where the function does that it was given.
+    What `grad(f)` gives stands where `f` does: its origin is `f`'s place and `("grad",)`.
     """
-    while source.is_internal((made := made_at(fun)).rpartition(":")[0]) and hasattr(fun, "__wrapped__"):
-        fun = fun.__wrapped__
-    return made
+    around: tuple[str, ...] = ()
+    while True:
+        fun, place = getattr(fun, "func", fun), _place(fun)
+        inside = not place or source.is_internal(place.rpartition(":")[0])
+        if not inside or not hasattr(fun, "__wrapped__"):
+            return place, () if inside else around
+        code = getattr(fun, "__code__", None)
+        kind = type(fun).__name__ if code is None else code.co_qualname.partition(".")[0]
+        fun, around = fun.__wrapped__, (*around, "jit" if kind == "PjitFunction" else kind)
 
 
-def made_at(fun) -> str:
-    """Like `place_of`, but of the function object itself: it tells a derivative from its function."""
+def _place(fun) -> str:
     place = getattr(fun, "_xlab_place", None)
     code = getattr(getattr(fun, "func", fun), "__code__", None)         # a partial stands where its function does
     return place if place is not None else f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
@@ -101,7 +106,7 @@ def made_at(fun) -> str:
 def _first(name, fun) -> tuple[str, tuple]:
     """Why a function object is new: perhaps one from the same line was traced that closed over other values."""
     new = f"`{name}` was never seen before", ()
-    place = made_at(fun)
+    place = _place(fun)
     if not place or source.is_internal(place.rpartition(":")[0] or place):
         return new
     key = getattr(fun, "_xlab_key", place), name

@@ -24,8 +24,7 @@ class Entry:
     """One compile. `position` is `file:line` of the function, only the file for a whole cell; `differences` are `(cause, what, was, now)`.
 
     `eager` are programs of the package's own functions, under the public name and the line that called it. `key` is what it was traced and
-    compiled for, `disk` what the persistent cache said. `made_at` is the position of the function object itself: what a transformation made
-    has the position of the function it was given, and is a function of its own all the same.
+    compiled for, `disk` what the persistent cache said. `made_by` names the transformations that were given the function, outermost first.
     """
 
     name: str
@@ -37,13 +36,13 @@ class Entry:
     eager: bool = False
     key: tuple[keys.Traced | None, keys.Placed | None] = (None, None)
     disk: disk_cache.Outcome = disk_cache.NOTHING
-    made_at: str = ""
+    made_by: tuple[str, ...] = ()
     number: int = field(default_factory=lambda: next(_counter))
 
     @property
-    def function(self) -> tuple[str, str, str]:
+    def function(self) -> tuple[Any, ...]:
         """What the compiles of one function have in common."""
-        return self.name, self.position, self.made_at
+        return self.name, self.position, self.made_by
 
 
 entries: deque[Entry] = deque(maxlen=LIMIT)
@@ -71,17 +70,17 @@ def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differe
     eqns = closed.jaxpr.eqns
     position = closed.jaxpr.debug_info.position
     eager = len(eqns) == 1 and eqns[0].primitive.name == name
-    made_at = closed.memo(explain.MADE_AT, lambda: position)
-    if made_at and not eager and source.is_internal(made_at.rpartition(":")[0] or made_at):
-        called = _library_call()
+    made_by = closed.memo(explain.MADE_BY, lambda: ())
+    if position and not eager and (made_by or source.is_internal(position.rpartition(":")[0] or position)):
+        called = _library_call(name)
         if called is not None:
             eager, public, position = True, *called
             reason, name = reason.replace(f"`{name}`", f"`{public}`"), public
     key = None if eager else closed.memo(keys.TRACED, lambda: None)
-    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk, made_at))
+    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk, made_by))
 
 
-def _library_call() -> tuple[str, str] | None:
+def _library_call(name: str) -> tuple[str, str] | None:
     """The package's function that the user called and which compiles on its own account, and the user's line; None for a user's `jit`."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_name != "miss":
@@ -94,7 +93,9 @@ def _library_call() -> tuple[str, str] | None:
     while outer.f_back is not None and source.is_internal(outer.f_back.f_code.co_filename):
         outer = outer.f_back
     user = outer.f_back
-    return outer.f_code.co_name.strip("_<>"), f"{user.f_code.co_filename}:{user.f_lineno}" if user is not None else ""
+    code = outer.f_code
+    public = name if "<locals>" in code.co_qualname else code.co_name.strip("_<>")      # a decorator's wrapper has no name of its own
+    return public, f"{user.f_code.co_filename}:{user.f_lineno}" if user is not None else ""
 
 
 def _shows(module: str) -> bool:

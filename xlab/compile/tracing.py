@@ -103,14 +103,15 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
     arg_names = names() if names is not None else argument_names(fun, in_tree, len(in_avals))
     label = label or name
     reason, differences = explain.trace_miss(label, per_fun, key, arg_names, fun)
+    place, around = explain.origin_of(fun)
     with events.span("trace", name=label, reason=reason) as attrs:
         # Few frames of our own per level: programs nest a hundred calls deep before Python's stack ends.
         flat_fun, out = _flattened(fun, in_tree, rebuild, name, arg_names)
-        closed = ClosedJaxpr(*pe.trace_to_jaxpr(flat_fun, in_avals, DebugInfo(name, arg_names, (), explain.place_of(fun))))
+        closed = ClosedJaxpr(*pe.trace_to_jaxpr(flat_fun, in_avals, DebugInfo(name, arg_names, (), place)))
         program = Program(closed, out["tree"], name)
         attrs["equations"] = len(program.closed.jaxpr.eqns)
     program.closed.memo(explain.WHY, lambda: (reason, differences))
-    program.closed.memo(explain.MADE_AT, lambda: explain.made_at(fun))
+    program.closed.memo(explain.MADE_BY, lambda: around)
     if state.trace is EVAL:
         closure = {variable: keys.short(value) for variable, value in explain.closed_over(fun).items()}
         program.closed.memo(keys.TRACED, lambda: keys.traced(fun, in_tree, arg_names, in_avals, static, key[3], closure))

@@ -51,7 +51,7 @@ def ledger(session: Session | None = None, *, eager: bool = False) -> Ledger:
         session: only compiles inside this recording. They are held against earlier ones all the same.
         eager: include the one-operation programs of eager calls.
     """
-    together: dict[tuple[str, str, str], list[_ledger.Entry]] = {}
+    together: dict[tuple[Any, ...], list[_ledger.Entry]] = {}
     chosen = []
     for entry in list(_ledger.entries):
         same = together.setdefault(entry.function, [])
@@ -112,7 +112,8 @@ def _shown(entry: _ledger.Entry) -> tuple[str, str, Source | None]:
     file, _, line = entry.position.rpartition(":")
     if line.isdigit():
         cell = shown_name(file)
-        return entry.name, entry.reason, Source(cell or file, int(line), function=entry.name)
+        name = "".join(f"{outer}(" for outer in entry.made_by) + entry.name + ")" * len(entry.made_by)
+        return name, entry.reason.replace(f"`{entry.name}`", f"`{name}`"), Source(cell or file, int(line), function=entry.name)
     cell = shown_name(entry.position) if entry.position else None
     if cell is None:
         return entry.name, entry.reason, None
