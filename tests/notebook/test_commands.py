@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -49,6 +52,13 @@ def test_report_of_a_function_that_fails(script, tmp_path, capsys):
     assert report_command.main([f"{script}:broken", "--args", "f32[4]", "-o", str(out)]) == 1
     assert "lax.cond" in capsys.readouterr().out
     assert "TracerBoolConversionError" in out.read_text()
+
+
+def test_a_mesh_has_its_devices_where_nobody_said_how_many(script, tmp_path):
+    known = {name: value for name, value in os.environ.items() if name not in ("XLAB_NUM_CPU_DEVICES", "XLA_FLAGS")}
+    done = subprocess.run([sys.executable, "-m", "xlab", "report", f"{script}:step", "--args", "f32[4,2]", "f32[8,4]", "--mesh", "data=4", "-o",
+                           str(tmp_path / "o.html"), "--repeat", "0"], capture_output=True, text=True, env=known, check=True)
+    assert "x: f32[8,4] over data=4" in done.stdout
 
 
 BAD = {

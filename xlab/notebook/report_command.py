@@ -7,6 +7,7 @@ import difflib
 import importlib.util
 import inspect
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 
 import xlab
 from xlab import observe
+from xlab.config import config, cpu_device_count
 from xlab.notebook import heartbeat, options
 from xlab.notebook.export import write_html
 from xlab.notebook.tracebacks import failure, shorten
@@ -24,6 +26,10 @@ from xlab.sharding import set_mesh
 
 _DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "i32": "int32", "i64": "int64", "u8": "uint8", "u32": "uint32",
            "bool": "bool"}
+
+
+MOST_DEVICES = 64
+"""Virtual devices that are made unasked."""
 
 
 class UsageError(ValueError):
@@ -96,6 +102,13 @@ def check_arguments(fun: Callable[..., Any], args: list[Any], name: str) -> None
         raise UsageError(f"{name}{signature}: {error}; {given} given. Give one word per argument: --args 'f32[8,4]' 'f32[4,2]'") from None
 
 
+def enough_devices(mesh: str) -> None:
+    """Virtual devices for a mesh, where nobody said how many there are: the process runs nothing but the report."""
+    wanted = math.prod(options.axes(mesh).values())
+    if config.num_cpu_devices is None and cpu_device_count() == 1 < wanted <= MOST_DEVICES:
+        config.update("num_cpu_devices", wanted)
+
+
 def check_folder(path: str, option: str) -> None:
     """Says before anything runs that a file could not be written."""
     if not Path(path).parent.is_dir() or Path(path).is_dir():
@@ -109,7 +122,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--args", nargs="*", default=[], metavar="ARG",
                         help="types such as f32[8,4] (an array of ones), or Python expressions over the file's names")
     parser.add_argument("-o", "--output", default="xlab-report.html", help="HTML file (xlab-report.html)")
-    parser.add_argument("--mesh", help="such as data=4,model=2")
+    parser.add_argument("--mesh", help="such as data=4,model=2, of virtual devices where there is one")
     parser.add_argument("--repeat", type=int, default=20, help="warm runs (20)")
     parser.add_argument("--json", metavar="FILE", help="also write the report's records as JSON; - prints them instead of the text")
     given = parser.parse_args(argv)
@@ -119,6 +132,8 @@ def main(argv: list[str] | None = None) -> int:
         check_folder(given.output, "-o")
         if given.json and given.json != "-":
             check_folder(given.json, "--json")
+        if given.mesh:
+            enough_devices(given.mesh)
         fun, names = load(given.function)
         args = [argument(word, names) for word in given.args]
         name = given.function.rpartition(":")[2]
