@@ -72,6 +72,20 @@ def test_reshards_say_from_what_to_what():
     assert any(t.fix == "give `w` the sharding P(None, 'model') where it is made" for t in found)
 
 
+def test_a_constraint_that_holds_already_and_a_finer_split_are_no_reason():
+    mesh = programs.mesh()
+
+    def f(w, x):
+        x = lax.with_sharding_constraint(programs.matmul(x, w), NamedSharding(mesh, P("data", "model")))
+        return programs.matmul(x, w)
+
+    x, w = programs.put(np.ones((16, 16)), "data", None), programs.put(np.ones((16, 16)), None, None)
+    (found,) = observe.transfers(f, w, x)
+    assert found.kind == "all_gather" and found.axes == ("model",)
+    assert "f32[16@data,16@model] and `w` f32[16@model,16] that is split over model" in found.reason
+    assert "instead of adding up parts of the result" in found.reason and found.fix.startswith("keep that dimension whole")
+
+
 def test_the_suggested_fix_removes_the_collective():
     mesh = programs.mesh()
     x, w = programs.put(np.ones((8, 16)), "data", None), programs.put(np.ones((16, 8)), None, "model")

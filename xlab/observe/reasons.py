@@ -70,6 +70,9 @@ def causes(about: Subject) -> list[Cause]:
             shape = tensor_shape(re.findall(r"tensor<([^>]*)>", line)[-1])
             dtype = source[0].dtype if source else _dtype(line)
             target = Type(dtype, shape, spec)
+            if source and _has_it(source[0].spec, spec):
+                values[result] = (target, *source[1:])
+                continue
             reader, reader_line = users.get((_function(lines, number), result), ("", 0))
             found.append(_reshard(about, equation, source, target, reader, numbers.get(reader_line, -1)))
             values[result] = (target, source[1] if source else "", source[2] if source else -1)
@@ -206,6 +209,11 @@ def spec_text(spec: tuple | None) -> str:
     """A spec as people write it: `P('data', None)`."""
     parts = ["None" if not axes else repr(axes[0]) if len(axes) == 1 else "(" + ", ".join(map(repr, axes)) + ")" for axes in spec or ()]
     return f"P({', '.join(parts)})"
+
+
+def _has_it(before: Any, after: Any) -> bool:
+    """Whether each device has what it needs: dimensions stay as they are or are split further, so that nothing is sent."""
+    return all(tuple(b)[:len(a)] == tuple(a) for a, b in zip(before or ((),) * len(after), after, strict=True))
 
 
 def _reshard(about: Any, equation: Any, source: Any, target: Type, reader: str, reader_equation: int) -> Cause:

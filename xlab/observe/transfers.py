@@ -261,6 +261,8 @@ def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | Non
     reason = cause.reason if cause else "the partitioner gave no location for it"
     if cause and cause.rebuilt and c.kind == "all_gather" and c.bytes_out >= cause.rebuilt * _itemsize(c):
         reason += "; every device rebuilds the whole array to keep a part of it (full rematerialisation)"
+    if cause and cause.kind == "all_reduce" and c.kind == "all_gather":
+        reason += "; the compiler brings the parts of the operand together instead of adding up parts of the result"
     if c.conditional:
         reason += "; runs in one branch of a cond: at most this often"
     record = Transfer(c.kind, c.reduction, axes, groups, tuple((device(s), device(d)) for s, d in c.pairs), c.bytes_in,
