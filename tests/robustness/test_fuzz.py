@@ -70,7 +70,14 @@ def test_what_counts_as_a_problem():
     (lambda x, n: x.tree_util.register_dataclass(()), TypeError),
     (lambda x, n: x.make_array_from_single_device_arrays((3,), n.ones(2), []), TypeError),
     (lambda x, n: x.numpy.from_dlpack(n.array([None])), BufferError),
-], ids=["rng_uniform", "array_split", "bernoulli", "register_dataclass", "single_device_arrays", "from_dlpack"])
+    (lambda x, n: x.lax.bitcast_convert_type(n.ones(2, n.complex64), None), ValueError),
+    (lambda x, n: x.lax.ragged_dot_general(n.ones(3), n.ones(3), n.ones(3, int), -1), TypeError),
+    (lambda x, n: x.lax.reduce_precision(n.arange(3), 5, 5), TypeError),
+    (lambda x, n: x.lax.reduce_precision(n.ones(3, n.float32), 0, 5), ValueError),
+    (lambda x, n: x.lax.reduce_precision(n.ones(3, n.float32), 7, 10**12), ValueError),
+    (lambda x, n: x.lax.sort_key_val(n.array([True, False]), x.random.split(x.random.key(0))), TypeError),
+], ids=["rng_uniform", "array_split", "bernoulli", "register_dataclass", "single_device_arrays", "from_dlpack", "bitcast", "ragged_dot",
+        "reduce_precision_of_integers", "no_exponent", "huge_mantissa", "sorted_keys"])
 def test_found_by_long_runs(call, error):
     import numpy
 

@@ -85,6 +85,8 @@ mlir.register_lowering(convert_element_type_p, _convert_lowering)
 
 def bitcast_convert_type(operand, new_dtype):
     """The same bits read as another dtype; a change of width adds or removes a last dimension."""
+    if new_dtype is None:
+        raise ValueError("bitcast_convert_type needs the dtype that the bits are read as, got None")
     return bitcast_convert_type_p.bind(operand, new_dtype=dtypes.canonicalize_dtype(new_dtype))
 
 
@@ -116,7 +118,13 @@ mlir.register_lowering(bitcast_convert_type_p, lambda ctx, x, new_dtype: ctx.op(
 
 def reduce_precision(operand, exponent_bits: int, mantissa_bits: int):
     """Rounds to the given number of exponent and mantissa bits, keeping the dtype."""
-    return reduce_precision_p.bind(operand, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits))
+    dtype, exponent_bits, mantissa_bits = aval_of(operand).dtype, int(exponent_bits), int(mantissa_bits)
+    if not dtypes.issubdtype(dtype, np.floating):
+        raise TypeError(f"reduce_precision rounds floats, got {dtypes.name(dtype)}")
+    for name, bits, least in (("exponent_bits", exponent_bits, 1), ("mantissa_bits", mantissa_bits, 0)):
+        if not least <= bits < 2**31:
+            raise ValueError(f"reduce_precision needs {name} of at least {least} that fit in 32 bits, got {bits}")
+    return reduce_precision_p.bind(operand, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits)
 
 
 reduce_precision_p = Primitive("reduce_precision")

@@ -86,6 +86,8 @@ def ragged_dot_general(lhs, rhs, group_sizes, ragged_dot_dimension_numbers: Ragg
     if group_offset is not None:
         raise TypeError(f"ragged_dot_general takes no group_offset, as the field does not either: got {group_offset}. Slice rhs and "
                         f"group_sizes instead")
+    if not isinstance(ragged_dot_dimension_numbers, RaggedDotDimensionNumbers):
+        raise TypeError(f"ragged_dot_general takes its dimensions as RaggedDotDimensionNumbers, got {ragged_dot_dimension_numbers!r}")
     preferred = None if preferred_element_type is None else dtypes.canonicalize_dtype(preferred_element_type)
     return ragged_dot_general_p.bind(lhs, rhs, group_sizes, ragged_dot_dimension_numbers=ragged_dot_dimension_numbers,
                                      precision=canonical_precision(precision), preferred_element_type=preferred,

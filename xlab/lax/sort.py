@@ -77,6 +77,9 @@ def _sort_aval(*xs, dimension, is_stable, num_keys):
     for x in xs[:num_keys]:
         if dtypes.is_extended(x.dtype):
             raise TypeError(f"sort has no order for keys of dtype {dtypes.name(x.dtype)}")
+    for x in xs[num_keys:]:
+        if dtypes.is_extended(x.dtype):
+            raise TypeError(f"sort does not move arrays of dtype {dtypes.name(x.dtype)}: index them with what argsort gives")
     return xs
 
 
