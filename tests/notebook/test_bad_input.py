@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+
 import pytest
 from IPython.utils.capture import capture_output
 
@@ -62,6 +65,9 @@ MISTAKES = {
     "an error in a function of another cell": (
         "%%xjit\ny = helper(x)",
         "ZeroDivisionError", ("division",), "y = helper(x)"),
+    "an error before the first operation": (
+        "%%xjit\nz = nothing_of_this_name\ny = x + 1",
+        "NameError", ("nothing_of_this_name",), "z = nothing_of_this_name"),
     "a cell that is no Python": (
         "%%xjit\ny = (x + 1",
         "SyntaxError", ("never closed",), "y = (x + 1"),
@@ -118,8 +124,41 @@ def test_a_syntax_error_of_somebody_else_still_has_its_traceback(lab):
 
 def test_an_error_is_told_once(lab):
     """A report that had nothing but the error to say is left out: the traceback says it."""
-    for mistake in ("control flow on a traced value", "an unknown name", "a mesh larger than the machine"):
+    for mistake in ("a mesh larger than the machine", "an error before the first operation"):
         assert fails(lab, MISTAKES[mistake][0])[2] == [], mistake
+
+
+def test_what_was_traced_before_an_error_is_shown(lab, monkeypatch):
+    from xlab.backend import compiling
+    from xlab.compile import executable
+
+    def broken(*args, **options):
+        raise RuntimeError("no room for this program")
+
+    def shown(cell):
+        _, _, outputs = fails(lab, cell)
+        return outputs[-1].data["text/plain"], html.unescape(outputs[-1].data["text/html"])
+
+    for _ in range(2):      # the trace of the second is remembered
+        plain, page = shown("%%xjit --mesh data=8 --out 'y=data'\ny = x[:3] * 5.5")
+        assert "what was traced before the error, and was not compiled" in plain and "IndivisibleError" in plain
+        assert "slice[" in page and "collectives" not in plain
+        assert "/xlab/" not in page, "the package's frames"
+    for module, name, number in ((executable, "lower_module", 6.25), (compiling, "sheltered", 7.25)):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, broken)
+            for _ in range(2):
+                plain, page = shown(f"%%xjit\ny = x * {number}")
+                assert "1 equation" in plain and str(number) in page
+    assert "an error ended the compile of `In[1]` before" in plain
+
+    plain, page = shown("%%xjit\ndef body(c, t):\n    u = c * t\n    return c, helper(jnp.sin(u))\n"
+                        "y = jnp.cos(x)\nz = xlab.lax.scan(body, y, jnp.ones((3, *x.shape)))")
+    page = re.sub("<[^>]*>", "", page)
+    assert all(word in page for word in (" = cos", " = sin", " = mul", "body 2 equations")), "the cell and the body of the loop"
+    assert plain.count("was not compiled") == 1
+    plain, _ = shown("%%xjit\ny = jnp.sin(x).sum()\nif y > 0:\n    y = y + 1")
+    assert "3 equations" in plain and "at In[1]:3" in plain
 
 
 def test_what_was_recorded_is_still_shown(lab):

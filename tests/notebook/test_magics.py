@@ -206,6 +206,11 @@ def test_a_ladder_of_rungs_and_of_those_asked_for(lab, run):
     assert "→ vmap(grad)" in shown(outputs) and "batch of mul" in shown(outputs) and "linearize" not in shown(outputs)
     outputs, _ = run("%xladder f(x, w)")
     assert "left out: grad: Gradient only defined for scalar-output functions" in shown(outputs)
+    text = shown(run("%xladder loss(x, w) --rungs 'jvp, vmap' --argnums 1 --in-axes None,0")[0])
+    inputs = [line for line in text.splitlines() if line.startswith("  in ")]
+    assert "(dw)" in inputs[1] and "(dx)" not in inputs[1] and "[2,4,2] (w)" in inputs[2] and "[8,4] (x)" in inputs[2]
+    for option, word in (("--argnums 'w'", "such as 0,1"), ("--in-axes 0,0,0", "for each argument")):
+        assert word in str(lab.run_cell(f"%xladder loss(x, w) {option}").error_in_exec)
     result = lab.run_cell("%xladder loss(x, w) --rungs hessian")
     assert "a rung is one of jvp, linearize" in str(result.error_in_exec)
 

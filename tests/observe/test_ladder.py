@@ -111,6 +111,36 @@ def test_what_does_not_apply_says_why():
     assert "scalar-output" in dict(whole.left_out)["grad"] and "a rung is one of jvp" in dict(whole.left_out)["hessian"]
 
 
+def test_derivatives_and_batches_of_other_arguments():
+    made = observe.ladder(loss, X, W, argnums=1, in_axes=(0, None))
+    rung = {r.name: r for r in made.rungs}
+    assert made.left_out == ()
+    assert [(v.note, v.type.shape) for v in rung["jvp"].program.inputs] == [("x", (3, 4)), ("w", (4, 2)), ("dw", (4, 2))]
+    assert "cos" not in {e.primitive for e, _ in rung["grad"].program.walk()}, "nothing of x is differentiated"
+    assert [v.note for v in rung["linearize"].program.inputs] == ["dw"]
+    own = observe.program(xlab.grad(loss, argnums=1), X, W)
+    assert [e.text for e in rung["grad"].program.equations] == [e.text for e in own.equations]
+    assert [v.type.shape for v in rung["vmap"].program.inputs] == [(2, 3, 4), (4, 2)]
+
+    both = {r.name: r for r in observe.ladder(loss, X, W, argnums=(0, -1), in_axes=1).rungs}
+    assert [v.note for v in both["jvp"].program.inputs] == ["x", "w", "dx", "dw"]
+    assert {both["jvp"].program.equations[i].primitive for i in range(2)} == {"sin", "cos"}
+    assert len(both["grad"].program.outputs) == len(both["transpose"].program.outputs) == 2
+    assert [v.type.shape for v in both["vmap"].program.inputs] == [(3, 2, 4), (4, 2, 2)]
+    assert [v.type.shape for v in both["shard_map"].program.inputs] == [(3, 2 * xlab.device_count(), 4), (4, 2 * xlab.device_count(), 2)]
+
+
+def test_options_that_do_not_fit():
+    for options, word in (({"argnums": 2}, "position"), ({"argnums": "w"}, "position"), ({"in_axes": (0,)}, "for each argument"),
+                          ({"in_axes": ("x", 0)}, "for each argument"), ({"in_axes": (-1, 0)}, "counted from 0")):
+        with pytest.raises(ValueError, match=word):
+            observe.ladder(loss, X, W, **options)
+    made = observe.ladder(loss, X, W, rungs=("vmap",), in_axes=(None, 5))
+    assert "5 dimensions before" in dict(made.left_out)["vmap"]
+    made = observe.ladder(lambda i, x: x * i, np.int32(3), X, rungs=("jvp",))
+    assert "argnums says which" in dict(made.left_out)["jvp"]
+
+
 def test_a_mesh_that_is_set_is_the_one_cut_over():
     with set_mesh(xlab.make_mesh((2, 4), ("data", "model"))):
         made = observe.ladder(loss, X, W, rungs=("shard_map",))

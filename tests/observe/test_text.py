@@ -127,6 +127,12 @@ def test_report_header():
     assert "cold 1.42 s   warm 3.10 ms ± 80.0 µs (20 runs)" in text(REPORT, times=True)
 
 
+def test_what_ended_before_it_was_compiled_has_no_number_of_collectives():
+    ended = r.Report("f", (r.Program("f", equations=(r.Equation(0, "sin"),)),), error=r.Failure("ValueError", "no"))
+    assert text(ended).splitlines()[:2] == ["f   1 equation", ""]
+    assert text(ended.replace(error=None)).splitlines()[1] == "0 collectives"
+
+
 def test_step_and_value():
     v = r.Value("e", "f32[4]", -0.98, 0.99, 0.1, 2, 0, (0.5, 1.0))
     assert text(v) == "e:f32[4]  -0.980 … 0.990  mean 0.100  2 NaN  [0.5, 1, …]"

@@ -207,7 +207,7 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
             out.append(f" {{{', '.join(parts)}}}" if parts else "")
         return out
 
-    with events.span("lower", name=name) as attrs:
+    with events.span("lower", name=name, closed=closed) as attrs:
         module = lower_module(kept_closed, name, platform=platform or devices[0].platform, devices=len(devices), assignment=devices,
                               arg_attributes=arg_attributes, result_attributes=result_attributes)
         attrs["bytes"] = len(module.text)

@@ -200,6 +200,8 @@ def _other_jit(owner, closed) -> tuple[str, tuple]:
     if any(who() is owner for who, *_ in earlier):
         return f"`{name}` was compiled before, but its programs were cleared", ()
     earlier[:] = [*earlier[-7:], (weakref.ref(owner), options, owner.for_view)]
+    if any(who() is owner for who in closed.memo("ended", list)):
+        return f"an error ended the compile of `{name}` before", ()
     if before is None and for_view:
         return f"`{name}` was compiled for a view only, before it was a jitted function", ()
     if before is None:
@@ -214,6 +216,13 @@ def _other_jit(owner, closed) -> tuple[str, tuple]:
                 + ", ".join(f"{option} went from {was} to {now}" for _, option, was, now in changes)), changes
     return (f"another jit of `{name}` compiled it before, and each jit keeps programs of its own",
             (("jit", name, "an earlier jit", "another jit"),))
+
+
+def compile_ended(owner, closed) -> None:
+    """Notes that an error ended the compile of a program, so that its next compile does not count as one again."""
+    earlier = closed.memo("owners", list)
+    earlier[:] = [one for one in earlier if one[0]() is not owner]
+    closed.memo("ended", list).append(weakref.ref(owner))
 
 
 def _option_cause(option, cause, was, now) -> str:

@@ -198,9 +198,13 @@ class _Jit:
             events.emit("cache_hit", name=self.name, cache="memory", executable=found)
             return found
         reason, differences = explain.compile_miss(self, program.closed, key)
-        events.emit("cache_miss", name=self.name, cache="memory", reason=reason)
-        compiled = Executable(self.lower(program, placements, flat, in_tree), reason, differences,
-                              keys.Placed(placements, key[2], explain.options_of(self), keys.number(self)))
+        events.emit("cache_miss", name=self.name, cache="memory", reason=reason, closed=program.closed)
+        try:
+            compiled = Executable(self.lower(program, placements, flat, in_tree), reason, differences,
+                                  keys.Placed(placements, key[2], explain.options_of(self), keys.number(self)))
+        except BaseException:
+            explain.compile_ended(self, program.closed)
+            raise
         compiled.made_by = weakref.ref(self), in_tree
         if len(self.executables) > 4096:
             self.executables.clear()

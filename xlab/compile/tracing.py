@@ -107,9 +107,10 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
     with events.span("trace", name=label, reason=reason) as attrs:
         # Few frames of our own per level: programs nest a hundred calls deep before Python's stack ends.
         flat_fun, out = _flattened(fun, in_tree, rebuild, name, arg_names)
-        closed = ClosedJaxpr(*pe.trace_to_jaxpr(flat_fun, in_avals, DebugInfo(name, arg_names, (), place)))
+        closed = ClosedJaxpr(*pe.trace_to_jaxpr(flat_fun, in_avals, DebugInfo(name, arg_names, (), place),
+                                                lambda *so_far: attrs.update(closed=ClosedJaxpr(*so_far))))
         program = Program(closed, out["tree"], name)
-        attrs["equations"] = len(program.closed.jaxpr.eqns)
+        attrs.update(equations=len(closed.jaxpr.eqns), closed=closed)
     program.closed.memo(explain.WHY, lambda: (reason, differences))
     program.closed.memo(explain.MADE_BY, lambda: around)
     if state.trace is EVAL:

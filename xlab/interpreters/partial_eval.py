@@ -212,16 +212,24 @@ class PartialTrace(JaxprTrace):
             return self.parent.process_custom_vjp(prim, fun, fwd, bwd, args, params)
 
 
-def trace_to_jaxpr(fun: Callable, in_avals: Sequence, debug_info: DebugInfo | None = None) -> tuple[
-        Jaxpr, list]:
-    """Traces a function of flat arguments that returns a flat list; gives the jaxpr and its constants' values."""
+def trace_to_jaxpr(fun: Callable, in_avals: Sequence, debug_info: DebugInfo | None = None,
+                   unfinished: Callable[[Jaxpr, list], None] | None = None) -> tuple[Jaxpr, list]:
+    """Traces a function of flat arguments that returns a flat list; gives the jaxpr and its constants' values.
+
+    Where the function raises, `unfinished` gets what was recorded up to there, a program without results.
+    """
     trace = JaxprTrace(debug_info.name if debug_info else getattr(fun, "__name__", "a function"))
     previous, previous_source, previous_scope = state.trace, state.source, state.scope
     tracers = [trace.new_input(a) for a in in_avals]
     try:
         with set_trace(trace):
             state.source, state.scope = None, ""
-            outs = fun(*tracers)
+            try:
+                outs = fun(*tracers)
+            except BaseException:
+                if unfinished is not None:
+                    unfinished(*trace.finish((), debug_info))
+                raise
         state.source, state.scope = previous_source, previous_scope
         del tracers
         result = trace.finish(outs, debug_info)

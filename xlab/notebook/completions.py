@@ -13,7 +13,7 @@ OPTIONS = {
     "xtime": ("--repeat", "--cold", "--trace"),
     "xhlo": ("--stage", "--passes"),
     "xflow": ("--target",),
-    "xladder": ("--rungs",),
+    "xladder": ("--rungs", "--argnums", "--in-axes"),
     "xmem": ("--lines",),
     "xdiff": ("--mesh", "--in", "--repeat"),
     "xshard": ("--shape", "--mesh", "--target"),

@@ -150,7 +150,7 @@ def main(argv: list[str] | None = None) -> int:
             if given.repeat > 0:
                 observe.time(jitted, *args, repeat=given.repeat)
         except Exception as caught:
-            error = shorten(caught)
+            error = session.error = shorten(caught)
     report = observe.report(session).replace(title=getattr(fun, "__name__", given.function))
     if error is not None:
         report = report.replace(error=failure(error))

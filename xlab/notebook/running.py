@@ -11,7 +11,7 @@ from xlab.notebook import displays, experiments, later
 from xlab.notebook.options import PARTS
 from xlab.notebook.tracebacks import failure, interrupted, present, shorten
 from xlab.observe.looking import quiet
-from xlab.observe.records import Report
+from xlab.observe.records import Failure, Report
 
 _FIELDS = {"jaxpr": ("programs",), "shardings": ("layouts",), "collectives": ("transfers",),
            "timings": ("phases", "timings", "ledger"), "memory": ("memory",)}
@@ -28,13 +28,13 @@ class Recording:
     def __init__(self, title: str, session: Any):
         self.title, self.session = title, session
         self.doing = "running"
-        self.error: BaseException | None = None
+        self.failed: Failure | None = None
 
     def report(self, parts: frozenset[str] = frozenset(PARTS)) -> Report:
         """Everything recorded, without the parts that are not wanted."""
         made = observe.report(self.session).replace(title=self.title)
-        if self.error is not None:
-            made = made.replace(error=failure(self.error))
+        if self.failed is not None:
+            made = made.replace(error=self.failed)
         return only(called(made, self.title) if self.title.startswith("In[") else made, parts)
 
 
@@ -49,10 +49,12 @@ def recording(title: str, shell: Any, file: str | None = None, flagged: bool = T
         try:
             yield run
         except KeyboardInterrupt:
-            run.error = interrupted(f"interrupted while {run.doing}; all names are as they were before the cell")
-            raise run.error from None
+            told = interrupted(f"interrupted while {run.doing}; all names are as they were before the cell")
+            run.failed = failure(told)
+            raise told from None
         except Exception as error:
-            run.error = present(error, shell, file) if shell is not None else shorten(error)
+            # At once: what leaves this block gets back the frames in between.
+            run.failed = failure(present(error, shell, file) if shell is not None else shorten(error))
             raise
 
 
@@ -87,8 +89,9 @@ def show_report(run: Recording, parts: frozenset[str] = frozenset(PARTS), opens:
         last = run.report(parts).replace(opens=opens)
         return last
 
-    if run.error is not None and not any(e.error is None and e.kind in _DONE for e in run.session.events):
-        return None             # nothing was done: there is only the error, and its traceback tells it
+    done = any(e.error is None and e.kind in _DONE for e in run.session.events) or any(s.closed.jaxpr.eqns for s in run.session.unfinished)
+    if run.failed is not None and not done:
+        return None             # nothing was recorded: there is only the error, and its traceback tells it
     shell = displays.kernel_shell()
     handlers = experiments.handlers(run.session.subjects) if shell is not None else None
     if not now and shell is not None and later.can_wait(shell):

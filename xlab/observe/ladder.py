@@ -34,6 +34,7 @@ from xlab.observe.program import program as _program
 from xlab.observe.records import Program
 from xlab.observe.rungs import Ladder, Rung
 from xlab.observe.subject import Subject, subject
+from xlab.observe.units import plural
 from xlab.parallel.shard_map import shard_map
 from xlab.sharding import AxisType, Mesh, PartitionSpec, get_mesh, make_mesh, set_mesh
 from xlab.transforms.grad import grad
@@ -46,24 +47,59 @@ EXAMPLES = 2
 """Examples in a batch of the `vmap` rung, and on each device of the `shard_map` rung."""
 
 
+class _Form(NamedTuple):
+    """What a transformation is applied to, and what it makes: a function, its arguments' types, and which of them it is about.
+
+    `tangents` are the positions of tangents among the flat inputs of what `jvp` made.
+    """
+
+    fun: Callable
+    args: tuple
+    argnums: int | tuple[int, ...]
+    in_axes: tuple[int | None, ...]
+    tangents: range = range(0)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return (self.argnums,) if isinstance(self.argnums, int) else self.argnums
+
+    @property
+    def chosen(self) -> tuple:
+        """The arguments that are differentiated."""
+        return tuple(self.args[n] for n in self.numbers)
+
+    def of_chosen(self, args: Sequence) -> Callable:
+        """The function of the chosen arguments alone, the others being what they are in `args`."""
+        def fun(*values: Any) -> Any:
+            given = dict(zip(self.numbers, values, strict=True))
+            return self.fun(*(given.get(i, x) for i, x in enumerate(args)))
+        return fun
+
+
 class _Does(NamedTuple):
     """What one transformation is: the words for it, and what it makes of a function and its arguments' types."""
 
     says: str
-    make: Callable[[Callable, tuple], tuple[Callable, tuple]]
+    make: Callable[[_Form], _Form]
 
 
-def ladder(fun: Any, *args: Any, rungs: Sequence[str] = RUNGS, **kwargs: Any) -> Ladder:
+def ladder(fun: Any, *args: Any, rungs: Sequence[str] = RUNGS, argnums: int | Sequence[int] = 0,
+           in_axes: int | Sequence[int | None] | None = None, **kwargs: Any) -> Ladder:
     """A function under each transformation, one program after the other; every equation with its origin and its rule.
 
     Args:
-        fun: a function; derivatives and batches are over its first argument.
+        fun: a function.
         args, kwargs: its arguments, or their types; nothing runs.
         rungs: which transformations: `jvp`, `linearize`, `transpose`, `grad`, `vmap`, `shard_map`, or one of another, as
             `vmap(grad)`. `shard_map` cuts the batch of `vmap` over the first axis of the current mesh, or over all devices.
+        argnums: which argument derivatives are taken of, or which several, as for `grad`.
+        in_axes: where the batch dimension of each argument goes, as for `vmap`; by default the first argument has one, in front.
 
     Returns:
         The ladder; a transformation that does not apply is in its `left_out`, with the reason.
+
+    Raises:
+        ValueError: `argnums` or `in_axes` that do not fit the arguments.
 
     Example:
         >>> import numpy as np
@@ -83,15 +119,33 @@ def ladder(fun: Any, *args: Any, rungs: Sequence[str] = RUNGS, **kwargs: Any) ->
         return _tree.unflatten(out_tree, eval_jaxpr(closed.jaxpr, closed.consts, *_tree.leaves(xs)))
     base.__name__ = about.name
 
+    form = _Form(base, _types(args), _numbers(argnums, len(args)), _axes(in_axes, len(args)))
     first = Rung("f", _program(about).replace(name="f"), f"{about.name}, as it is traced" if about.name not in ("f", "<lambda>") else "")
     origins = about.equations
     made, left_out = [first], []
     for name in rungs:
         try:
-            made.append(_rung(name, base, _types(args), first.program, origins))
+            made.append(_rung(name, form, first.program, origins))
         except Exception as error:
             left_out.append((name, " ".join(f"{error}".split()) or type(error).__name__))
     return Ladder(f"ladder of {about.name}", tuple(made), tuple(left_out))
+
+
+def _numbers(argnums: Any, n: int) -> int | tuple[int, ...]:
+    several = () if isinstance(argnums, int) else tuple(argnums)
+    for number in several or (argnums,):
+        if not isinstance(number, int) or not -n <= number < max(n, 1):
+            raise ValueError(f"argnums is the position of an argument, or of several; given {argnums!r} with {plural(n, 'argument')}")
+    return tuple(sorted({number % n for number in several})) if several else argnums % max(n, 1)
+
+
+def _axes(in_axes: Any, n: int) -> tuple[int | None, ...]:
+    if in_axes is None:
+        return (0, *(None,) * (n - 1))[:n]
+    axes = (in_axes,) * n if isinstance(in_axes, int) else tuple(in_axes)
+    if len(axes) != n or not all(axis is None or (isinstance(axis, int) and axis >= 0) for axis in axes):
+        raise ValueError(f"in_axes has a dimension, counted from 0, or None for each argument; given {in_axes!r} with {plural(n, 'argument')}")
+    return axes
 
 
 def _types(args: tuple) -> tuple:
@@ -101,19 +155,19 @@ def _types(args: tuple) -> tuple:
     return _tree.map(typed, tuple(args))
 
 
-def _rung(name: str, base: Callable, args: tuple, first: Program, origins: dict[int, JaxprEqn]) -> Rung:
+def _rung(name: str, base: _Form, first: Program, origins: dict[int, JaxprEqn]) -> Rung:
     words = [w for w in re.split(r"[()\s]+", name) if w and w != "f"]
     unknown = [w for w in words if w not in _DOES]
     if unknown or not words:
         raise ValueError(f"a rung is one of {', '.join(RUNGS)}, or one of another, as vmap(grad); given {name!r}")
-    fun, types = base, args
+    form = base
     with named_rules(), set_mesh(_mesh()) if "shard_map" in words else nullcontext():
         for word in reversed(words):
-            fun, types = _DOES[word].make(fun, types)
-        about = _linear_part(fun, types) if words[0] == "linearize" else subject(fun, types)
-    kept = _residual_names(base, args, first) if words in (["linearize"], ["transpose"]) else []
+            form = _DOES[word].make(form)
+        about = _linear_part(form) if words[0] == "linearize" else subject(form.fun, form.args)
+    names = _input_names(base, words, first, form.tangents)
     return _record(name, f"{_DOES[words[0]].says}{', of ' + name[len(words[0]) + 1:-1] if words[1:] else ''}", about, words, first,
-                   origins, len(_tree.leaves(types[:1])), kept)
+                   origins, form.tangents, names)
 
 
 def _mesh() -> Mesh:
@@ -126,78 +180,101 @@ def _mesh() -> Mesh:
 # ------------------------------------------------------------------------------------------------- the transformations
 
 
-def _of_floats(args: tuple, what: str) -> list[Any]:
-    if not args:
+def _of_floats(form: _Form, what: str) -> None:
+    if not form.args:
         raise TypeError(f"{what} needs an argument")
-    leaves = _tree.leaves(args[0])
-    if not leaves or not all(dtypes.issubdtype(x.dtype, np.inexact) for x in leaves):
-        raise TypeError(f"the first argument is not of real or complex numbers: {', '.join(str(x.dtype) for x in leaves) or 'it is empty'}")
-    return leaves
+    for n, arg in zip(form.numbers, form.chosen, strict=True):
+        leaves = _tree.leaves(arg)
+        if not leaves or not all(dtypes.issubdtype(x.dtype, np.inexact) for x in leaves):
+            raise TypeError(f"{'the first argument' if n == 0 else f'argument {n}'} is not of real or complex numbers: "
+                            f"{', '.join(str(x.dtype) for x in leaves) or 'it is empty'}"
+                            + ("; argnums says which argument to differentiate" if len(form.args) > 1 else ""))
 
 
-def _jvp(fun: Callable, args: tuple) -> tuple[Callable, tuple]:
-    _of_floats(args, "jvp")
-    return (lambda x, tangent, *rest: jvp(lambda first: fun(first, *rest), (x,), (tangent,))), (args[0], args[0], *args[1:])
+def _jvp(form: _Form) -> _Form:
+    """A function of the arguments, the tangents right behind the last that has one."""
+    _of_floats(form, "jvp")
+    at, chosen = form.numbers[-1] + 1, form.chosen
+
+    def fun(*xs: Any) -> Any:
+        args, tangents = (*xs[:at], *xs[at + len(chosen):]), xs[at:at + len(chosen)]
+        return jvp(form.of_chosen(args), tuple(args[n] for n in form.numbers), tuple(tangents))
+    before = len(_tree.leaves(form.args[:at]))
+    return form._replace(fun=fun, args=(*form.args[:at], *chosen, *form.args[at:]),
+                         in_axes=(*form.in_axes[:at], *(None,) * len(chosen), *form.in_axes[at:]),
+                         tangents=range(before, before + len(_tree.leaves(chosen))))
 
 
-def _pulled(fun: Callable, args: tuple) -> Any:
+def _pulled(form: _Form, args: tuple) -> Any:
     """The pullback of a function at arguments that are being traced: the real one, with what it keeps as values of that trace."""
-    return vjp(lambda first: fun(first, *args[1:]), args[0])
+    return vjp(form.of_chosen(args), *(args[n] for n in form.numbers))
 
 
-def _linearize(fun: Callable, args: tuple) -> tuple[Callable, tuple]:
-    _of_floats(args, "linearize")
-    return fun, args
+def _linearize(form: _Form) -> _Form:
+    _of_floats(form, "linearize")
+    return form
 
 
-def _linear_part(fun: Callable, args: tuple) -> Subject:
+def _linear_part(form: _Form) -> Subject:
     kept: list[Any] = []
 
     def run(*xs: Any) -> Any:
-        kept.append(_pulled(fun, xs)[1])
+        kept.append(_pulled(form, xs)[1])
         return ()
-    jit(run).trace(*args)
+    jit(run).trace(*form.args)
     return Subject(ClosedJaxpr(kept[0].jaxpr, [0] * len(kept[0].jaxpr.constvars)), "linearize")
 
 
-def _transpose(fun: Callable, args: tuple) -> tuple[Callable, tuple]:
-    """A function of what linearisation kept and of the results' cotangents."""
-    _of_floats(args, "transpose")
+def _transpose(form: _Form) -> _Form:
+    """A function of the results' cotangents and of what linearisation kept."""
+    _of_floats(form, "transpose")
     kept: list[Any] = []
 
     def values(*xs: Any) -> Any:
-        out, pullback = _pulled(fun, xs)
+        out, pullback = _pulled(form, xs)
         kept.append(pullback)
         return out, pullback.consts
-    out, residuals = jit(values).trace(*args).out_info
+    out, residuals = jit(values).trace(*form.args).out_info
     aux = _tree.structure(kept[0])
     if any(not dtypes.issubdtype(x.dtype, np.inexact) for x in _tree.leaves(out)):
         raise TypeError("the result is not of real or complex numbers")
 
     def back(cotangent: Any, residuals: Any) -> Any:
-        return _tree.unflatten(aux, residuals)(cotangent)[0]
-    return back, (out, list(residuals))
+        return _tree.unflatten(aux, residuals)(cotangent)
+    return _Form(back, (out, list(residuals)), 0, (0, None))
 
 
-def _grad(fun: Callable, args: tuple) -> tuple[Callable, tuple]:
-    _of_floats(args, "grad")
-    return grad(fun), args
+def _grad(form: _Form) -> _Form:
+    _of_floats(form, "grad")
+    return form._replace(fun=grad(form.fun, argnums=form.argnums))
 
 
-def _vmap(fun: Callable, args: tuple) -> tuple[Callable, tuple]:
-    if not args or not _tree.leaves(args[0]):
+def _vmap(form: _Form) -> _Form:
+    return _batched(form, EXAMPLES)
+
+
+def _batched(form: _Form, size: int) -> _Form:
+    """The function of batches of `size`, along the dimension of each argument that `in_axes` says."""
+    if all(axis is None or not _tree.leaves(arg) for axis, arg in zip(form.in_axes, form.args, strict=True)):
         raise TypeError("vmap needs an argument")
-    batch = _tree.map(lambda x: ShapeDtypeStruct((EXAMPLES, *x.shape), x.dtype), args[0])
-    return vmap(fun, in_axes=(0, *[None] * (len(args) - 1))), (batch, *args[1:])
+
+    def batch(arg: Any, axis: int | None) -> Any:
+        if axis is None:
+            return arg
+        for x in _tree.leaves(arg):
+            if axis > len(x.shape):
+                raise ValueError(f"in_axes={axis} needs {plural(axis, 'dimension')} before the new one; given an array of shape {x.shape}")
+        return _tree.map(lambda x: ShapeDtypeStruct((*x.shape[:axis], size, *x.shape[axis:]), x.dtype), arg)
+    return form._replace(fun=vmap(form.fun, in_axes=form.in_axes), args=tuple(map(batch, form.args, form.in_axes)))
 
 
-def _shard_map(fun: Callable, args: tuple) -> tuple[Callable, tuple]:
-    mapped, (batch, *rest) = _vmap(fun, args)
+def _shard_map(form: _Form) -> _Form:
     mesh = get_mesh()
     axis = mesh.axis_names[0]
-    over = _tree.map(lambda x: ShapeDtypeStruct((x.shape[0] * mesh.shape[axis], *x.shape[1:]), x.dtype), batch)
-    cut = PartitionSpec(axis)
-    return shard_map(mapped, mesh=mesh, in_specs=(cut, *[PartitionSpec()] * len(rest)), out_specs=cut), (over, *rest)
+    specs = tuple(PartitionSpec() if at is None else PartitionSpec(*(None,) * at, axis) for at in form.in_axes)
+    on_each = _batched(form, EXAMPLES).fun
+    whole = _batched(form, EXAMPLES * mesh.shape[axis])
+    return whole._replace(fun=shard_map(on_each, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(axis)))
 
 
 _DOES = {
@@ -214,7 +291,7 @@ _DOES = {
 
 
 def _record(name: str, says: str, about: Subject, words: list[str], first: Program, origins: dict[int, JaxprEqn],
-            primal_inputs: int, kept: list[str]) -> Rung:
+            tangents: range, names: tuple[list[str], list[str]]) -> Rung:
     rules: dict[int, str] = {}
     links: list[tuple[int, int]] = []
 
@@ -234,11 +311,11 @@ def _record(name: str, says: str, about: Subject, words: list[str], first: Progr
     if {"grad", "transpose"} & set(words):
         derivative = {n for n, rule in rules.items() if rule == _SUM or "transpose of" in rule}
     else:
-        derivative = set(rules) if words[0] == "linearize" else _tangents(about, primal_inputs) if words[0] == "jvp" else set()
+        derivative = set(rules) if words[0] == "linearize" else _tangents(about, tangents) if words[0] == "jvp" else set()
     forward = words[0] in ("jvp", "linearize")
     notes = _notes(first, dict(links), {n: e.primitive.name for n, e in about.equations.items()}, derivative, forward)
     record = _named(_program(about), rules, notes).replace(name=name, sources=())
-    return Rung(name, _with_inputs(record, words, first, primal_inputs, kept), says, tuple(sorted(links)), tuple(sorted(derivative)))
+    return Rung(name, _with_inputs(record, *names), says, tuple(sorted(links)), tuple(sorted(derivative)))
 
 
 _SUM = "sum of cotangents"
@@ -259,8 +336,8 @@ def _rule(eqn: JaxprEqn, place: Derived, origin: JaxprEqn, words: list[str], ins
     return " → ".join(chain) or ("unchanged" if name == of else f"for {of}")
 
 
-def _tangents(about: Subject, primal_inputs: int) -> set[int]:
-    """Equations of a program of values and tangents that depend on a tangent."""
+def _tangents(about: Subject, tangents: range) -> set[int]:
+    """Equations of a program of values and tangents that depend on a tangent, `tangents` being their positions among its inputs."""
     found: set[int] = set()
 
     def reach(jaxpr: Jaxpr, flags: Sequence[bool]) -> list[bool]:
@@ -289,7 +366,7 @@ def _tangents(about: Subject, primal_inputs: int) -> set[int]:
             if again == given:
                 return outs
             given = again
-    reach(about.closed.jaxpr, [primal_inputs <= i < 2 * primal_inputs for i in range(len(about.closed.jaxpr.invars))])
+    reach(about.closed.jaxpr, [i in tangents for i in range(len(about.closed.jaxpr.invars))])
     return found
 
 
@@ -317,15 +394,15 @@ def _named(program: Program, rules: dict[int, str], notes: dict[int, str]) -> Pr
                   outputs=tuple(v.replace(note=notes.get(e.id, "")) for v in e.outputs)) for e in program.equations))
 
 
-def _residual_names(fun: Callable, args: tuple, first: Program) -> list[str]:
+def _residual_names(form: _Form, first: Program) -> list[str]:
     """What to call the values that linearisation keeps: as the user called them, or as the function of one named value."""
     kept: list[Any] = []
 
     def run(*xs: Any) -> Any:
-        kept.extend(getattr(x, "variable", None) for x in _pulled(fun, xs)[1].consts)
+        kept.extend(getattr(x, "variable", None) for x in _pulled(form, xs)[1].consts)
         return ()
     with named_rules():
-        jaxpr = jit(run).trace(*args).jaxpr.jaxpr
+        jaxpr = jit(run).trace(*form.args).jaxpr.jaxpr
     called = {e.id: (e.outputs[0].note, e.primitive) for e, _ in first.walk() if len(e.outputs) == 1}
     names: dict[Any, str] = dict(zip(jaxpr.invars, (v.note for v in first.inputs)))
     for eqn in jaxpr.eqns:
@@ -336,20 +413,25 @@ def _residual_names(fun: Callable, args: tuple, first: Program) -> list[str]:
     return [names.get(v, "") for v in kept]
 
 
-def _with_inputs(program: Program, words: list[str], first: Program, primal_inputs: int, kept: list[str]) -> Program:
-    """The program with the user's names of its inputs; tangents and cotangents have a `d` in front."""
+def _input_names(base: _Form, words: list[str], first: Program, tangents: range) -> tuple[list[str], list[str]]:
+    """The user's names of a rung's inputs and of its constants; tangents and cotangents have a `d` in front."""
     names = [v.note for v in first.inputs]
-    tangents = [f"d{n}" if n else "" for n in names[:primal_inputs]]
-    if words[0] == "linearize":
-        names = tangents
-    elif words[0] == "transpose":
+    ends = [len(_tree.leaves(base.args[:n])) for n in range(len(base.args) + 1)]
+    directions = [f"d{name}" if name else "" for n in base.numbers for name in names[ends[n]:ends[n + 1]]] if base.args else []
+    if {"jvp", "transpose", "linearize"} & set(words[1:]):
+        return [], []
+    if words[0] in ("linearize", "transpose"):
+        kept = _residual_names(base, first) if len(words) == 1 else []
+        if words[0] == "linearize":
+            return directions, kept
         last = next((v.note or v.name for e in first.equations for v in e.outputs if (v.name,) == first.outputs), "")
-        names = [f"d{last}", *kept] if last else []
-    elif words[0] == "jvp":
-        names[primal_inputs:primal_inputs] = tangents
-    if "jvp" in words[1:] or "transpose" in words[1:]:
-        names = []
-    names += [""] * (len(program.inputs) - len(names))
-    constants = [*kept, *[""] * len(program.constants)] if words[0] == "linearize" else [""] * len(program.constants)
-    return program.replace(inputs=tuple(v.replace(note=n) for v, n in zip(program.inputs, names)),
-                           constants=tuple(v.replace(note=n) for v, n in zip(program.constants, constants)))
+        return [f"d{last}", *kept] if last else [], []
+    names[tangents.start:tangents.start] = directions if tangents else []
+    return names, []
+
+
+def _with_inputs(program: Program, inputs: list[str], constants: list[str]) -> Program:
+    """The program with names of its inputs and constants; those without keep none."""
+    def named(variables: tuple, names: list[str]) -> tuple:
+        return tuple(v.replace(note=n) for v, n in zip(variables, [*names, *[""] * len(variables)]))
+    return program.replace(inputs=named(program.inputs, inputs), constants=named(program.constants, constants))

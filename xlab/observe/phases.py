@@ -67,7 +67,7 @@ def timings(session: Session, measured: tuple[Timing, ...] = ()) -> tuple[Timing
     nested: list[tuple[int, int, int]] = []
     for event in sorted(session.events, key=lambda e: (e.start_ns, -e.end_ns)):
         name = str(event.attrs.get("name", ""))
-        if name in eager or event.kind not in ("trace", "lower", "compile", "execute"):
+        if name in eager or event.error is not None or event.kind not in ("trace", "lower", "compile", "execute"):
             continue
         if any(t == event.thread and s <= event.start_ns and event.end_ns <= e for t, s, e in nested):
             continue

@@ -25,6 +25,7 @@ class Session:
     Attributes:
         events: finished events in the order they ended; the latest `LIMIT` are kept and `dropped` counts the others.
         subjects: the programs compiled or run, in order of first use. One-operation programs of eager calls come last.
+        unfinished: the programs that an error kept from being compiled, the outermost first: as much of each as was traced.
         error: the exception that ended the block, if any.
         profile: a profile, or the measured times of a program, for the report to use.
         measured: timings that `observe.time` took during the block.
@@ -43,6 +44,7 @@ class Session:
         self.passes: tuple = ()
         self.targets: tuple = ()
         self._executables: dict[int, Any] = {}
+        self._begun: dict[int, Any] = {}
         self._thread = threading.get_ident()
 
     def _listen(self, event: events.Event) -> None:
@@ -52,6 +54,11 @@ class Session:
         found = event.attrs.get("executable")
         if found is not None and hasattr(found, "native"):
             self._executables.setdefault(id(found), found)
+        closed = event.attrs.get("closed")
+        if event.kind == "compile" and event.error is None:
+            self._begun.clear()
+        elif closed is not None and (event.error is not None or event.depth == 0):
+            self._begun.setdefault(id(closed), (event, closed))
 
     @property
     def executables(self) -> list[Any]:
@@ -63,6 +70,14 @@ class Session:
     def subjects(self) -> list[Subject]:
         """Each function that was compiled or run, as the subject of further questions; eager operations left out."""
         return [subject(e) for e in self.executables if not is_eager(e)]
+
+    @property
+    def unfinished(self) -> list[Subject]:
+        """What was traced when an error ended the block; empty where none did."""
+        if self.error is None:
+            return []
+        begun = sorted(self._begun.values(), key=lambda one: one[0].start_ns)
+        return [Subject(closed, str(event.attrs["name"])) for event, closed in begun]
 
     def __repr__(self):
         names = ", ".join(s.name for s in self.subjects) or "no compiled function"

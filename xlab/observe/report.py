@@ -87,6 +87,13 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
             one = _guard(lambda about=about, index=index: once(about, ("memory", index), lambda: _memory(about, program=index)), notices,
                          f"the memory of {about.name}", index)
             used += [one] if one is not None else []
+    if "programs" in parts:
+        begun = [made for about in session.unfinished if about.closed.jaxpr.eqns
+                 and (made := _guard(lambda about=about: _program(about), notices, f"the program of {about.name}", 0))]
+        if begun:
+            programs += begun
+            notices.append(Notice("info", "the program is what was traced before the error, and was not compiled", "program",
+                                  equation=begun[-1].equations[-1].id, program=len(programs) - 1))
     if session.profile is not None and programs:
         programs, moved = heat(session.profile, subjects, programs, moved)
     layouts = list(rebuilt(layouts, moved))

@@ -505,7 +505,8 @@ def report_header(report: r.Report, *, times: bool = True) -> tuple[str, tuple[s
             if added
             else ""
         )
-    if report.programs or report.transfers:
+    compiled = report.memory or not report.error        # of a program that ended before it was compiled none is known
+    if report.transfers or (report.programs and compiled):
         numbers.append(collectives)
     if any(m.peak for m in report.memory):
         numbers.append(f"peak {size_text(max(m.peak for m in report.memory))} per device")
@@ -514,7 +515,7 @@ def report_header(report: r.Report, *, times: bool = True) -> tuple[str, tuple[s
 
 def _report(report: r.Report, o: _Options) -> str:
     sentence, numbers = report_header(report, times=o.times)
-    lines = [sentence, "   ".join(numbers)]
+    lines = [sentence, *filter(None, ["   ".join(numbers)])]
     if report.error:
         lines += ["", _failure(report.error, o)]
     lines += [_notice(n, o) for n in report.notices]

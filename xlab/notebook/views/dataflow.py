@@ -84,6 +84,17 @@ def listed(transfers: Sequence[Transfer]) -> tuple[list[int], list[int]]:
     return sorted(heaviest[:STILL_ROWS]), sorted(heaviest[STILL_ROWS:MOST_ROWS])
 
 
+def rows(transfers: Sequence[Transfer], listed: Sequence[int]) -> list[Node]:
+    """The table rows of some of a report's collectives."""
+    measured = was_measured(transfers)
+    return [r for i in listed for r in row(transfers[i], i, measured)]
+
+
+def was_measured(transfers: Sequence[Transfer]) -> bool:
+    """Whether a profile was taken, so that the columns of what was measured are there."""
+    return any(t.measured_us is not None for t in transfers)
+
+
 def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
     """The table rows of one collective: its line and, when the partitioner added it, the reason."""
     found = key(t.program, t.equation)
@@ -299,11 +310,11 @@ def transfers_panel(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> N
     if not transfers:
         return panel("collectives", "Collectives", h("p", {"class": "xl-dim"}, "No device sends anything to another."))
     still, later = listed(transfers)
-    measured = any(t.measured_us is not None for t in transfers)
-    rows = [r for i in still for r in row(transfers[i], i, measured)]
+    measured = was_measured(transfers)
     lighter = len(transfers) - len(still) - len(later)
     children: list[Any] = [
-        h("div", {"class": "xl-scroll"}, table([c for c in HEAD if measured or c[0] not in MEASURED], rows, "xl-transfers")),
+        h("div", {"class": "xl-scroll"},
+          table([c for c in HEAD if measured or c[0] not in MEASURED], rows(transfers, still), "xl-transfers")),
         h("p", {"class": "xl-dim xl-later"}, f"{plural(len(later), 'lighter collective')} listed by the page's script") if later else None,
         h("p", {"class": "xl-dim"}, f"{plural(lighter, 'lighter collective')} not listed") if lighter else None,
         totals(transfers, measured),
@@ -382,8 +393,7 @@ def flow_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> dict[st
     """The rows that the script adds, the mesh, the interconnects to choose from, and what the predictions in the records assume."""
     found = mesh_of(transfers, mesh)
     alpha, beta, way = assumed(transfers)
-    measured = any(t.measured_us is not None for t in transfers)
-    return {"later": [r for i in listed(transfers)[1] for r in row(transfers[i], i, measured)],
+    return {"later": rows(transfers, listed(transfers)[1]),
             "mesh": mesh_data(found) if found else None, "links": [[link.name, link.alpha, link.beta] for link in traffic.LINKS.values()],
             "alpha": alpha, "beta": beta, "way": way}
 
