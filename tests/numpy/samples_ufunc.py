@@ -80,3 +80,35 @@ SAMPLES += [
         (lambda n, x: n.lax.integer_pow(np.arange(3), -1), "TypeError"), (lambda n, x: n.lax.reciprocal(np.arange(3)), "TypeError"),
         (lambda n, x: n.lax.round(x, 3), "ValueError"), (lambda n, x: n.jnp.fabs(1j), "TypeError")))
 ]
+
+I8 = np.int8([[1, 2, 3], [4, 5, 6]])
+NAMED = ("add", "multiply", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or", "logical_xor",
+         "logaddexp", "logaddexp2", "subtract")
+
+
+def named(ufunc, method, *args, **kwargs):
+    return lambda n, x: getattr(getattr(n.jnp, ufunc), method)(x, *args, **kwargs)
+
+
+SAMPLES += [
+    *(Sample(f"{ufunc}_{method}_{i}", named(ufunc, method, *args, **kwargs), [x], ("eager", "jit"))
+      for ufunc in NAMED for i, x in enumerate((I8, I8 > 2, *((A,) if "bitwise" not in ufunc else ())))
+      for method, args, kwargs in (("reduce", (), {"axis": 1}), ("accumulate", (), {}), ("outer", (np.int8([1, 2]),), {}),
+                                   ("at", ((0, np.array([1, 1])), np.int8(3)), {"inplace": False}))
+      if not (ufunc == "subtract" and x.dtype == bool)),
+    *(Sample(f"{ufunc}_reduce_all_{i}", named(ufunc, "reduce", **kwargs), [A], ("eager", "grad"))
+      for ufunc in ("add", "multiply", "maximum", "logaddexp")
+      for i, kwargs in enumerate(({"axis": None}, {"axis": (0, 1), "keepdims": True}, {"where": A > 1, "initial": 1.0}))
+      if not (ufunc == "logaddexp" and "initial" in kwargs)),
+    *(Sample(f"{ufunc}_is", lambda n, f=ufunc: [isinstance(getattr(n.jnp, f), n.jnp.ufunc), getattr(n.jnp, f).nin, getattr(n.jnp, f).nout,
+                                                getattr(n.jnp, f).nargs, str(getattr(n.jnp, f).identity)], [], ("eager",)) for ufunc in NAMED),
+    Sample("sin_is_none", lambda n: isinstance(n.jnp.sin, n.jnp.ufunc), [], ("eager",)),
+    Sample("negative_at", lambda n, x: n.jnp.negative.at(x, np.array([0, 1]), inplace=False), [V], ("eager", "jit")),
+    Sample("add_reduceat", lambda n, x: n.jnp.add.reduceat(x, np.array([0, 2, 1])), [V], ("eager", "jit")),
+    *(Sample(f"dtype_of_{method}_{name}_{x.dtype}", lambda n, x, f=f, m=method: getattr(n.jnp.frompyfunc(f, 2, 1), m)(x), [x], ("eager",))
+      for name, f in (("quotient", lambda a, b: a / b), ("comparison", lambda a, b: a > b)) for method in ("reduce", "accumulate")
+      for x in (I8, A)),
+    Sample("dtype_that_cannot_hold", lambda n, x: n.jnp.frompyfunc(lambda a, b: a / b, 2, 1).reduce(x, dtype="int32"), [I8], error="TypeError"),
+    *(Sample(f"logaddexp2_complex_{i}", lambda n, x, y: n.jnp.logaddexp2(x, y), [np.complex64(x), np.complex64(y)], ("eager",))
+      for i, (x, y) in enumerate(((1 + 2j, 3), ([1j, 2], [0.5, 1j])))),
+]

@@ -385,6 +385,11 @@ def logaddexp2(x, y, /):
         Array(2., dtype=float32, weak_type=True)
     """
     x, y = aligned("logaddexp2", *promoted_inexact("logaddexp2", x, y))
+    if is_complex(x):
+        ln2 = scalar(float(np.log(2)), lax.real(x))     # real: infinity times a complex number has no imaginary part
+        x, y = (lax.complex(lax.mul(lax.real(v), ln2), lax.mul(lax.imag(v), ln2)) for v in (x, y))
+        out = _logaddexp(x, y)
+        return lax.complex(lax.div(lax.real(out), ln2), lax.div(lax.imag(out), ln2))
     delta = lax.sub(x, y)
     soft = lax.div(lax.log1p(lax.exp2(lax.neg(lax.abs(delta)))), scalar(float(np.log(2)), delta))
     soft = lax.add(lax.max(x, y), soft)

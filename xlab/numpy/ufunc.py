@@ -9,6 +9,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.compile.jit import jit
+from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.lax.shape import canonical_axis
@@ -18,6 +19,7 @@ from xlab.numpy.functional import vectorize
 from xlab.numpy.operands import check
 from xlab.numpy.ranges import arange
 from xlab.numpy.shape import broadcast_to, expand_dims, moveaxis, reshape
+from xlab.transforms.make_jaxpr import eval_shape
 
 __all__ = ["frompyfunc", "ufunc"]
 
@@ -38,8 +40,17 @@ def frompyfunc(func: Callable, /, nin: int, nout: int, *, identity=None) -> ufun
     return ufunc(func, operator.index(nin), operator.index(nout), identity=identity)
 
 
-class ufunc:
+class _Kind(type):
+    """`isinstance` knows the elementwise functions of `numpy` that have a ufunc's methods; they stay plain functions, quick to call."""
+
+    def __instancecheck__(cls, x):
+        return type.__instancecheck__(cls, x) or getattr(x, "is_ufunc", False) is True
+
+
+class ufunc(metaclass=_Kind):
     """A function that works element by element, with the ways to apply it along an axis.
+
+    Results have the dtype that the function gives on elements of the array, or `dtype`; one that cannot hold them is a TypeError.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -123,8 +134,17 @@ class ufunc:
                 raise ValueError(f"zero-size array to reduction operation {self.__name__} which has no identity")
         return self._reduce(a, start, where, axis=axes, dtype=_kind(dtype), keepdims=bool(keepdims))
 
+    def _kept(self, dtype, *operands):
+        """The dtype of an array that the function is applied to again and again: what it gives of these operands, or `dtype`."""
+        made = eval_shape(self._apply, *(ShapeDtypeStruct((), x.dtype, weak_type=aval_of(x).weak_type) for x in operands)).dtype
+        if dtype is not None and dtypes.promote_types(made, dtype) != dtype:
+            raise TypeError(f"{self.__name__} of {' and '.join(dtypes.name(x.dtype) for x in operands)} gives {dtypes.name(made)}, which "
+                            f"{dtypes.name(dtype)} cannot hold; give dtype={dtypes.name(made)}, or convert the array first")
+        return made if dtype is None else dtype
+
     def _reduced(self, a, start, where, axis, dtype, keepdims):
         a = _as(a, dtype)
+        a = _as(a, self._kept(dtype, a, a))
         kept = tuple(1 if i in axis else n for i, n in enumerate(a.shape))
         rest = tuple(n for i, n in enumerate(a.shape) if i not in axis)
 
@@ -153,7 +173,8 @@ class ufunc:
         return self._accumulate(a, axis=canonical_axis(axis, aval_of(a).ndim), dtype=_kind(dtype))
 
     def _accumulated(self, a, axis, dtype):
-        a = moveaxis(_as(a, dtype), axis, 0)
+        a = _as(a, dtype)
+        a = moveaxis(_as(a, self._kept(dtype, a, a)), axis, 0)
         if not a.shape[0]:
             return moveaxis(a, 0, axis)
 
@@ -182,6 +203,7 @@ class ufunc:
 
     def _changed(self, a, places, b, n):
         a = as_array(a)
+        a = _as(a, self._kept(None, a, *(() if b is None else (as_array(b),))))
         given = () if b is None else (reshape(broadcast_to(_as(b, None), places.shape), -1),)
 
         def step(flat, item):
@@ -209,6 +231,7 @@ class ufunc:
 
     def _reduced_at(self, a, indices, axis, dtype):
         a, indices = moveaxis(_as(a, dtype), axis, 0), as_array(indices)
+        self._kept(a.dtype, a, a)
         if not indices.shape[0]:
             return moveaxis(a[:0], 0, axis)
         ends = lax.concatenate([indices[1:], full((1,), a.shape[0], indices.dtype)], 0)

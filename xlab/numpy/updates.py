@@ -15,9 +15,9 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, state
-from xlab.lax.arithmetic import div, pow
+from xlab.lax.arithmetic import pow
 from xlab.lax.complexes import real
-from xlab.lax.convert import convert_element_type
+from xlab.lax.convert import convert, convert_element_type
 from xlab.lax.reshard import auto_axes
 from xlab.lax.scatter import (
     ScatterDimensionNumbers,
@@ -31,8 +31,10 @@ from xlab.lax.scatter import (
 )
 from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, expand_dims, full_like, squeeze
 from xlab.numpy.arithmetic import power
+from xlab.numpy.creation import asarray
 from xlab.numpy.indexing import eager_getitem, eager_parts, from_parts, getitem
 from xlab.numpy.positions import Parsed, Span, parse, plan_positions
+from xlab.numpy.ufuncs import divide
 
 _SCATTERS: dict[str, Callable] = {"set": scatter, "add": scatter_add, "subtract": scatter_sub, "multiply": scatter_mul,
                                   "min": scatter_min, "max": scatter_max}
@@ -144,6 +146,8 @@ class Updater:
         promises = (indices_are_sorted, unique_indices, mode, wrap)
         if isinstance(x, KeyArray):
             return _update_keys(x, self.index, op, values, promises)
+        if isinstance(values, (list, tuple)):
+            values = asarray(values)
         parsed = parse(self.index, x.aval.shape, wrap)
         if state.trace is not EVAL:
             return update(x, parsed, op, values, *promises)
@@ -198,15 +202,12 @@ on_clear(_writer.cache_clear)
 def update(x, parsed: Parsed, op: str, values, indices_are_sorted, unique_indices, mode, wrap):
     """The array after one update, as equations."""
     if op == "divide" or op == "power":
-        dtype = aval_of(x).dtype
-        if op == "divide" and not dtypes.issubdtype(dtype, np.inexact):
-            x = convert_element_type(x, dtypes.canonicalize_dtype(np.float64))
-            dtype = aval_of(x).dtype
-        ones = full_like(x, 1)
-        factor = update(ones, parsed, "multiply", values, indices_are_sorted, unique_indices, mode, wrap)
-        return div(x, factor) if op == "divide" else _power(x, factor)
+        factor = update(full_like(x, 1), parsed, "multiply", values, indices_are_sorted, unique_indices, mode, wrap)
+        return divide(x, factor) if op == "divide" else _power(x, factor)
     entries, flags = parsed
-    values = _converted(values, aval_of(x).dtype)
+    own = aval_of(x)
+    common = _common(own, values)
+    x, values = _as(x, common), _as(values, common)
     if flags:
         x = expand_dims(x, flags)
     plan = plan_positions(aval_of(x).shape, entries, wrap)
@@ -214,7 +215,7 @@ def update(x, parsed: Parsed, op: str, values, indices_are_sorted, unique_indice
     if plan.size:
         x = _SCATTERS[op](x, plan.indices, values, _numbers(plan), indices_are_sorted=indices_are_sorted or plan.sorted,
                           unique_indices=unique_indices or plan.unique, mode=mode)
-    return squeeze(x, flags) if flags else x
+    return _as(squeeze(x, flags) if flags else x, own.dtype, own.weak_type)
 
 
 def _power(x, exponent):
@@ -227,27 +228,34 @@ def _numbers(plan):
     return ScatterDimensionNumbers(plan.windows, plan.collapsed, plan.dims)
 
 
-def _converted(values, dtype):
-    """Values in the dtype of the array; a warning where that loses their kind."""
-    if isinstance(values, (list, tuple)):
-        values = np.asarray(values)
+def _common(own, values):
+    """The dtype in which values meet an array: the array's, or a wider one that they need; the result is the array's again, and a
+    warning says where that loses their kind."""
     given, weak = dtypes.dtype_and_weak(values)
-    if given == dtype:
-        return values
-    if dtypes.is_extended(dtype) or dtypes.is_extended(given):
-        raise TypeError(f"cannot put values of dtype {dtypes.name(given)} into an array of dtype {dtypes.name(dtype)}")
-    if dtypes.result_of(((dtype, False), (given, weak)))[0] != dtype:
+    if given == own.dtype:
+        return own.dtype
+    if dtypes.is_extended(own.dtype) or dtypes.is_extended(given):
+        raise TypeError(f"cannot put values of dtype {dtypes.name(given)} into an array of dtype {dtypes.name(own.dtype)}")
+    common = dtypes.result_of(((own.dtype, own.weak_type), (given, weak)))[0]
+    if common != own.dtype and not own.weak_type:
         warnings.warn(
             f"scatter inputs have incompatible types: cannot safely cast value from dtype={dtypes.name(given)} to dtype="
-            f"{dtypes.name(dtype)}. Convert the value with .astype, or the array before the update.", FutureWarning,
+            f"{dtypes.name(own.dtype)}. Convert the value with .astype, or the array before the update.", FutureWarning,
             stacklevel=5)
-    if isinstance(values, (bool, int, float, complex, np.generic, np.ndarray)):
+    return common
+
+
+def _as(x, dtype, weak: bool | None = None):
+    """A value in a dtype; what is dropped of complex numbers is their imaginary part."""
+    given = dtypes.dtype_and_weak(x)[0]
+    if given != dtype:
         if given.kind == "c" and not dtypes.issubdtype(dtype, np.complexfloating):
-            values = np.real(values)
-        return np.asarray(values).astype(dtype)[()]
-    if given.kind == "c" and not dtypes.issubdtype(dtype, np.complexfloating):
-        values = real(values)
-    return convert_element_type(values, dtype)
+            x = np.real(x) if isinstance(x, (complex, np.generic, np.ndarray)) else real(x)
+        if isinstance(x, (bool, int, float, complex, np.generic, np.ndarray)):
+            x = np.asarray(x).astype(dtype)[()]
+        else:
+            x = convert_element_type(x, dtype)
+    return x if weak is None else convert(x, dtype, weak)
 
 
 def _fitted(values, plan):
