@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 
 import numpy as np
 
@@ -61,6 +62,9 @@ def size(a, axis=None) -> int:
 def _shape_of(name, x):
     if kind_of(x) is None and hasattr(x, "shape"):
         return tuple(x.shape)
+    if isinstance(x, (list, tuple)):
+        warnings.warn(f"{name} of a list or tuple will be an error: pass xlab.numpy.asarray(x)", DeprecationWarning, stacklevel=3)
+        return as_array(x).shape
     return shape_of(*check(name, x))
 
 
