@@ -1,0 +1,43 @@
+"""Samples of `numpy` on unusual arguments: directions, batches, weights, bins, edges of the number line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tests.numpy.samples_more import rows
+from tests.reference.data import complexes, floats, ints
+from tests.reference.sample import WHOLE
+
+X, I, C, T = floats(3, 4), ints(3, 4), complexes(3, 4), floats(2, 3, 4)
+UP, DOWN = np.float32([0, 1, 2, 3]), np.float32([3, 2, 1, 0])
+POINTS = np.float32([-1, 0, 0.5, 1, 2, 3, 9, np.nan, np.inf, -np.inf])
+SPOTTED = np.complex64([[2 + 1j, 2 - 1j, 1], [3, np.nan, 0]])
+
+ORDER = rows(
+    WHOLE, *((f"jnp.digitize(x, y, right={right})", POINTS, bins) for bins in (UP, DOWN, DOWN[:1], DOWN[:0]) for right in (False, True)),
+    ("jnp.digitize(x, y)", np.int32([1, 2, 3, 1, 0, 4]), np.int32([4, 3, 1])), ("jnp.digitize(x, y)", np.uint8([1, 2, 3]), np.uint8([3, 2, 1])),
+    ("jnp.digitize(x, y)", I, np.int32([2, 2, 1])), ("jnp.digitize(x, np.arange(2))", SPOTTED),
+    ("jnp.searchsorted(jnp.sort(x.ravel()), x, side='right')", C), ("jnp.sort_complex(x)", SPOTTED), ("jnp.sort_complex(x)", T),
+    ("jnp.sort_complex(x)", I), ("jnp.sort_complex(x)", X.astype(np.float16)), ("jnp.sort_complex(x > 0)", X),
+    ("jnp.partition(x, 4)", np.int32([6, 8, 4, 3, 1, 9, 7, 5, 2, 3])), ("jnp.argpartition(x, -3)", np.int32([6, 8, 4, 3, 1, 9, 7, 5, 2, 3])),
+    ("jnp.partition(x, 1, axis=0)", X), ("jnp.partition(x, 4)", POINTS))
+
+ORDER += rows(("eager", "jit"), ("jnp.digitize(x, y, method='sort')", POINTS, UP))
+
+PRODUCTS = rows(
+    (*WHOLE, "grad"), ("jnp.vecmat(x[:1, :3], x.T[:3])", X), ("jnp.vecmat(x, np.ones((2, 3, 4, 5), np.float32))", X), ("jnp.vecmat(x[:, :1], np.ones((1, 3, 4, 5), np.float32))", T),
+    ("jnp.matvec(x[:1], y)", T, X[:, :4]), ("jnp.matmul(x[:1], np.ones((4, 2), np.float32))", T), ("jnp.matmul(x, y[None, :, :])", X, X.T.copy()),
+    ("jnp.matmul(x[None, :1], y)", T, T.transpose(0, 2, 1).copy()), ("jnp.matmul(x[:1, None], x[0, 0])", T))
+PRODUCTS += rows(WHOLE, ("jnp.vecmat(x[:, 0], x)", C), ("jnp.vecmat(x[:, 0], y)", I, C), ("jnp.matvec(x, x[0])", C), ("jnp.vecmat(x[:, :0], np.ones((0, 5)))", X))
+
+ERRORS = [sample for error, *row in (
+    ("ValueError", "jnp.digitize(x, x, method='nope')", UP), ("ValueError", "jnp.vecmat(x[0], x)", X), ("ValueError", "jnp.vecmat(x, x)", UP),
+    ("ValueError", "jnp.matvec(x, x[:2, 0])", X), ("ValueError", "jnp.matvec(x, x)", UP), ("TypeError", "jnp.tensordot(x, x, ((0, 0), (0, 0)))", X))
+    for sample in rows(("eager", "jit"), row, error=error)]
+
+SAMPLES = []
+for _kind, _rows in (("order", ORDER), ("product", PRODUCTS), ("error", ERRORS)):
+    for _i, _sample in enumerate(_rows):
+        SAMPLES.append(replace(_sample, name=f"{_kind} {_i}: {_sample.name}"))
