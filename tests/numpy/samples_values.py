@@ -32,12 +32,30 @@ PRODUCTS = rows(
     ("jnp.matmul(x[None, :1], y)", T, T.transpose(0, 2, 1).copy()), ("jnp.matmul(x[:1, None], x[0, 0])", T))
 PRODUCTS += rows(WHOLE, ("jnp.vecmat(x[:, 0], x)", C), ("jnp.vecmat(x[:, 0], y)", I, C), ("jnp.matvec(x, x[0])", C), ("jnp.vecmat(x[:, :0], np.ones((0, 5)))", X))
 
+WEIGHTS, FRACTIONS, GAPS = floats(3, 4, low=0.1, high=2.0), np.float32([0, 0.1, 0.3, 0.5, 0.75, 1]), np.where(X > 1, np.nan, X)
+BOUNDS = np.float32([-2, -1, 0, 2])
+
+BINS = rows(
+    ("eager", "jit"), *((f"jnp.{f}(x, y, axis=1, method='inverted_cdf')", a, FRACTIONS) for f in ("quantile", "nanquantile") for a in (X, I, GAPS)),
+    *((f"jnp.{f}(x, y, axis=1, weights=z, method='inverted_cdf')", a, FRACTIONS, WEIGHTS) for f in ("quantile", "nanquantile") for a in (X, I, GAPS)),
+    ("jnp.percentile(x, 30, weights=y, method='inverted_cdf', keepdims=True)", X, np.abs(I)), ("jnp.nanpercentile(x, 30, axis=0, weights=y, method='inverted_cdf')", X, WEIGHTS[:, 0]),
+    ("jnp.quantile(x, y, axis=(2, 1), weights=z.T, method='inverted_cdf')", T, FRACTIONS, WEIGHTS), ("jnp.quantile(x, 0.5, weights=y, method='inverted_cdf')", X, -WEIGHTS),
+    ("jnp.quantile(x, y, method='linear')", X.astype(np.float16), FRACTIONS), ("jnp.histogram(x, y, density=True)", X.astype(np.float16), BOUNDS),
+    ("jnp.histogram(x, 3, weights=y)", X, I), ("jnp.histogram(x, 3, weights=y)", I, X.astype(np.float16)), ("jnp.histogram(x, y, weights=x > 0)", X, np.int32([-1, 0, 2])),
+    ("jnp.histogram_bin_edges(x, y)", X.astype(np.float16), BOUNDS), ("jnp.histogram2d(x, y, 3)", I[0], I[1]), ("jnp.histogram2d(x, y, (np.arange(3), 2))", I[0], X[0]),
+    ("jnp.histogram2d(x, y, np.array([3, 4]))", I[0], X[0]), ("jnp.histogram2d(x, y, z, density=True)", I[0], X[0], BOUNDS),
+    ("jnp.histogram2d(x, y, 5, range=np.array([[0, 3], [-1, 4]]), weights=z)", X[0], X[1], np.arange(4)), ("jnp.histogramdd(x, 2, range=[(-1, 1), None], density=True)", T[0, :, :2]),
+    tol=(1e-5, 1e-5))
+
 ERRORS = [sample for error, *row in (
     ("ValueError", "jnp.digitize(x, x, method='nope')", UP), ("ValueError", "jnp.vecmat(x[0], x)", X), ("ValueError", "jnp.vecmat(x, x)", UP),
-    ("ValueError", "jnp.matvec(x, x[:2, 0])", X), ("ValueError", "jnp.matvec(x, x)", UP), ("TypeError", "jnp.tensordot(x, x, ((0, 0), (0, 0)))", X))
+    ("ValueError", "jnp.matvec(x, x[:2, 0])", X), ("ValueError", "jnp.matvec(x, x)", UP), ("TypeError", "jnp.tensordot(x, x, ((0, 0), (0, 0)))", X),
+    ("NotImplementedError", "jnp.quantile(x, 0.5, weights=x)", X), ("ValueError", "jnp.quantile(x, 0.5, weights=x[0], method='inverted_cdf')", X),
+    ("TypeError", "jnp.histogram(x, [0, 1])", X), ("ValueError", "jnp.histogram(x, weights=x[0])", X), ("ValueError", "jnp.histogramdd(x, [2, 3])", X),
+    ("ValueError", "jnp.histogramdd(x, weights=x)", X), ("ValueError", "jnp.histogram(x[:0])", X), ("ValueError", "jnp.histogram(x, 4, 5)", X))
     for sample in rows(("eager", "jit"), row, error=error)]
 
 SAMPLES = []
-for _kind, _rows in (("order", ORDER), ("product", PRODUCTS), ("error", ERRORS)):
+for _kind, _rows in (("order", ORDER), ("product", PRODUCTS), ("bin", BINS), ("error", ERRORS)):
     for _i, _sample in enumerate(_rows):
         SAMPLES.append(replace(_sample, name=f"{_kind} {_i}: {_sample.name}"))
