@@ -47,15 +47,26 @@ BINS = rows(
     ("jnp.histogram2d(x, y, 5, range=np.array([[0, 3], [-1, 4]]), weights=z)", X[0], X[1], np.arange(4)), ("jnp.histogramdd(x, 2, range=[(-1, 1), None], density=True)", T[0, :, :2]),
     tol=(1e-5, 1e-5))
 
+NUMBERS = np.float32([0, -0.0, 1, -2.5, 1e-41, 1e-30, 3e38, np.nan, np.inf, -np.inf])
+
+EDGES = rows(
+    ("eager", "jit"), ("jnp.spacing(x)", NUMBERS), ("jnp.spacing(x)", I), ("jnp.isposinf(2.0), jnp.isneginf(2.0), jnp.signbit(2), jnp.angle(2.0)",),
+    ("jnp.log2(3.0), jnp.log10(3), jnp.rint(3), jnp.rint(2.5), jnp.nan_to_num(2.5), jnp.heaviside(x, 0.5)", 2.0), ("jnp.heaviside(x, 0.5)", I),
+    ("jnp.isreal(2.0), jnp.iscomplex(2)",), ("jnp.log2(x), jnp.log10(x)", np.complex64([0, 1j, -2 + 1j, 3])), ("jnp.i0(x)", NUMBERS[:6]),
+    ("jnp.polyadd(x[:1], x)", I), ("jnp.polysub(x[0, :1], x)", I), ("jnp.polyadd(x, x[0, :1])", X))
+EDGES += rows(("eager", "jit", "vmap"), *(("jnp.roots(x, strip_zeros=False)", np.float32(p)) for p in ([0, 0, 1, 2], [1, -3, 2], [1, 2, 0, 0], [0, 0])), tol=(1e-5, 1e-5))
+EDGES += rows(("eager",), *((f"jax.grad({'jax.grad(' * n}jnp.sinc{')' * n})(jnp.float32(0))",) for n in range(5)), tol=(1e-4, 1e-4))
+
 ERRORS = [sample for error, *row in (
     ("ValueError", "jnp.digitize(x, x, method='nope')", UP), ("ValueError", "jnp.vecmat(x[0], x)", X), ("ValueError", "jnp.vecmat(x, x)", UP),
     ("ValueError", "jnp.matvec(x, x[:2, 0])", X), ("ValueError", "jnp.matvec(x, x)", UP), ("TypeError", "jnp.tensordot(x, x, ((0, 0), (0, 0)))", X),
     ("NotImplementedError", "jnp.quantile(x, 0.5, weights=x)", X), ("ValueError", "jnp.quantile(x, 0.5, weights=x[0], method='inverted_cdf')", X),
     ("TypeError", "jnp.histogram(x, [0, 1])", X), ("ValueError", "jnp.histogram(x, weights=x[0])", X), ("ValueError", "jnp.histogramdd(x, [2, 3])", X),
-    ("ValueError", "jnp.histogramdd(x, weights=x)", X), ("ValueError", "jnp.histogram(x[:0])", X), ("ValueError", "jnp.histogram(x, 4, 5)", X))
+    ("ValueError", "jnp.histogramdd(x, weights=x)", X), ("ValueError", "jnp.histogram(x[:0])", X), ("ValueError", "jnp.histogram(x, 4, 5)", X),
+    ("ValueError", "jnp.isposinf(x)", C), ("ValueError", "jnp.spacing(x)", C), ("ValueError", "jnp.i0(x)", C))
     for sample in rows(("eager", "jit"), row, error=error)]
 
 SAMPLES = []
-for _kind, _rows in (("order", ORDER), ("product", PRODUCTS), ("bin", BINS), ("error", ERRORS)):
+for _kind, _rows in (("order", ORDER), ("product", PRODUCTS), ("bin", BINS), ("edge", EDGES), ("error", ERRORS)):
     for _i, _sample in enumerate(_rows):
         SAMPLES.append(replace(_sample, name=f"{_kind} {_i}: {_sample.name}"))
