@@ -35,12 +35,14 @@ from xlab.numpy.extras import *
 from xlab.numpy.fitting import *
 from xlab.numpy.functional import *
 from xlab.numpy.functions import *
+from xlab.numpy.histograms import *
 from xlab.numpy.indexing import *
 from xlab.numpy.joining import *
 from xlab.numpy.logic import *
 from xlab.numpy.nans import *
 from xlab.numpy.polynomials import *
 from xlab.numpy.products import *
+from xlab.numpy.quantiles import *
 from xlab.numpy.ranges import *
 from xlab.numpy.reductions import *
 from xlab.numpy.repeating import *

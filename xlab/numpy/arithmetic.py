@@ -23,6 +23,7 @@ from xlab.numpy.operands import (
     promoted_inexact,
     promoted_numeric,
     shape_of,
+    strong,
 )
 from xlab.numpy.ufuncs import inexact
 from xlab.transforms.custom_jvp import custom_jvp
@@ -321,10 +322,18 @@ def log2(x, /):
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.log2(8.0)
-        Array(3., dtype=float32, weak_type=True)
+        Array(3., dtype=float32)
     """
     (x,) = promoted_inexact("log2", x)
-    return lax.div(lax.log(x), lax.log(scalar(2, x)))
+    if is_complex(x):
+        return _scaled_log(x, 1 / np.log(2))
+    return strong(lax.div(lax.log(x), lax.log(scalar(2, x))))
+
+
+def _scaled_log(x, factor):
+    """A multiple of a complex logarithm, by parts: a complex factor would make NaN of the infinity at 0."""
+    out = lax.log(x)
+    return strong(lax.complex(*(lax.mul(part, scalar(float(factor), part)) for part in (lax.real(out), lax.imag(out)))))
 
 
 @elementary
@@ -334,10 +343,12 @@ def log10(x, /):
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.log10(100.0)
-        Array(2., dtype=float32, weak_type=True)
+        Array(2., dtype=float32)
     """
     (x,) = promoted_inexact("log10", x)
-    return lax.mul(lax.log(x), scalar(float(1 / np.log(10)), x))
+    if is_complex(x):
+        return _scaled_log(x, 1 / np.log(10))
+    return strong(lax.mul(lax.log(x), scalar(float(1 / np.log(10)), x)))
 
 
 @elementary

@@ -21,6 +21,7 @@ from xlab.numpy.operands import (
     promoted,
     promoted_inexact,
     shape_of,
+    strong,
 )
 
 __all__ = ["allclose", "angle", "around", "array_equal", "array_equiv", "ceil", "clip", "conj", "conjugate", "fix", "floor",
@@ -90,6 +91,8 @@ def _test(name, doc, of_floats, otherwise):
     def test(x, /):
         x = concrete_width(*check(name, x))
         if is_complex(x):
+            if name in ("isposinf", "isneginf"):
+                raise ValueError(f"{name} is not defined for complex numbers, which have no sign; test the real or the imaginary part")
             return lax.bitwise_or(of_floats(lax.real(x)), of_floats(lax.imag(x))) if name != "isfinite" else lax.bitwise_and(
                 of_floats(lax.real(x)), of_floats(lax.imag(x)))
         return of_floats(x) if dtypes.issubdtype(dtype_of(x), np.inexact) else _constant(x, otherwise)
@@ -101,8 +104,8 @@ def _test(name, doc, of_floats, otherwise):
 
 isinf = _test("isinf", "Whether each element is infinite.", lambda x: lax.eq(lax.abs(x), bring(np.inf, dtype_of(x))), False)
 isfinite = _test("isfinite", "Whether each element is neither infinite nor NaN.", lax.is_finite, True)
-isposinf = _test("isposinf", "Whether each element is positive infinity.", lambda x: lax.eq(x, scalar(np.inf, x)), False)
-isneginf = _test("isneginf", "Whether each element is negative infinity.", lambda x: lax.eq(x, scalar(-np.inf, x)), False)
+isposinf = _test("isposinf", "Whether each element is positive infinity.", lambda x: strong(lax.eq(x, scalar(np.inf, x))), False)
+isneginf = _test("isneginf", "Whether each element is negative infinity.", lambda x: strong(lax.eq(x, scalar(-np.inf, x))), False)
 
 
 @elementary
@@ -115,7 +118,7 @@ def isreal(x, /):
         Array([False,  True], dtype=bool)
     """
     x = concrete_width(*check("isreal", x))
-    return lax.eq(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else _constant(x, True)
+    return lax.eq(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else bring(_constant(x, True), np.dtype(bool), aval_of(x).weak_type)
 
 
 @elementary
@@ -128,7 +131,7 @@ def iscomplex(x, /):
         Array([ True, False], dtype=bool)
     """
     x = concrete_width(*check("iscomplex", x))
-    return lax.ne(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else _constant(x, False)
+    return lax.ne(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else bring(_constant(x, False), np.dtype(bool), aval_of(x).weak_type)
 
 
 @elementary(static="equal_nan")
@@ -311,6 +314,7 @@ def nan_to_num(x, copy: bool = True, nan=0.0, posinf=None, neginf=None):
     dtype = dtype_of(x)
     if not dtypes.issubdtype(dtype, np.inexact):
         return as_array(x)
+    x = as_array(strong(x))
     if dtype.kind == "c":
         return lax.complex(nan_to_num(lax.real(x), copy, nan, posinf, neginf), nan_to_num(lax.imag(x), copy, nan, posinf, neginf))
     info = dtypes.finfo(dtype)
@@ -353,7 +357,10 @@ def rint(x, /):
         >>> jnp.rint(jnp.array([0.5, 1.5]))
         Array([0., 2.], dtype=float32)
     """
+    whole = dtypes.issubdtype(dtype_of(*check("rint", x)), np.integer)
     (x,) = promoted_inexact("rint", x)
+    if whole:
+        return as_array(strong(x))
     if is_complex(x):
         return lax.complex(rint(lax.real(x)), rint(lax.imag(x)))
     return lax.round(x, 1)
@@ -446,6 +453,8 @@ def angle(z, deg: bool = False):
         Array(90., dtype=float32, weak_type=True)
     """
     (z,) = promoted_inexact("angle", z)
+    if not is_complex(z):
+        z = strong(z)
     parts = (lax.imag(z), lax.real(z)) if is_complex(z) else (lax.full_like(z, 0), z)
     out = lax.atan2(*parts)
     return lax.mul(out, scalar(180 / np.pi, out)) if deg else out

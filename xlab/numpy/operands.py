@@ -78,6 +78,11 @@ def bring(x, dtype, weak: bool = False):
     return x
 
 
+def strong(x):
+    """An operand whose type is not weak."""
+    return bring(x, dtype_of(x))
+
+
 def python_number(x, dtype, weak: bool):
     """A Python number as a literal: a NumPy scalar of the dtype, or a Python number where the type is weak."""
     if dtypes.is_extended(dtype):

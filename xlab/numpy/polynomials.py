@@ -9,10 +9,19 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
-from xlab.numpy.arithmetic import as_array
+from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.creation import asarray
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, host, ndim_of, promoted, promoted_inexact, shape_of
+from xlab.numpy.operands import (
+    bring,
+    check,
+    host,
+    ndim_of,
+    promoted,
+    promoted_inexact,
+    shape_of,
+    spread_to,
+)
 from xlab.numpy.shape import atleast_1d
 
 __all__ = ["bartlett", "blackman", "convolve", "correlate", "hamming", "hanning", "kaiser", "poly", "polyadd", "polyder",
@@ -40,14 +49,13 @@ def polyval(p, x, *, unroll: int = 16):
     return y
 
 
-def _padded(p, n):
-    return lax.pad(p, bring(0, aval_of(p).dtype), [(n - shape_of(p)[0], 0, 0)])
-
-
 def _together(name, op, a1, a2):
+    """Coefficients combined from the last one on; those that the shorter polynomial lacks are 0."""
     a1, a2 = (atleast_1d(v) for v in promoted(name, a1, a2))
-    n = max(a1.shape[0], a2.shape[0])
-    return op(_padded(a1, n), _padded(a2, n))
+    long, short = (a1, a2) if a1.shape[0] >= a2.shape[0] else (a2, a1)
+    n, zero = long.shape[0] - short.shape[0], bring(0, long.dtype)
+    short = lax.pad(spread_to(short, (short.shape[0], *long.shape[1:])), zero, [(n, 0, 0), *[(0, 0, 0)] * (long.ndim - 1)])
+    return op(long, short) if long is a1 else op(short, long)
 
 
 @elementary
@@ -185,7 +193,12 @@ def poly(seq_of_zeros):
 
 
 def roots(p, *, strip_zeros: bool = True):
-    """Zeros of a polynomial, computed on the host from concrete coefficients.
+    """Zeros of a polynomial.
+
+    Args:
+        p: vector of coefficients.
+        strip_zeros: whether leading zeros lower the degree, for which the coefficients must be concrete. Otherwise the result has
+            `len(p) - 1` entries, the last of them NaN for leading zeros, and may be traced.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -195,8 +208,29 @@ def roots(p, *, strip_zeros: bool = True):
     (p,) = promoted_inexact("roots", *check("roots", p))
     if ndim_of(p) != 1:
         raise ValueError("Input must be a rank-1 array.")
+    if not strip_zeros and shape_of(p)[0] > 1:
+        return _all_roots(p)
     found = np.roots(host(p, "roots"))
     return asarray(found.astype(np.result_type(found.dtype, np.complex64) if found.dtype.kind == "c" else np.complex64))
+
+
+@elementary
+def _all_roots(p):
+    """Eigenvalues of the companion matrix of the polynomial without its leading zeros, which are put last and give the last ones."""
+    from xlab.numpy.indexing import take
+    from xlab.numpy.linalg import eigvals
+    from xlab.numpy.ranges import eye
+    p = as_array(p)
+    n = p.shape[0]
+    there = lax.ne(p, bring(0, p.dtype))
+    index = lax.iota(np.int32, n)
+    zeros = lax.reduce_min(choose(there, index, np.int32(n)), (0,))
+    p = take(p, lax.add(index, zeros), mode="wrap")
+    row = lax.div(lax.neg(lax.slice_in_dim(p, 1, n)), lax.broadcast_in_dim(lax.index_in_dim(p, 0, 0, keepdims=False), (n - 1,), ()))
+    shifted = lax.slice_in_dim(eye(n - 1, dtype=p.dtype), 0, n - 2)
+    # Transposed, so that the zeros of trailing coefficients come last.
+    found = eigvals(lax.transpose(lax.concatenate([lax.expand_dims(row, (0,)), shifted], 0), (1, 0)))
+    return choose(lax.ge(lax.add(lax.iota(np.int32, n - 1), zeros), np.int32(n - 1)), bring(complex(np.nan, np.nan), found.dtype), found)
 
 
 def trim_zeros(filt, trim: str = "fb"):
