@@ -57,16 +57,42 @@ EDGES = rows(
 EDGES += rows(("eager", "jit", "vmap"), *(("jnp.roots(x, strip_zeros=False)", np.float32(p)) for p in ([0, 0, 1, 2], [1, -3, 2], [1, 2, 0, 0], [0, 0])), tol=(1e-5, 1e-5))
 EDGES += rows(("eager",), *((f"jax.grad({'jax.grad(' * n}jnp.sinc{')' * n})(jnp.float32(0))",) for n in range(5)), tol=(1e-4, 1e-4))
 
+B, E8 = np.array([True, False, True, False]), np.int8([1, 2, -3, 0])
+PAIRS = rows(
+    ("eager", "jit"), *((f"jnp.{f}(2.5, x), jnp.{f}(x, 2.5), jnp.{f}(2, 3)", E8) for f in (
+        "hypot", "logaddexp", "logaddexp2", "heaviside", "nextafter", "logical_and", "logical_xor")),
+    *((f"jnp.{f}(2, x), jnp.{f}(x, 2), jnp.{f}(6, 4)", a) for f in ("gcd", "lcm", "ldexp") for a in (E8,)),
+    ("jnp.gcd(4, x), jnp.power(2, x), jnp.left_shift(x, x), jnp.ldexp(1.5, x)", B), ("jax.nn.softplus(x), jax.nn.softplus(2)", E8),
+    ("jnp.logaddexp(1j, x), jnp.logaddexp(1j, 2)", E8), tol=(1e-5, 1e-5))
+MATRIX = np.float32([[1, 2, 0.5], [2, -1, 4], [0.3, 0.2, 1]])
+POLYNOMIALS = rows(
+    ("eager", "jit"), ("jnp.polyder(x[:, :2])", MATRIX), ("jnp.polyder(x, 2)", MATRIX), ("jnp.poly(x)", MATRIX), ("jnp.poly(x[0, :0])", MATRIX),
+    ("jnp.polyint(x[0], 2, y)", MATRIX, np.float32([3, 4])), ("jnp.polyint(x[0], 2, k=2j)", MATRIX), ("jnp.polyint(x[0], 3, k=np.ones((1, 3)))", MATRIX),
+    ("jnp.polyval(x, y)", T, UP), tol=(1e-4, 1e-4))
+POLYNOMIALS += rows(("eager",), ("jnp.polydiv(x[:4], x[:1])", np.int32([3, 0, 2, -1])), ("jnp.roots(x)", np.float32([1, -3, 2, 0, 0])),
+                    ("jnp.trim_zeros(x), jnp.trim_zeros(3)", np.float32([[0, 0, 0], [0, 1, 2]])), tol=(1e-5, 1e-5))
+POLYNOMIALS += rows(("grad",), ("jnp.polyint(x[0], 2, x[1, :2])", MATRIX))
+PLACES = rows(
+    ("eager", "jit"), ("jnp.unravel_index(0, 6), jnp.unravel_index(x, (2, 3))", np.uint8([1, 2])), ("jnp.pad(1, 1), jnp.pad(2.5, 0)",),
+    ("jnp.linalg.diagonal(x, offset=9), jnp.diagonal(x, -9), jnp.trace(x, 5)", T), ("jnp.nonzero(x, size=20, fill_value=(-0.5, 7))", X),
+    ("jnp.var(x, dtype='complex64'), jnp.nanvar(x, dtype='complex64')", I))
+PLACES += rows(("eager",), ("jnp.nonzero(x, fill_value=(-0.5, 1))", X))
+
 ERRORS = [sample for error, *row in (
     ("ValueError", "jnp.digitize(x, x, method='nope')", UP), ("ValueError", "jnp.vecmat(x[0], x)", X), ("ValueError", "jnp.vecmat(x, x)", UP),
     ("ValueError", "jnp.matvec(x, x[:2, 0])", X), ("ValueError", "jnp.matvec(x, x)", UP), ("TypeError", "jnp.tensordot(x, x, ((0, 0), (0, 0)))", X),
     ("NotImplementedError", "jnp.quantile(x, 0.5, weights=x)", X), ("ValueError", "jnp.quantile(x, 0.5, weights=x[0], method='inverted_cdf')", X),
     ("TypeError", "jnp.histogram(x, [0, 1])", X), ("ValueError", "jnp.histogram(x, weights=x[0])", X), ("ValueError", "jnp.histogramdd(x, [2, 3])", X),
     ("ValueError", "jnp.histogramdd(x, weights=x)", X), ("ValueError", "jnp.histogram(x[:0])", X), ("ValueError", "jnp.histogram(x, 4, 5)", X),
-    ("ValueError", "jnp.isposinf(x)", C), ("ValueError", "jnp.spacing(x)", C), ("ValueError", "jnp.i0(x)", C))
+    ("ValueError", "jnp.isposinf(x)", C), ("ValueError", "jnp.spacing(x)", C), ("ValueError", "jnp.i0(x)", C),
+    ("ValueError", "jnp.hypot(x, x)", C), ("TypeError", "jnp.polyder(x)", 3), ("ValueError", "jnp.polyder(x)", MATRIX), ("ValueError", "jnp.poly(x)", MATRIX[:2]),
+    ("ValueError", "jnp.std(x, ddof=3, correction=3)", X), ("ValueError", "jnp.nanvar(x, dtype='float32')", C), ("TypeError", "jnp.permute_dims(x, None)", X),
+    ("TypeError", "jnp.vecdot(x, x, preferred_element_type='float16')", I), ("TypeError", "jnp.triu_indices(-1)"), ("ValueError", "jnp.linalg.multi_dot([])"),
+    ("TypeError", "jnp.polymul([1, 2], x)", UP), ("TypeError", "jnp.trim_zeros([0, 1])"))
     for sample in rows(("eager", "jit"), row, error=error)]
 
 SAMPLES = []
-for _kind, _rows in (("order", ORDER), ("product", PRODUCTS), ("bin", BINS), ("edge", EDGES), ("error", ERRORS)):
+for _kind, _rows in (("order", ORDER), ("product", PRODUCTS), ("bin", BINS), ("edge", EDGES), ("pair", PAIRS), ("polynomial", POLYNOMIALS),
+                     ("place", PLACES), ("error", ERRORS)):
     for _i, _sample in enumerate(_rows):
         SAMPLES.append(replace(_sample, name=f"{_kind} {_i}: {_sample.name}"))

@@ -70,7 +70,8 @@ def _silu(x):
 
 
 silu = swish = _activation("silu", _silu, "`x * sigmoid(x)`.")
-softplus = _activation("softplus", lambda x: jnp.logaddexp(x, 0.0), "`log(1 + exp(x))` without overflow.")
+# The zero takes the type of what became of `x`: integers give floats that are not weak.
+softplus = _activation("softplus", lambda x: jnp.logaddexp(*promoted_inexact("softplus", x), 0.0), "`log(1 + exp(x))` without overflow.")
 log_sigmoid = _activation("log_sigmoid", lambda x: lax.neg(jnp.logaddexp(lax.neg(*_floats("log_sigmoid", x)), 0.0)),
                           "Logarithm of the logistic function.")
 soft_sign = _activation("soft_sign", lambda x: jnp.divide(x, jnp.add(jnp.abs(x), 1)), "`x / (1 + |x|)`.")

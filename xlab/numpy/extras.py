@@ -9,8 +9,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.array import Array
-from xlab.core.avals import aval_of
-from xlab.numpy.arithmetic import as_array
+from xlab.numpy.arithmetic import as_array, scalar
 from xlab.numpy.arithmetic import choose as _choose_by_mask
 from xlab.numpy.creation import asarray
 from xlab.numpy.elementary import elementary
@@ -81,12 +80,12 @@ def _unravel(indices, shape):
     for size in shape[::-1]:
         rest, place = divmod(rest, size)
         out.append(place)
-    zero, minus = bring(0, dtype_of(rest)), bring(-1, dtype_of(rest))
-    above, below = lax.gt(rest, zero), lax.lt(rest, minus)
+    above = lax.gt(rest, scalar(0, rest))
+    below = None if dtypes.issubdtype(dtype_of(rest), np.unsignedinteger) else lax.lt(rest, scalar(-1, rest))
     fixed = []
     for place, size in zip(out[::-1], shape):
-        place = _choose_by_mask(below, bring(0, aval_of(place).dtype), place)
-        fixed.append(_choose_by_mask(above, bring(size - 1, aval_of(place).dtype), place))
+        place = place if below is None else _choose_by_mask(below, scalar(0, place), place)
+        fixed.append(_choose_by_mask(above, scalar(size - 1, place), place))
     return fixed
 
 

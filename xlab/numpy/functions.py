@@ -21,6 +21,7 @@ from xlab.numpy.operands import (
     promoted_numeric,
     shape_of,
     strong,
+    strong_arrays,
 )
 from xlab.numpy.ufuncs import greater, less
 
@@ -136,7 +137,7 @@ def heaviside(x1, x2, /):
         Array([0. , 0.5, 1. ], dtype=float32)
     """
     x1, x2 = aligned("heaviside", *promoted_inexact("heaviside", x1, x2))
-    if shape_of(x1) or shape_of(x2):
+    if shape_of(x1):
         x1, x2 = strong(x1), strong(x2)
     zero = scalar(0, x1)
     at_zero = choose(lax.ne(x1, x1), x1, x2)
@@ -165,7 +166,7 @@ def nextafter(x, y, /):
     tiny = lax.bitcast_convert_type(lax.full(shape, 1, bits), dtype)
     moved = choose(lax.eq(x, zero), choose(up, tiny, lax.neg(tiny)), moved)
     out = choose(lax.eq(x, y), y, moved)
-    return choose(lax.bitwise_or(lax.ne(x, x), lax.ne(y, y)), lax.add(x, y), bring(out, dtype))
+    return choose(lax.bitwise_or(lax.ne(x, x), lax.ne(y, y)), lax.add(x, y), bring(out, dtype, aval_of(x).weak_type))
 
 
 @elementary
@@ -249,15 +250,15 @@ def ldexp(x1, x2, /):
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.ldexp(0.75, 3)
-        Array(6., dtype=float32, weak_type=True)
+        Array(6., dtype=float32)
     """
     check("ldexp", x1, x2)
     if is_complex(x1) or is_complex(x2):
         raise ValueError(f"ldexp does not support complex-valued inputs, got {dtype_of(x1)} and {dtype_of(x2)}")
-    if not dtypes.issubdtype(dtype_of(x2), np.integer):
+    if dtype_of(x2) != np.bool_ and not dtypes.issubdtype(dtype_of(x2), np.integer):
         raise ValueError(f"ldexp: x2 must be integers, got {dtype_of(x2)}")
     (x1,) = promoted_inexact("ldexp", x1)
-    x1, x2 = aligned("ldexp", x1, bring(x2, np.dtype(np.int32)))
+    x1, x2 = aligned("ldexp", strong(x1), bring(x2, np.dtype(np.int32)))
     # In two steps, so that neither power overflows before the product does.
     half = lax.shift_right_arithmetic(x2, np.int32(1))
     two = scalar(2, x1)
@@ -284,6 +285,7 @@ def gcd(x1, x2, /):
     x1, x2 = promoted("gcd", x1, x2)
     if not dtypes.issubdtype(dtype_of(x1), np.integer):
         raise ValueError(f"Arguments to gcd must be integers, got {dtype_of(x1)}.")
+    x1, x2 = strong_arrays(x1, x2)
     shape = lax.broadcast_shapes(shape_of(x1), shape_of(x2))
     signed = not dtypes.issubdtype(dtype_of(x1), np.unsignedinteger)
     x1, x2 = (as_array(lax.abs(x) if signed else x) for x in (x1, x2))
@@ -311,7 +313,7 @@ def lcm(x1, x2, /):
     x1, x2 = promoted("lcm", x1, x2)
     if not dtypes.issubdtype(dtype_of(x1), np.integer):
         raise ValueError(f"Arguments to lcm must be integers, got {dtype_of(x1)}.")
-    x1, x2 = abs(x1), abs(x2)
+    x1, x2 = map(abs, strong_arrays(x1, x2))
     divisor = gcd(x1, x2)
     safe = choose_like(lax.eq(divisor, scalar(0, divisor)), 1, divisor)
     return choose_like(lax.eq(divisor, scalar(0, divisor)), 0, multiply(x1, floor_divide(x2, safe)))

@@ -22,6 +22,7 @@ from xlab.numpy.operands import (
     promoted_inexact,
     shape_of,
     strong,
+    strong_arrays,
 )
 
 __all__ = ["allclose", "angle", "around", "array_equal", "array_equiv", "ceil", "clip", "conj", "conjugate", "fix", "floor",
@@ -41,8 +42,7 @@ def _logical(name, combine, doc):
     @elementary
     def logical(x, y, /):
         x, y = promoted(name, x, y)
-        x, y = aligned(name, truth(x), truth(y))
-        return combine(x, y)
+        return combine(*strong_arrays(*aligned(name, truth(x), truth(y))))
     logical.__name__ = logical.__qualname__ = name
     logical.__doc__ = f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(True, 0).dtype\n" \
                       f"        dtype('bool')\n    "

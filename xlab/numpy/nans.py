@@ -113,6 +113,8 @@ def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, w
     _, missing = _without("nanvar", a, 0)
     if missing is None:
         return _r.var(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, where=where)
+    if dtype is not None and dtype_of(a).kind == "c" and dtypes.check_user_dtype(dtype, "nanvar").kind != "c":
+        raise ValueError(f"nanvar: dtype={dtype} must be complex if the operand is; take the real part first")
     centred = lax.sub(concrete_width(a), nanmean(a, axis=axis, keepdims=True, where=where))
     squared = lax.square(choose_like(missing, 0, centred)) if dtype_of(a).kind != "c" else lax.square(
         lax.abs(choose_like(missing, 0, centred)))

@@ -83,6 +83,11 @@ def strong(x):
     return bring(x, dtype_of(x))
 
 
+def strong_arrays(*xs):
+    """Operands as they are where all are scalars; otherwise not weak: results of several cases are weak as scalars only."""
+    return tuple(map(strong, xs)) if any(shape_of(x) for x in xs) else xs
+
+
 def python_number(x, dtype, weak: bool):
     """A Python number as a literal: a NumPy scalar of the dtype, or a Python number where the type is weak."""
     if dtypes.is_extended(dtype):

@@ -23,6 +23,11 @@ _OPTIONS = {"constant": "constant_values", "linear_ramp": "end_values", "mean": 
 
 def pad(array, pad_width, mode="constant", **kwargs):
     (array,) = check("pad", array)
+    aval = aval_of(array)
+    return bring(_padded(array, pad_width, mode, kwargs), aval.dtype, aval.weak_type)
+
+
+def _padded(array, pad_width, mode, kwargs):
     n = ndim_of(array)
     widths = _pairs(pad_width, n, "pad_width")
     if any(w < 0 for pair in widths for w in pair):

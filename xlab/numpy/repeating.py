@@ -214,7 +214,7 @@ def diagonal(a, offset: int = 0, axis1: int = 0, axis2: int = 1):
     a = moveaxis(a, (axis1, axis2), (-2, -1))
     rows, columns = a.shape[-2:]
     n = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
-    top, left = max(0, -offset), max(0, offset)
+    top, left = min(max(0, -offset), rows - n), min(max(0, offset), columns - n)
     # The block that holds the diagonal, flattened with a stride of its rows plus one.
     block = lax.slice_in_dim(lax.slice_in_dim(a, top, top + n, axis=a.ndim - 2), left, left + n, axis=a.ndim - 1)
     lead = a.shape[:-2]

@@ -36,14 +36,14 @@ def nonzero(a, *, size: int | None = None, fill_value=None):
     (a,) = check("nonzero", a)
     if not ndim_of(a):
         raise ValueError("Calling nonzero on 0d arrays is not allowed. Use atleast_1d(scalar).nonzero() instead.")
-    if size is None:
-        found = np.nonzero(host(a, "nonzero"))
-        return tuple(asarray(i.astype(np.int32)) for i in found)
     if fill_value is None:
         fill_value = 0
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * ndim_of(a)
-    if len(fills) != ndim_of(a):
-        raise ValueError(f"nonzero: fill_value has {len(fills)} entries for {ndim_of(a)} axes")
+    if isinstance(fill_value, list) or len(fills) != ndim_of(a):
+        raise ValueError(f"nonzero: fill_value must be a number or a tuple of one per axis, here {ndim_of(a)}; got {fill_value}")
+    if size is None:
+        found = np.nonzero(host(a, "nonzero"))
+        return tuple(promoted("nonzero", asarray(i.astype(np.int32)), f)[0] for i, f in zip(found, fills))
     return tuple(_nonzero(a, list(fills), size=operator.index(size)))
 
 
@@ -64,7 +64,7 @@ def _nonzero(a, fills, size):
     missing = lax.gt(wanted, total)
     out = []
     for n, fill in zip(shape[::-1], fills[::-1]):
-        out.append(choose(missing, bring(fill, index), lax.rem(flat, index.type(n))))
+        out.append(choose(missing, *promoted("nonzero", fill, lax.rem(flat, index.type(n)))))
         flat = lax.div(flat, index.type(n))
     return out[::-1]
 

@@ -263,6 +263,8 @@ def permute_dims(a, /, axes):
         >>> jnp.permute_dims(jnp.ones((2, 3)), (1, 0)).shape
         (3, 2)
     """
+    if axes is None:
+        raise TypeError("permute_dims needs the order of the axes; transpose(a) reverses it")
     return transpose(a, axes)
 
 
