@@ -11,7 +11,14 @@ from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax import cuts
-from xlab.lax.shape import broadcast_at, broadcast_in_dim, broadcast_in_dim_p, moveaxis, reshape, transpose
+from xlab.lax.shape import (
+    broadcast_at,
+    broadcast_in_dim,
+    broadcast_in_dim_p,
+    moveaxis,
+    reshape,
+    transpose,
+)
 
 
 def reduced_shape(x, axes) -> tuple[int, ...]:

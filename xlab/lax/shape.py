@@ -337,7 +337,7 @@ def _concatenate_aval(*xs, dimension):
                             f"{', '.join(str(x.shape) for x in xs)}")
     shape = list(first.shape)
     shape[dimension] = sum(x.shape[dimension] for x in xs)
-    return ShapedArray(shape, first.dtype)
+    return ShapedArray(shape, first.dtype, all(x.weak_type for x in xs))
 
 
 def _concatenate_batch(xs, dims, *, dimension):

@@ -327,7 +327,7 @@ def _dynamic_update_aval(x, update, *starts):
         raise TypeError(f"dynamic_update_slice needs operand and update of one dtype, got {x} and {update}")
     if x.ndim != update.ndim or any(u > d for u, d in zip(update.shape, x.shape)):
         raise TypeError(f"the update {update} does not fit into the operand {x}")
-    return ShapedArray(x.shape, x.dtype, x.weak_type)
+    return ShapedArray(x.shape, x.dtype)
 
 
 def _dynamic_update_jvp(primals, tangents):

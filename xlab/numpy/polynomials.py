@@ -11,12 +11,13 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.creation import asarray
+from xlab.numpy.edits import trim_zeros
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import bring, check, host, ndim_of, promoted, promoted_inexact, shape_of
 from xlab.numpy.shape import atleast_1d
 
 __all__ = ["bartlett", "blackman", "convolve", "correlate", "hamming", "hanning", "kaiser", "poly", "polyadd", "polyder",
-           "polydiv", "polyint", "polymul", "polysub", "polyval", "roots", "trim_zeros"]
+           "polydiv", "polyint", "polymul", "polysub", "polyval", "roots"]
 
 
 @elementary(static="unroll")
@@ -197,24 +198,6 @@ def roots(p, *, strip_zeros: bool = True):
         raise ValueError("Input must be a rank-1 array.")
     found = np.roots(host(p, "roots"))
     return asarray(found.astype(np.result_type(found.dtype, np.complex64) if found.dtype.kind == "c" else np.complex64))
-
-
-def trim_zeros(filt, trim: str = "fb"):
-    """The vector without zeros at its front ("f") and back ("b"); needs concrete values.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> jnp.trim_zeros(jnp.array([0, 1, 0]))
-        Array([1], dtype=int32)
-    """
-    if not isinstance(trim, str):
-        raise TypeError(f"trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
-    filt = asarray(filt)
-    kept = np.flatnonzero(host(filt, "trim_zeros"))
-    n = filt.shape[0]
-    start = (int(kept[0]) if kept.size else n) if "f" in trim.lower() else 0
-    stop = (int(kept[-1]) + 1 if kept.size else start) if "b" in trim.lower() else n
-    return lax.slice_in_dim(filt, start, max(start, stop))
 
 
 # -- convolution ------------------------------------------------------------------------------------------

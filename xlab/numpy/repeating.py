@@ -243,11 +243,11 @@ def diag(v, k: int = 0):
 @elementary(static="k")
 def _diag(v, k):
     n = shape_of(v)[0] + max(k, -k)
-    dtype = aval_of(v).dtype
-    padded = lax.pad(as_array(v), dtype.type(0), [(max(0, k), max(0, -k), 0)])
+    zero = bring(0, aval_of(v).dtype, aval_of(v).weak_type)
+    padded = lax.pad(as_array(v), zero, [(max(0, k), max(0, -k), 0)])
     rows = lax.add(lax.broadcasted_iota(np.int32, (n, n), 0), np.int32(k))
     mask = lax.eq(rows, lax.broadcasted_iota(np.int32, (n, n), 1))
-    return choose(mask, lax.broadcast_in_dim(padded, (1, n), (1,)), bring(0, dtype))
+    return choose(mask, lax.broadcast_in_dim(padded, (1, n), (1,)), zero)
 
 
 def diagflat(v, k: int = 0):

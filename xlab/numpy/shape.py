@@ -203,7 +203,7 @@ def atleast_1d(*arys):
         >>> jnp.atleast_1d(1.0).shape
         (1,)
     """
-    return _atleast(1, lambda a: lax.expand_dims(a, (0,)), *_values(arys))
+    return _atleast(1, lambda a: lax.expand_dims(a, (0,)), *arys)
 
 
 def atleast_2d(*arys):
@@ -214,7 +214,7 @@ def atleast_2d(*arys):
         >>> jnp.atleast_2d(jnp.ones(3)).shape
         (1, 3)
     """
-    return _atleast(2, lambda a: lax.expand_dims(a, range(2 - a.ndim)), *_values(arys))
+    return _atleast(2, lambda a: lax.expand_dims(a, range(2 - a.ndim)), *arys)
 
 
 def atleast_3d(*arys):
@@ -225,11 +225,7 @@ def atleast_3d(*arys):
         >>> jnp.atleast_3d(jnp.ones((2, 3))).shape
         (2, 3, 1)
     """
-    return _atleast(3, lambda a: lax.expand_dims(a, ((0, 1, 2), (0, 2), (2,))[a.ndim]), *_values(arys))
-
-
-def _values(arys):
-    return arys[0] if len(arys) == 1 and isinstance(arys[0], (list, tuple)) else arys
+    return _atleast(3, lambda a: lax.expand_dims(a, ((0, 1, 2), (0, 2), (2,))[a.ndim]), *arys)
 
 
 # -- order of axes ----------------------------------------------------------------------------------------

@@ -89,31 +89,50 @@ def lexsort(keys, axis: int = -1):
 def partition(a, kth: int, axis: int = -1):
     """The elements with the `kth` smallest in its place, smaller ones before it and larger ones after.
 
+    The smaller ones come in increasing order and the larger ones in decreasing order.
+
     Example:
         >>> import xlab.numpy as jnp
-        >>> int(jnp.partition(jnp.array([3, 1, 2]), 1)[1])
-        2
+        >>> jnp.partition(jnp.array([3, 1, 4, 2, 5]), 1)
+        Array([1, 2, 5, 4, 3], dtype=int32)
     """
-    _kth("partition", a, kth, axis)
-    return sort(a, axis)
+    return _partition(a, *_kth("partition", a, kth, axis))
+
+
+@elementary(static=("kth", "axis"))
+def _partition(a, kth, axis):
+    ordered = _sorted(as_array(a), axis)
+    low = lax.slice_in_dim(ordered, 0, kth + 1, axis=axis)
+    return lax.concatenate([low, lax.rev(lax.slice_in_dim(ordered, kth + 1, None, axis=axis), (axis,))], axis)
 
 
 def argpartition(a, kth: int, axis: int = -1):
     """Positions that partition the elements; see `partition`.
 
+    Those of the smaller elements come in the order of the elements, and those of the larger ones in increasing order.
+
     Example:
         >>> import xlab.numpy as jnp
-        >>> int(jnp.argpartition(jnp.array([3, 1, 2]), 1)[1])
-        2
+        >>> jnp.argpartition(jnp.array([3, 1, 4, 2, 5]), 1)
+        Array([1, 3, 0, 2, 4], dtype=int32)
     """
-    _kth("argpartition", a, kth, axis)
-    return argsort(a, axis)
+    return _argpartition(a, *_kth("argpartition", a, kth, axis))
+
+
+@elementary(static=("kth", "axis"))
+def _argpartition(a, kth, axis):
+    a = as_array(a)
+    order = _sorted([a, lax.broadcasted_iota(np.int32, a.shape, axis)], axis, num_keys=1)[1]
+    low = lax.slice_in_dim(order, 0, kth + 1, axis=axis)
+    return lax.concatenate([low, _sorted(lax.slice_in_dim(order, kth + 1, None, axis=axis), axis)], axis)
 
 
 def _kth(name, a, kth, axis):
     check(name, a)
-    n = shape_of(a)[canonical_axis(axis, ndim_of(a))]
-    canonical_axis(operator.index(kth), n)
+    if dtypes.issubdtype(aval_of(a).dtype, np.complexfloating):
+        raise NotImplementedError(f"{name} for complex dtype is not implemented: sort orders complex numbers")
+    axis = canonical_axis(axis, ndim_of(a))
+    return canonical_axis(operator.index(kth), shape_of(a)[axis]), axis
 
 
 def sort_complex(a):
