@@ -86,10 +86,26 @@ ERRORS = [
         ("TypeError", "jnp.compress([True], x)", V), ("ValueError", "jnp.compress(y, x, axis=0, size=4)", X, MASK), ("ValueError", "jnp.piecewise(x, x < 0, [1])", V),
         ("ValueError", "jnp.piecewise(x, [], [1])", V), ("TypeError", "jnp.piecewise(x, [x < 0], [np.arange(6)])", V), ("ValueError", "jnp.partition(x, 6)", V),
         ("NotImplementedError", "jnp.partition(x * 1j, 1)", V), ("ValueError", "jnp.isin(x, x, method='other')", V), ("ValueError", "jnp.r_['x', 1]"), ("ValueError", "jnp.r_[1, 'r']"),
-        ("ConcretizationTypeError", "jax.jit(jnp.trim_zeros)(x)", V)]
+        ("ConcretizationTypeError", "jax.jit(jnp.trim_zeros)(x)", V), *(("ConcretizationTypeError", f"jax.jit(lambda x, axis: jnp.{name}(x, axis=axis))(x, 0)", X)
+                                                                       for name in ("min", "sum", "squeeze", "expand_dims")),
+        ("ConcretizationTypeError", "jax.jit(jnp.split)(x, 2)", V), ("KeyError", "jnp.einsum_path('ij,jk,kl', x, x.T, x, optimize='other')", X)]
+]
+
+def path(text, shapes, **options):
+    """The order of products and the printed report, for operands of given shapes."""
+    return Sample(f"{text} {options}", lambda n: [str(part) for part in n.jnp.einsum_path(text, *map(np.ones, shapes), **options)], [], ("eager",))
+
+
+CHAIN = [(2, 2), (2, 5), (5, 3), (3, 7)]
+PATHS = [
+    *(path("ij,jk,kl,lm->im", CHAIN, optimize=way) for way in ("auto", "optimal", "greedy", True, False, [(0, 1), (0, 1), (0, 1)])),
+    *(path(text, shapes) for text, shapes in (
+        ("ij,jk,kl", CHAIN[:3]), ("ij->ji", CHAIN[:1]), ("ij->", CHAIN[:1]), ("ii", CHAIN[:1]), ("i,j->ij", [(2,), (3,)]), ("ij,ij->ij", [(2, 2)] * 2), ("ij,ij->", [(2, 2)] * 2),
+        ("...ij,...jk", [(4, 2, 3), (4, 3, 2)]), ("ij,j->i", [(2, 2), (2,)]), ("ijk,kj->i", [(2, 3, 4), (4, 3)]), ("jik,jk->i", [(3, 2, 4), (3, 4)]), ("ijk,jl->ikl", [(2, 3, 4), (3, 5)]),
+        ("ij,ji->", [(2, 2)] * 2), ("a,b,c,d->abcd", [(2,), (3,), (4,), (5,)]), ("ijk,ilm,njm,nlk,abc->", [(4, 4, 4)] * 5), ("i,->i", [(2,), ()]))),
 ]
 
 SAMPLES = []
-for _kind, _rows in (("joining", JOINING), ("edit", EDITS), ("pick", PICKS), ("set", SETS), ("python", PYTHON), ("error", ERRORS)):
+for _kind, _rows in (("joining", JOINING), ("edit", EDITS), ("pick", PICKS), ("set", SETS), ("python", PYTHON), ("path", PATHS), ("error", ERRORS)):
     for _i, _sample in enumerate(_rows):
         SAMPLES.append(replace(_sample, name=f"{_kind} {_i}: {_sample.name}"))

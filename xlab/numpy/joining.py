@@ -242,6 +242,7 @@ def _split(name, ary, sections, axis, exact):
                              f"the {n} elements of axis {axis}")
         sizes = [b - a for a, b in pairwise(cuts)]
     else:
+        sections = host(sections, name)[()] if hasattr(sections, "aval") else sections
         parts = int(sections) if isinstance(sections, (float, np.floating)) else operator.index(sections)
         if parts <= 0:
             raise ValueError(f"{name}: number of sections must be positive, got {parts}")

@@ -12,7 +12,7 @@ from xlab.core.avals import aval_of
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, choose, remainder
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, host, kind_of, ndim_of, shape_of
+from xlab.numpy.operands import bring, check, host, kind_of, known_axis, ndim_of, shape_of
 from xlab.numpy.reductions import axes_of, no_out
 from xlab.numpy.reductions import sum as _sum
 from xlab.numpy.shape import moveaxis, ravel, swapaxes
@@ -86,6 +86,7 @@ def roll(a, shift, axis=None):
     (a,) = check("roll", a)
     if axis is None:
         return lax.reshape(roll(ravel(a), shift, 0), shape_of(a))
+    known_axis(axis, "roll")
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     if not hasattr(shift, "aval") or kind_of(shift) == "host":
         if np.asarray(shift).dtype.kind not in "biuf":

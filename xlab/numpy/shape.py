@@ -14,7 +14,7 @@ from xlab.lax.reshard import reshard
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import check, kind_of, ndim_of, shape_of, spread_to
+from xlab.numpy.operands import check, kind_of, known_axis, ndim_of, shape_of, spread_to
 from xlab.numpy.reductions import axes_of
 
 __all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims",
@@ -169,6 +169,7 @@ def expand_dims(a, axis):
         (1, 3, 1)
     """
     (a,) = check("expand_dims", a)
+    known_axis(axis, "expand_dims")
     axis = (axis,) if not isinstance(axis, (tuple, list)) else tuple(axis)
     return lax.expand_dims(as_array(a), axis)
 
