@@ -72,7 +72,10 @@ SETS = [
 PYTHON = [
     *rows(("eager",), *((f"[jnp.isscalar(v) for v in [{values}]]",) for values in (
         "1, True, 1j, 'a', b'a', None, [1], ()", "np.array(1.0), np.array([1.0]), np.float32(1), np.array('a')", "jnp.array(1), jnp.ones(1), jnp.float32")),
-          ("jnp.array('1', dtype=float)",), ("jnp.array([1j, 0], dtype=bool)",), ("jnp.array(bytearray(b'abc'))",), ("[jnp.iscomplexobj('a'), jnp.iscomplexobj([1j])]",)),
+          ("jnp.ravel_multi_index((1, 2), (2, 3), dtype='int8')",), ("jnp.ravel_multi_index((1, 2), (2, 3))",), ("jnp.array('1', dtype=float)",), ("jnp.array([1j, 0], dtype=bool)",), ("jnp.array(bytearray(b'abc'))",), ("[jnp.iscomplexobj('a'), jnp.iscomplexobj([1j])]",)),
+    *rows(JITTED, ("jnp.argsort(x, dtype='int8')", V),
+          ("jnp.concat([x, x], axis=0)", V), *((f"lax.{call}, allow_negative_indices={negative})", V, np.int32(-2)) for negative in (True, False) for call in (
+              "dynamic_slice(x, (y,), (2,)", "dynamic_index_in_dim(x, y", "dynamic_update_slice(x, x[:2], (y,)", "dynamic_update_index_in_dim(x, x[0], y, 0"))),
     *(Sample(f"array.array {code}", lambda n, code=code: n.jnp.asarray(array.array(code, [2, 3, 5])), [], ("eager",)) for code in "bBhilqfd"),
 ]
 

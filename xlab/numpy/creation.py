@@ -385,7 +385,7 @@ def _cut(value, dtype):
     return value.real if isinstance(value, complex) and not dtypes.issubdtype(dtype, np.complexfloating) else value
 
 
-def zeros_like(a, dtype=None, shape=None, *, device=None):
+def zeros_like(a, dtype=None, shape=None, *, device=None, out_sharding=None):
     """Zeros of the shape and dtype of `a`.
 
     Example:
@@ -393,10 +393,10 @@ def zeros_like(a, dtype=None, shape=None, *, device=None):
         >>> jnp.zeros_like(jnp.arange(3))
         Array([0, 0, 0], dtype=int32)
     """
-    return _like("zeros_like", a, 0, dtype, shape, device)
+    return _like("zeros_like", a, 0, dtype, shape, device if out_sharding is None else out_sharding)
 
 
-def ones_like(a, dtype=None, shape=None, *, device=None):
+def ones_like(a, dtype=None, shape=None, *, device=None, out_sharding=None):
     """Ones of the shape and dtype of `a`.
 
     Example:
@@ -404,7 +404,7 @@ def ones_like(a, dtype=None, shape=None, *, device=None):
         >>> jnp.ones_like(jnp.zeros(2))
         Array([1., 1.], dtype=float32)
     """
-    return _like("ones_like", a, 1, dtype, shape, device)
+    return _like("ones_like", a, 1, dtype, shape, device if out_sharding is None else out_sharding)
 
 
 def empty_like(prototype, dtype=None, shape=None, *, device=None):
@@ -418,7 +418,7 @@ def empty_like(prototype, dtype=None, shape=None, *, device=None):
     return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
-def full_like(a, fill_value, dtype=None, shape=None, *, device=None):
+def full_like(a, fill_value, dtype=None, shape=None, *, device=None, out_sharding=None):
     """An array of the shape and dtype of `a` filled with a value.
 
     Example:
@@ -427,4 +427,4 @@ def full_like(a, fill_value, dtype=None, shape=None, *, device=None):
         Array([5., 5.], dtype=float32)
     """
     (fill_value,) = check("full_like", fill_value)
-    return _like("full_like", a, fill_value, dtype, shape, device)
+    return _like("full_like", a, fill_value, dtype, shape, device if out_sharding is None else out_sharding)

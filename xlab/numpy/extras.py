@@ -104,8 +104,8 @@ def unravel_index(indices, shape):
     return tuple(_unravel(indices, shape=sizes))
 
 
-def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C"):
-    """Positions along each axis as positions in the flattened array.
+def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C", *, dtype=None):
+    """Positions along each axis as positions in the flattened array, in the dtype that is asked for.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -137,7 +137,7 @@ def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C"):
     for part, stride in zip(parts, strides.tolist()):
         term = multiply(part, stride)
         out = term if out is None else add(out, term)
-    return asarray(out)
+    return asarray(out, dtypes.canonicalize_dtype(np.int64) if dtype is None else dtype)
 
 
 def diag_indices_from(arr):

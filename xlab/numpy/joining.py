@@ -77,7 +77,15 @@ def _concatenate(arrays, axis, dtype):
     return as_array(arrays[0]) if len(arrays) == 1 else lax.concatenate(arrays, axis)
 
 
-concat = concatenate
+def concat(arrays, /, *, axis: int | None = 0):
+    """Arrays joined along an axis, as `concatenate`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.concat([jnp.array([1, 2]), jnp.array([3])])
+        Array([1, 2, 3], dtype=int32)
+    """
+    return concatenate(arrays, axis)
 
 
 def stack(arrays, axis: int = 0, out=None, dtype=None):

@@ -42,9 +42,9 @@ def sort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True
     return lax.rev(out, (axis,)) if descending else out
 
 
-@elementary(static=("axis", "kind", "order", "stable", "descending"))
-def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True, descending: bool = False):
-    """Positions that sort the elements along an axis.
+@elementary(static=("axis", "kind", "order", "stable", "descending", "dtype"))
+def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True, descending: bool = False, dtype=None):
+    """Positions that sort the elements along an axis, as int32 or the dtype that is asked for.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -54,7 +54,8 @@ def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = T
     _check_kind("argsort", kind, order)
     check("argsort", a)
     a, axis = (ravel(a), 0) if axis is None else (as_array(a), canonical_axis(axis, ndim_of(a)))
-    index = lax.broadcasted_iota(dtypes.canonicalize_dtype(np.int64), a.shape, axis)
+    dtype = dtypes.canonicalize_dtype(np.int64) if dtype is None else dtypes.check_user_dtype(dtype, "argsort")
+    index = lax.broadcasted_iota(dtype, a.shape, axis)
     if not descending:
         return _sorted([a, index], axis, is_stable=stable, num_keys=1)[1]
     # Sorted backwards, with the positions of equal elements in their own order.
