@@ -13,7 +13,7 @@ from xlab.numpy.arithmetic import as_array, scalar
 from xlab.numpy.arithmetic import choose as _choose_by_mask
 from xlab.numpy.creation import asarray
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, dtype_of, host, ndim_of, promoted, shape_of
+from xlab.numpy.operands import bring, check, dtype_of, host, kind_of, ndim_of, promoted, shape_of
 from xlab.numpy.shape import ravel
 
 __all__ = ["array_repr", "array_str", "c_", "choose", "diag_indices_from", "fill_diagonal", "frombuffer", "from_dlpack", "fromfile",
@@ -65,6 +65,7 @@ def _choose(a, choices, mode):
     index = bring(remainder(a, n) if mode == "wrap" else lax.clamp(bring(0, dtype_of(a)), as_array(a), bring(n - 1, dtype_of(a))),
                   np.dtype(np.int32))
     choices = promoted("choose", *choices)
+    choices = [bring(c, dtype_of(c)) for c in choices]
     shape = lax.broadcast_shapes(shape_of(a), *map(shape_of, choices))
     spread = [lax.broadcast_in_dim(v, shape, range(len(shape) - ndim_of(v), len(shape))) for v in (index, *choices)]
     return lax.select_n(*spread)
@@ -102,8 +103,8 @@ def unravel_index(indices, shape):
     return tuple(_unravel(indices, shape=sizes))
 
 
-def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C"):
-    """Positions along each axis as positions in the flattened array.
+def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C", *, dtype=None):
+    """Positions along each axis as positions in the flattened array, in the dtype that is asked for.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -135,7 +136,7 @@ def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C"):
     for part, stride in zip(parts, strides.tolist()):
         term = multiply(part, stride)
         out = term if out is None else add(out, term)
-    return asarray(out)
+    return asarray(out, dtypes.canonicalize_dtype(np.int64) if dtype is None else dtype)
 
 
 def diag_indices_from(arr):
@@ -215,6 +216,8 @@ class _Grid:
         from xlab.numpy.ranges import meshgrid
         if isinstance(key, slice):
             return _from_slice(key)
+        if not key:
+            return [] if self.sparse else asarray(np.zeros(0, int))
         axes = list(promoted(self.name, *[_from_slice(k) for k in key]))
         out = meshgrid(*axes, indexing="ij", sparse=self.sparse)
         return out if self.sparse else stack(out, 0)
@@ -232,7 +235,11 @@ mgrid, ogrid = _Grid("mgrid", False), _Grid("ogrid", True)
 
 
 class _Concatenator:
-    """`r_` and `c_`: arrays, numbers and slices joined along an axis."""
+    """`r_` and `c_`: arrays, numbers and slices joined along an axis.
+
+    A text in front says how: "axis", "axis,ndmin" (least number of dimensions), or "axis,ndmin,place" (where the own dimensions of an
+    array stand among those); "r" and "c" make a matrix of one row or column of what would be a vector.
+    """
 
     def __init__(self, name: str, axis: int, ndmin: int, trans1d: int):
         self.name, self.defaults = name, (axis, ndmin, trans1d)
@@ -243,24 +250,41 @@ class _Concatenator:
     def __getitem__(self, key):
         from xlab.numpy.joining import concatenate
         items = list(key) if isinstance(key, tuple) else [key]
-        axis, ndmin, trans1d = self.defaults
+        (axis, ndmin, trans1d), matrix = self.defaults, None
         if items and isinstance(items[0], str):
             text = items.pop(0)
             if text in ("r", "c"):
-                raise NotImplementedError(f"{self.name}: matrices ('r', 'c') are not supported")
-            given = [int(v) for v in text.split(",")]
-            axis, ndmin, trans1d = (*given, *(axis, ndmin, trans1d)[len(given):])
-        out = []
-        for item in items:
-            value = _from_slice(item) if isinstance(item, slice) else asarray(item)
-            new = ndmin - value.ndim
-            if new > 0:
-                # The array's own dimensions stand from `first` on, the new ones of size 1 around them.
-                first = (trans1d if trans1d >= 0 else trans1d + new + 1) if value.ndim else 0
-                shape = (1,) * first + value.shape + (1,) * (new - first)
-                value = lax.broadcast_in_dim(value, shape, range(first, first + value.ndim))
-            out.append(value)
-        return concatenate(out, axis=axis)
+                matrix = text
+            else:
+                axis, ndmin, trans1d = self._directive(text)
+        if any(isinstance(item, str) for item in items):
+            raise ValueError(f"{self.name}: the string directive must be placed at the beginning, got {key!r}")
+        out = concatenate([_at_least(_part(item), ndmin, trans1d) for item in items], axis=axis)
+        return out if matrix is None or out.ndim > 1 else lax.expand_dims(out, (0 if matrix == "r" else 1,))
+
+    def _directive(self, text: str):
+        try:
+            given = [int(v) for v in text.split(",")][:3]
+        except ValueError:
+            raise ValueError(f"{self.name} cannot understand the directive {text!r}: expected 'r', 'c' or up to three integers, "
+                             f"'axis,ndmin,place'") from None
+        return (*given, *self.defaults[len(given):])
+
+
+def _part(item):
+    if isinstance(item, slice):
+        return _from_slice(item)
+    return item if kind_of(item) == "python" else asarray(item)
+
+
+def _at_least(value, ndmin: int, place: int):
+    """An array with new dimensions of size 1 up to a number; its own stand from the `place` on that is asked for."""
+    ndim = ndim_of(value)
+    new = ndmin - ndim
+    if new <= 0:
+        return value
+    first = min(max(place if place >= 0 else place + new + 1, 0), new) if ndim else 0
+    return lax.expand_dims(value, [*range(first), *range(first + ndim, ndmin)])
 
 
 r_, c_ = _Concatenator("r_", 0, 1, -1), _Concatenator("c_", -1, 2, 0)
@@ -413,7 +437,9 @@ def unpackbits(a, axis: int | None = None, count: int | None = None, bitorder: s
 
 
 def load(file, *args, **kwargs):
-    """Arrays from a file of `numpy.save`.
+    """Arrays from a file of `numpy.save`; bfloat16, which such files call two bytes without meaning, is recognised.
+
+    Values that are no numbers, among them those of the other narrow types, come as NumPy arrays.
 
     Example:
         >>> import io
@@ -425,7 +451,12 @@ def load(file, *args, **kwargs):
         Array([1., 1.], dtype=float32)
     """
     found = np.load(file, *args, **kwargs)
-    return asarray(found) if isinstance(found, np.ndarray) else found
+    if not isinstance(found, np.ndarray):
+        return found
+    if found.dtype == np.dtype("V2"):
+        found = found.view(dtypes.bfloat16)
+    numbers = found.dtype == dtypes.bfloat16 or (found.dtype.kind not in "OSUVMm" and found.dtype.isnative)
+    return asarray(found) if numbers else found
 
 
 def frombuffer(buffer, dtype=float, count: int = -1, offset: int = 0):

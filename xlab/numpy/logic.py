@@ -27,7 +27,7 @@ from xlab.numpy.operands import (
 
 __all__ = ["allclose", "angle", "around", "array_equal", "array_equiv", "ceil", "clip", "conj", "conjugate", "fix", "floor",
            "imag", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "iscomplex", "isreal", "logical_and",
-           "logical_not", "logical_or", "logical_xor", "nan_to_num", "piecewise", "real", "rint", "round", "select", "trunc"]
+           "logical_not", "logical_or", "logical_xor", "nan_to_num", "real", "rint", "round", "select", "trunc"]
 
 
 def truth(x):
@@ -248,31 +248,6 @@ def _select_first(condlist, choicelist, default):
     *choices, out = promoted("select", *choicelist, default)
     for condition, choice in zip(condlist[::-1], choices[::-1]):
         out = choose(truth(condition), choice, out)
-    return out
-
-
-def piecewise(x, condlist, funclist, *args, **kw):
-    """Each element under the function of the last condition that holds; one more function is the default.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> x = jnp.array([-1.0, 2.0])
-        >>> jnp.piecewise(x, [x < 0], [lambda x: -x, lambda x: 10 * x])
-        Array([ 1., 20.], dtype=float32)
-    """
-    from xlab.numpy.creation import zeros_like
-    (x,) = check("piecewise", x)
-    condlist = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
-    nf = len(funclist)
-    if nf not in (len(condlist), len(condlist) + 1):
-        raise ValueError(f"with {len(condlist)} condition(s), either {len(condlist)} or {len(condlist) + 1} functions are "
-                         f"expected; got {nf}")
-    values = [f(x, *args, **kw) if callable(f) else f for f in funclist]
-    out = values[-1] if nf == len(condlist) + 1 else zeros_like(x)
-    dtype = dtype_of(x)
-    out = bring(out, dtype)
-    for condition, value in zip(condlist, values):
-        out = choose(truth(condition), bring(value, dtype), out)
     return out
 
 

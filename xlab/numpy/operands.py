@@ -16,6 +16,7 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import Tracer
+from xlab.errors import ConcretizationTypeError
 from xlab.lax.convert import convert
 from xlab.lax.shape import broadcast_in_dim
 
@@ -222,12 +223,20 @@ def host(x, name: str):
     if isinstance(x, Tracer):
         value = x.concrete()
         if value is None:
-            from xlab.errors import ConcretizationTypeError
             raise ConcretizationTypeError(
                 f"{name} needs a concrete value, got {x._describe()}. Its result's shape depends on the value; give the "
                 f"size (size=, length=, total_repeat_length=) or make the argument static.")
         x = value
     return np.asarray(x)
+
+
+def known_axis(axis, name: str) -> None:
+    """Refuses traced axes: which dimensions there are in a result must be known while tracing."""
+    for a in axis if isinstance(axis, (tuple, list)) else (axis,):
+        if isinstance(a, Tracer) and a.concrete() is None:
+            raise ConcretizationTypeError(
+                f"the axis of {name} must be known while tracing, got {a._describe()}. Make the argument static "
+                f"(jit(..., static_argnames='axis')), or choose between calls with lax.switch.")
 
 
 def float_like(x) -> ShapedArray:

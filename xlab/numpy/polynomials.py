@@ -11,6 +11,7 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.creation import asarray
+from xlab.numpy.edits import trim_zeros
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import (
     bring,
@@ -25,7 +26,7 @@ from xlab.numpy.operands import (
 from xlab.numpy.shape import atleast_1d
 
 __all__ = ["bartlett", "blackman", "convolve", "correlate", "hamming", "hanning", "kaiser", "poly", "polyadd", "polyder",
-           "polydiv", "polyint", "polymul", "polysub", "polyval", "roots", "trim_zeros"]
+           "polydiv", "polyint", "polymul", "polysub", "polyval", "roots"]
 
 
 @elementary(static="unroll")
@@ -249,25 +250,6 @@ def _all_roots(p):
     # Transposed, so that the zeros of trailing coefficients come last.
     found = eigvals(lax.transpose(lax.concatenate([lax.expand_dims(row, (0,)), shifted], 0), (1, 0)))
     return choose(lax.ge(lax.add(lax.iota(np.int32, n - 1), zeros), np.int32(n - 1)), bring(complex(np.nan, np.nan), found.dtype), found)
-
-
-def trim_zeros(filt, trim: str = "fb"):
-    """The array without zeros at the front ("f") and back ("b") of every axis; needs concrete values.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> jnp.trim_zeros(jnp.array([0, 1, 0]))
-        Array([1], dtype=int32)
-    """
-    if not isinstance(trim, str):
-        raise TypeError(f"trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
-    filt = as_array(*check("trim_zeros", filt))
-    trim = trim.lower()
-    for axis, (n, kept) in enumerate(zip(filt.shape, np.nonzero(host(filt, "trim_zeros")) if filt.ndim else ())):
-        start = (int(kept.min()) if kept.size else n) if "f" in trim else 0
-        stop = (int(kept.max()) + 1 if kept.size else start) if "b" in trim else n
-        filt = lax.slice_in_dim(filt, start, max(start, stop), axis=axis)
-    return filt
 
 
 # -- convolution ------------------------------------------------------------------------------------------

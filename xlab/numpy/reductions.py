@@ -19,7 +19,15 @@ from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import choose
 from xlab.numpy.elementary import elementary
 from xlab.numpy.logic import truth
-from xlab.numpy.operands import bring, check, concrete_width, dtype_of, ndim_of, shape_of
+from xlab.numpy.operands import (
+    bring,
+    check,
+    concrete_width,
+    dtype_of,
+    known_axis,
+    ndim_of,
+    shape_of,
+)
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum",
            "var"]
@@ -35,6 +43,7 @@ def axes_of(name: str, axis, ndim: int) -> tuple[int, ...]:
     """Axes as numbers from 0; all of them for None."""
     if axis is None:
         return tuple(range(ndim))
+    known_axis(axis, name)
     try:
         axes = (operator.index(axis),)
     except TypeError:

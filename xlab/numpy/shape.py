@@ -15,7 +15,7 @@ from xlab.lax.reshard import reshard
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import check, kind_of, ndim_of, shape_of, spread_to
+from xlab.numpy.operands import check, kind_of, known_axis, ndim_of, shape_of, spread_to
 from xlab.numpy.reductions import axes_of
 
 __all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims",
@@ -173,6 +173,7 @@ def expand_dims(a, axis):
         (1, 3, 1)
     """
     (a,) = check("expand_dims", a)
+    known_axis(axis, "expand_dims")
     axis = (axis,) if not isinstance(axis, (tuple, list)) else tuple(axis)
     return lax.expand_dims(as_array(a), axis)
 
@@ -207,7 +208,7 @@ def atleast_1d(*arys):
         >>> jnp.atleast_1d(1.0).shape
         (1,)
     """
-    return _atleast(1, lambda a: lax.expand_dims(a, (0,)), *_values(arys))
+    return _atleast(1, lambda a: lax.expand_dims(a, (0,)), *arys)
 
 
 def atleast_2d(*arys):
@@ -218,7 +219,7 @@ def atleast_2d(*arys):
         >>> jnp.atleast_2d(jnp.ones(3)).shape
         (1, 3)
     """
-    return _atleast(2, lambda a: lax.expand_dims(a, range(2 - a.ndim)), *_values(arys))
+    return _atleast(2, lambda a: lax.expand_dims(a, range(2 - a.ndim)), *arys)
 
 
 def atleast_3d(*arys):
@@ -229,11 +230,7 @@ def atleast_3d(*arys):
         >>> jnp.atleast_3d(jnp.ones((2, 3))).shape
         (2, 3, 1)
     """
-    return _atleast(3, lambda a: lax.expand_dims(a, ((0, 1, 2), (0, 2), (2,))[a.ndim]), *_values(arys))
-
-
-def _values(arys):
-    return arys[0] if len(arys) == 1 and isinstance(arys[0], (list, tuple)) else arys
+    return _atleast(3, lambda a: lax.expand_dims(a, ((0, 1, 2), (0, 2), (2,))[a.ndim]), *arys)
 
 
 # -- order of axes ----------------------------------------------------------------------------------------

@@ -43,9 +43,9 @@ def sort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True
     return lax.rev(out, (axis,)) if descending else out
 
 
-@elementary(static=("axis", "kind", "order", "stable", "descending"))
-def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True, descending: bool = False):
-    """Positions that sort the elements along an axis.
+@elementary(static=("axis", "kind", "order", "stable", "descending", "dtype"))
+def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True, descending: bool = False, dtype=None):
+    """Positions that sort the elements along an axis, as int32 or the dtype that is asked for.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -55,7 +55,8 @@ def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = T
     _check_kind("argsort", kind, order)
     check("argsort", a)
     a, axis = (ravel(a), 0) if axis is None else (as_array(a), canonical_axis(axis, ndim_of(a)))
-    index = lax.broadcasted_iota(dtypes.canonicalize_dtype(np.int64), a.shape, axis)
+    dtype = dtypes.canonicalize_dtype(np.int64) if dtype is None else dtypes.check_user_dtype(dtype, "argsort")
+    index = lax.broadcasted_iota(dtype, a.shape, axis)
     if not descending:
         return _sorted([a, index], axis, is_stable=stable, num_keys=1)[1]
     # Sorted backwards, with the positions of equal elements in their own order.
@@ -93,8 +94,8 @@ def partition(a, kth: int, axis: int = -1):
 
     Example:
         >>> import xlab.numpy as jnp
-        >>> int(jnp.partition(jnp.array([3, 1, 2]), 1)[1])
-        2
+        >>> jnp.partition(jnp.array([3, 1, 4, 2, 5]), 1)
+        Array([1, 2, 5, 4, 3], dtype=int32)
     """
     a, axis, kth = _kth("partition", a, kth, axis)
     out = sort(a, axis)
@@ -106,8 +107,8 @@ def argpartition(a, kth: int, axis: int = -1):
 
     Example:
         >>> import xlab.numpy as jnp
-        >>> int(jnp.argpartition(jnp.array([3, 1, 2]), 1)[1])
-        2
+        >>> jnp.argpartition(jnp.array([3, 1, 4, 2, 5]), 1)
+        Array([1, 3, 0, 2, 4], dtype=int32)
     """
     a, axis, kth = _kth("argpartition", a, kth, axis)
     out = argsort(a, axis)
