@@ -274,7 +274,7 @@ def tril_indices(n, k: int = 0, m=None):
         >>> jnp.tril_indices(2)[0]
         Array([0, 1, 1], dtype=int32)
     """
-    return _triangle(np.tril_indices, "tril_indices", n, k, m)
+    return _indices(np.tril_indices, "tril_indices", n, k, m)
 
 
 def triu_indices(n, k: int = 0, m=None):
@@ -285,10 +285,10 @@ def triu_indices(n, k: int = 0, m=None):
         >>> jnp.triu_indices(2)[1]
         Array([0, 1, 1], dtype=int32)
     """
-    return _triangle(np.triu_indices, "triu_indices", n, k, m)
+    return _indices(np.triu_indices, "triu_indices", n, k, m)
 
 
-def _triangle(find, name, n, k, m):
+def _indices(find, name, n, k, m):
     n, k, m = operator.index(n), operator.index(k), operator.index(n if m is None else m)
     if n < 0 or m < 0:
         raise TypeError(f"{name}: the numbers of rows and columns must not be negative, got {n} and {m}")

@@ -14,7 +14,7 @@ from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.creation import asarray
 from xlab.numpy.elementary import elementary
 from xlab.numpy.logic import choose_where, truth
-from xlab.numpy.operands import bring, check, host, ndim_of, shape_of
+from xlab.numpy.operands import bring, check, host, ndim_of, promoted, shape_of
 from xlab.numpy.shape import ravel
 
 __all__ = ["argwhere", "bincount", "compress", "extract", "flatnonzero", "nonzero", "where"]
