@@ -117,6 +117,8 @@ def argpartition(a, kth: int, axis: int = -1):
 
 def _kth(name, a, kth, axis):
     (a,) = check(name, a)
+    if aval_of(a).dtype.kind == "c":
+        raise NotImplementedError(f"{name} does not take complex numbers: sort them, with sort or argsort")
     axis = canonical_axis(axis, ndim_of(a))
     return as_array(a), axis, canonical_axis(operator.index(kth), shape_of(a)[axis])
 
