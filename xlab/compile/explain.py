@@ -200,7 +200,7 @@ def _other_jit(owner, closed) -> tuple[str, tuple]:
     if any(who() is owner for who, *_ in earlier):
         return f"`{name}` was compiled before, but its programs were cleared", ()
     earlier[:] = [*earlier[-7:], (weakref.ref(owner), options, owner.for_view)]
-    if any(who() is owner for who in closed.memo("ended", list)):
+    if owner in closed.memo("ended", weakref.WeakSet):
         return f"an error ended the compile of `{name}` before", ()
     if before is None and for_view:
         return f"`{name}` was compiled for a view only, before it was a jitted function", ()
@@ -222,7 +222,7 @@ def compile_ended(owner, closed) -> None:
     """Notes that an error ended the compile of a program, so that its next compile does not count as one again."""
     earlier = closed.memo("owners", list)
     earlier[:] = [one for one in earlier if one[0]() is not owner]
-    closed.memo("ended", list).append(weakref.ref(owner))
+    closed.memo("ended", weakref.WeakSet).add(owner)
 
 
 def _option_cause(option, cause, was, now) -> str:

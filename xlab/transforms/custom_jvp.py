@@ -16,8 +16,16 @@ from xlab.interpreters import ad
 from xlab.lax.control.custom_jvp_call import custom_jvp_call_p
 from xlab.transforms.arguments import check_callable
 
-RULES = ("def_vmap", "defjvp", "defjvps", "defvjp")
+_RULES = ("def_vmap", "defjvp", "defjvps", "defvjp")
 """Methods that set a rule of a function, on any of the classes that give functions rules of their own."""
+
+
+def inner_rule(self, name: str):
+    """`__getattr__` of those classes: rules of another kind are set on the function inside, which has them too: `def_vmap` of a
+    `custom_vmap`, for one."""
+    if name in _RULES and "fun" in self.__dict__:
+        return getattr(self.fun, name)
+    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class custom_jvp:
@@ -49,11 +57,7 @@ class custom_jvp:
         self.jvp: Callable | None = None
         self.symbolic_zeros = False
 
-    def __getattr__(self, name):
-        """Rules of another kind are set on the function inside, which has them too: `def_vmap` of a `custom_vmap`, for one."""
-        if name in RULES and "fun" in self.__dict__:
-            return getattr(self.fun, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    __getattr__ = inner_rule
 
     def defjvp(self, jvp: Callable, symbolic_zeros: bool = False) -> Callable:
         """Sets the rule `(*nondiff, primals, tangents) -> (out, out_tangent)`."""

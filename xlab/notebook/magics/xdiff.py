@@ -12,9 +12,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 import xlab
 from xlab import observe
 from xlab.notebook import displays, options
-from xlab.notebook.magics.base import call_of, jitted, told
-
-_OPTION = re.compile(r"\s--(mesh|in|repeat)[ =]+('[^']*'|\"[^\"]*\"|\S+)")
+from xlab.notebook.magics.base import call_of, jitted, options_of, told
 
 
 @magics_class
@@ -29,9 +27,9 @@ class Xdiff(Magics):
         %xdiff f(x) g(x) --repeat 20
         %xdiff f(x, w) --mesh data=4,model=2 --in 'x=data' --in 'x=None,model; w=model'
         """
-        found = _OPTION.findall(" " + line)
+        found, rest = options_of(line, "mesh", "in", "repeat")
         given = dict(found)
-        calls = two_calls(_OPTION.sub("", " " + line).strip())
+        calls = two_calls(rest)
         specs = [options.unquoted(value) for option, value in found if option == "in"]
         if len(calls) == 1 and len(specs) != 2:
             raise ValueError("%xdiff takes two calls, %xdiff f(x) g(x), or one under two shardings: "

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import Any
 
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
 from xlab.notebook import displays, options
-from xlab.notebook.magics.base import call_of, told
+from xlab.notebook.magics.base import call_of, options_of, told
 from xlab.observe.ladder import RUNGS
-
-_OPTION = re.compile(r"\s--(rungs|argnums|in-axes)[ =]+('[^']*'|\"[^\"]*\"|\S+)")
 
 
 @magics_class
@@ -32,9 +29,10 @@ class Xladder(Magics):
         %xladder loss(params, x) --argnums 0 --in-axes None,0
         %xladder loss(x) --rungs 'grad, vmap(grad), shard_map(grad)'
         """
-        given = {option: options.unquoted(value) for option, value in _OPTION.findall(" " + line)}
+        found, call = options_of(line, "rungs", "argnums", "in-axes")
+        given = {option: options.unquoted(value) for option, value in found}
         rungs = tuple(filter(None, (r.strip() for r in given["rungs"].split(",")))) if "rungs" in given else RUNGS
-        fun, args, kwargs, text = call_of(self.shell, _OPTION.sub("", " " + line), "xladder")
+        fun, args, kwargs, text = call_of(self.shell, call, "xladder")
         made = observe.ladder(fun, *args, rungs=rungs, argnums=positions("argnums", given.get("argnums", "0")),
                               in_axes=positions("in-axes", given.get("in-axes", "None")), **kwargs)
         if "rungs" in given and len(made.rungs) == 1:
