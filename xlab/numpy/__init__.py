@@ -135,7 +135,7 @@ bool = bool_
 """The dtype of truth values; see `xlab.numpy.bool_`."""
 
 from xlab.numpy import array_methods as _array_methods  # noqa: E402
-from xlab.numpy import ufunc_methods as _ufunc_methods  # noqa: E402, F401  (gives `add` and its like their methods)
+from xlab.numpy import ufunc_methods as _ufunc_methods  # noqa: E402  (gives `add` and its like their methods)
 
 _array_methods.install(globals())  # gives arrays their operators and methods
 

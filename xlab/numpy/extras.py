@@ -7,15 +7,17 @@ import operator
 import numpy as np
 
 from xlab import lax
+from xlab.backend.client import default_device
 from xlab.core import dtypes
 from xlab.core.array import Array
 from xlab.core.avals import aval_of
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.arithmetic import choose as _choose_by_mask
-from xlab.numpy.creation import asarray
+from xlab.numpy.creation import array, asarray
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import bring, check, dtype_of, host, ndim_of, promoted, shape_of
 from xlab.numpy.shape import ravel
+from xlab.sharding import Sharding, SingleDeviceSharding
 
 __all__ = ["array_repr", "array_str", "c_", "choose", "diag_indices_from", "fill_diagonal", "frombuffer", "from_dlpack", "fromfile",
            "fromiter", "fromstring", "get_printoptions", "index_exp", "iterable", "load", "mask_indices", "mgrid", "ogrid",
@@ -479,6 +481,16 @@ def fromstring(string: str, dtype=float, count: int = -1, *, sep: str):
 def from_dlpack(x, /, *, device=None, copy: bool | None = None):
     """An array from another library's, through the DLPack protocol.
 
+    Args:
+        x: an array with the methods `__dlpack__` and `__dlpack_device__`.
+        device: a device or a sharding for the result.
+        copy: True always copies, False never does.
+
+    Raises:
+        TypeError: `x` has no such methods.
+        BufferError: its dtype or layout is none that DLPack knows.
+        ValueError: with `copy=False` the device would need a copy.
+
     Example:
         >>> import numpy as np
         >>> import xlab.numpy as jnp
@@ -487,11 +499,17 @@ def from_dlpack(x, /, *, device=None, copy: bool | None = None):
     """
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"from_dlpack needs an array with the methods __dlpack__ and __dlpack_device__, got {type(x)}")
+    if copy is False and device is not None:
+        here = x.sharding if isinstance(x, Array) else SingleDeviceSharding(default_device())
+        there = device if isinstance(device, Sharding) else SingleDeviceSharding(device)
+        if there.device_set != here.device_set:
+            raise ValueError(f"from_dlpack: the array is on {here} and device={device} needs a copy, which copy=False forbids: "
+                             f"leave copy out")
     if isinstance(x, Array):
-        return asarray(x, device=device)
+        return array(x, copy=bool(copy), device=device)
     try:
         host = np.from_dlpack(x)
     except (RuntimeError, BufferError) as e:
         raise BufferError(f"from_dlpack cannot take {type(x).__name__} with dtype {getattr(x, 'dtype', 'unknown')} through DLPack: {e} "
                           "Use asarray, or view it as integers of its width first.") from e
-    return asarray(host, device=device)
+    return asarray(host.copy() if copy else host, device=device)
