@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
@@ -51,6 +52,8 @@ def choose(a, choices, out=None, mode: str = "raise"):
     if not dtypes.issubdtype(dtype_of(a), np.integer):
         raise ValueError("`a` array must be integer typed")
     n = len(choices)
+    if not n and not math.prod(shape_of(a)):
+        raise IndexError("choose: there is nothing to choose from: give at least one choice")
     if mode == "raise":
         index = host(a, "choose")
         if ((index < 0) | (index >= n)).any():
@@ -70,7 +73,8 @@ def _choose(a, choices, mode):
     choices = promoted("choose", *choices)
     shape = lax.broadcast_shapes(shape_of(a), *map(shape_of, choices))
     spread = [lax.broadcast_in_dim(v, shape, range(len(shape) - ndim_of(v), len(shape))) for v in (index, *choices)]
-    return lax.select_n(*spread)
+    out = lax.select_n(*spread)
+    return bring(out, dtype_of(out))
 
 
 # -- indices ----------------------------------------------------------------------------------------------
@@ -105,8 +109,15 @@ def unravel_index(indices, shape):
     return tuple(_unravel(indices, shape=sizes))
 
 
-def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C"):
+def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C", *, dtype=None):
     """Positions along each axis as positions in the flattened array.
+
+    Args:
+        multi_index: integers for each axis.
+        dims: sizes of the axes.
+        mode: for numbers out of range: "raise" (with concrete ones), "wrap" or "clip".
+        order: "C" or "F", which axis varies fastest.
+        dtype: an integer type for the result, by default that of the numbers; it has to hold every position of the array.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -120,6 +131,12 @@ def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C"):
     parts = list(check("ravel_multi_index", *multi_index))
     if len(parts) != len(dims):
         raise ValueError(f"len(multi_index)={len(parts)} != len(dims)={len(dims)}")
+    dtype = dtypes.result_type(*parts) if dtype is None else dtypes.check_user_dtype(dtype, "ravel_multi_index")
+    if not dtypes.issubdtype(dtype, np.integer):
+        raise ValueError(f"ravel_multi_index: dtype={dtypes.name(dtype)} is not an integer type, as positions are")
+    if math.prod(dims) - 1 > dtypes.iinfo(dtype).max:
+        raise ValueError(f"ravel_multi_index: dtype={dtypes.name(dtype)} is not large enough for the positions in an array of shape {dims}: "
+                         f"give dtype=, such as 'int32'")
     if mode == "raise":
         for part, d in zip(parts, dims):
             value = host(part, "ravel_multi_index")
@@ -136,9 +153,9 @@ def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C"):
     strides = np.cumprod((1, *dims[::-1][:-1]))[::-1] if order == "C" else np.cumprod((1, *dims[:-1]))
     out = None
     for part, stride in zip(parts, strides.tolist()):
-        term = multiply(part, stride)
+        term = multiply(bring(part, dtype), stride)
         out = term if out is None else add(out, term)
-    return asarray(out)
+    return asarray(out, dtype=dtype)
 
 
 def diag_indices_from(arr):

@@ -98,7 +98,7 @@ def copysign(x1, x2, /):
 
 
 @elementary
-def fmax(x1, x2, /):
+def fmax(x1, x2):
     """Larger of two elements; a number rather than a NaN.
 
     Example:
@@ -111,7 +111,7 @@ def fmax(x1, x2, /):
 
 
 @elementary
-def fmin(x1, x2, /):
+def fmin(x1, x2):
     """Smaller of two elements; a number rather than a NaN.
 
     Example:
@@ -160,7 +160,7 @@ def nextafter(x, y, /):
     tiny = lax.bitcast_convert_type(lax.full(shape, 1, bits), dtype)
     moved = choose(lax.eq(x, zero), choose(up, tiny, lax.neg(tiny)), moved)
     out = choose(lax.eq(x, y), y, moved)
-    return choose(lax.bitwise_or(lax.ne(x, x), lax.ne(y, y)), lax.add(x, y), bring(out, dtype))
+    return choose(lax.bitwise_or(lax.ne(x, x), lax.ne(y, y)), lax.add(x, y), bring(out, dtype, aval_of(x).weak_type))
 
 
 @elementary
@@ -181,15 +181,21 @@ def spacing(x, /):
 # -- parts of floats --------------------------------------------------------------------------------------
 
 
-@elementary
-def modf(x, /):
-    """Fractional and whole part, both with the sign of the element.
+def modf(x, /, out=None):
+    """Fractional and whole part, both with the sign of the element; `out` is for NumPy's sake and cannot be given.
 
     Example:
         >>> import xlab.numpy as jnp
         >>> [float(v) for v in jnp.modf(2.5)]
         [0.5, 2.0]
     """
+    from xlab.numpy.reductions import no_out
+    no_out("modf", out)
+    return _modf(x)
+
+
+@elementary
+def _modf(x):
     (x,) = promoted_inexact("modf", x)
     whole = choose(lax.ge(x, scalar(0, x)), lax.floor(x), lax.ceil(x))
     return lax.sub(x, whole), whole
@@ -256,7 +262,7 @@ def ldexp(x1, x2, /):
 
 
 @elementary
-def gcd(x1, x2, /):
+def gcd(x1, x2):
     """Greatest common divisor.
 
     Example:
@@ -282,7 +288,7 @@ def gcd(x1, x2, /):
 
 
 @elementary
-def lcm(x1, x2, /):
+def lcm(x1, x2):
     """Least common multiple.
 
     Example:
@@ -366,6 +372,8 @@ def i0(x):
     """
     # Abramowitz and Stegun, 9.8.1 and 9.8.2.
     (x,) = promoted_inexact("i0", x)
+    if is_complex(x):
+        raise ValueError(f"i0 takes real numbers, got {dtype_of(x)}")
     size = lax.abs(x)
     edge = scalar(3.75, size)
     small = _polynomial(_I0_SMALL, lax.square(lax.div(lax.min(size, edge), edge)))

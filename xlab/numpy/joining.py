@@ -352,6 +352,9 @@ def insert(arr, obj, values, axis: int | None = None):
     axis = canonical_axis(axis, ndim_of(arr))
     n, dtype = shape_of(arr)[axis], aval_of(arr).dtype
     where = np.arange(n)[obj] if isinstance(obj, slice) else host(obj, "insert")
+    if not dtypes.issubdtype(where.dtype, np.integer) and not (isinstance(obj, list) and not obj):
+        raise ValueError(f"insert: positions must be integers, got {obj!r} of dtype {where.dtype}; for a mask, give np.flatnonzero(mask)")
+    where = where.astype(np.intp)
     scalar = where.ndim == 0
     where = np.atleast_1d(where)
     if where.size and (where.max() > n or where.min() < -n):

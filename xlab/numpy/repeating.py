@@ -147,14 +147,20 @@ def _tile(A, reps):
     return lax.reshape(out, [r * d for r, d in zip(reps, dims)])
 
 
-def repeat(a, repeats, axis=None, *, total_repeat_length: int | None = None):
+def repeat(a, repeats, axis=None, *, total_repeat_length: int | None = None, out_sharding=None):
     """Each element repeated along an axis; counts that are traced need `total_repeat_length`.
+
+    Args:
+        out_sharding: how the result lies, a `PartitionSpec` over explicit axes of the mesh or a `NamedSharding`.
 
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.repeat(jnp.arange(2), 2)
         Array([0, 0, 1, 1], dtype=int32)
     """
+    if out_sharding is not None:
+        from xlab.numpy.creation import resharded
+        return resharded(repeat(a, repeats, axis, total_repeat_length=total_repeat_length), out_sharding, "repeat")
     (a,) = check("repeat", a)
     if axis is None:
         a, axis = ravel(a), 0
@@ -214,7 +220,7 @@ def diagonal(a, offset: int = 0, axis1: int = 0, axis2: int = 1):
     a = moveaxis(a, (axis1, axis2), (-2, -1))
     rows, columns = a.shape[-2:]
     n = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
-    top, left = max(0, -offset), max(0, offset)
+    top, left = min(max(0, -offset), rows - n), min(max(0, offset), columns - n)
     # The block that holds the diagonal, flattened with a stride of its rows plus one.
     block = lax.slice_in_dim(lax.slice_in_dim(a, top, top + n, axis=a.ndim - 2), left, left + n, axis=a.ndim - 1)
     lead = a.shape[:-2]

@@ -9,12 +9,14 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.errors import ShardingTypeError
 from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.creation import asarray
 from xlab.numpy.elementary import elementary
 from xlab.numpy.logic import choose_where, truth
-from xlab.numpy.operands import bring, check, host, ndim_of, promoted, shape_of
+from xlab.numpy.operands import bring, check, dtype_of, host, ndim_of, promoted, shape_of
 from xlab.numpy.shape import ravel
+from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
 __all__ = ["argwhere", "bincount", "compress", "extract", "flatnonzero", "intersect1d", "isin", "nonzero", "setdiff1d",
            "setxor1d", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "where"]
@@ -26,7 +28,7 @@ def nonzero(a, *, size: int | None = None, fill_value=None):
     Args:
         a: array.
         size: number of positions to return, needed while tracing; missing ones are filled, extra ones left out.
-        fill_value: what missing positions are, 0 by default; a number, or one per axis.
+        fill_value: what missing positions are, 0 by default; a number, or one per axis. All positions are promoted with it.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -38,6 +40,8 @@ def nonzero(a, *, size: int | None = None, fill_value=None):
         raise ValueError("Calling nonzero on 0d arrays is not allowed. Use atleast_1d(scalar).nonzero() instead.")
     if size is None:
         found = np.nonzero(host(a, "nonzero"))
+        if fill_value is not None:      # fills nothing, but the positions have its type
+            return nonzero(a, size=len(found[0]), fill_value=fill_value)
         return tuple(asarray(i.astype(np.int32)) for i in found)
     if fill_value is None:
         fill_value = 0
@@ -64,7 +68,7 @@ def _nonzero(a, fills, size):
     missing = lax.gt(wanted, total)
     out = []
     for n, fill in zip(shape[::-1], fills[::-1]):
-        out.append(choose(missing, bring(fill, index), lax.rem(flat, index.type(n))))
+        out.append(choose(missing, *promoted("nonzero", fill, lax.rem(flat, index.type(n)))))
         flat = lax.div(flat, index.type(n))
     return out[::-1]
 
@@ -111,7 +115,7 @@ def argwhere(a, *, size: int | None = None, fill_value=None):
     (a,) = check("argwhere", a)
     if not ndim_of(a):
         found = nonzero(lax.reshape(as_array(a), (1,)), size=size, fill_value=fill_value)[0]
-        return lax.full((found.shape[0], 0), 0, np.dtype(np.int32))
+        return lax.slice_in_dim(lax.expand_dims(found, (1,)), 0, 0, axis=1)
     return stack(nonzero(a, size=size, fill_value=fill_value), axis=1)
 
 
@@ -146,7 +150,11 @@ def compress(condition, a, axis: int | None = None, *, size: int | None = None, 
     n = shape_of(a)[axis]
     if size is None:
         kept = np.flatnonzero(host(condition, "compress"))
+        if kept.size and kept[-1] >= n:
+            raise ValueError(f"compress: the condition holds at {kept[-1]}, which is out of bounds for the {n} elements along axis {axis}")
         return take(a, kept.astype(np.int32), axis=axis)
+    if not 0 <= operator.index(size) <= n:
+        raise ValueError(f"compress: size={size} has to be from 0 to the {n} elements along axis {axis}")
     kept = flatnonzero(condition, size=size, fill_value=n)
     return take(a, kept, axis=axis, mode="fill", fill_value=fill_value)
 
@@ -159,8 +167,15 @@ def _bincount(x, weights, minlength, length):
     return zeros(length, aval_of(weights).dtype).at[x].add(weights, mode="drop")
 
 
-def bincount(x, weights=None, minlength: int = 0, *, length: int | None = None):
+def bincount(x, weights=None, minlength: int = 0, *, length: int | None = None, out_sharding=None):
     """How often each of 0, 1, 2, ... occurs; `length` fixes the size of the result while tracing.
+
+    Args:
+        x: integers, or bools, in one dimension.
+        weights: what each counts for.
+        minlength: least length of the result.
+        length: its length, where `x` is traced.
+        out_sharding: how it lies, a `PartitionSpec` or a `NamedSharding` that cuts no dimension.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -168,6 +183,15 @@ def bincount(x, weights=None, minlength: int = 0, *, length: int | None = None):
         Array([1, 0, 2], dtype=int32)
     """
     (x,) = check("bincount", x)
+    if out_sharding is not None:
+        from xlab.numpy.creation import resharded
+        asked = canonical_out_sharding(out_sharding, "jnp.bincount", 1)
+        if asked is not None and tuple(asked.spec.axes()):
+            raise ShardingTypeError(f"bincount: out_sharding={out_sharding} cuts the result, which every device computes in full: "
+                                    f"leave it out, and reshard the result")
+        return resharded(bincount(x, weights, minlength, length=length), out_sharding, "bincount")
+    if aval_of(x).dtype == np.bool_:
+        x = bring(x, np.dtype(np.int32))
     if not dtypes.issubdtype(aval_of(x).dtype, np.integer):
         raise TypeError(f"x argument to bincount must have an integer type; got {aval_of(x).dtype}")
     if ndim_of(x) != 1:
@@ -311,8 +335,10 @@ def isin(element, test_elements, assume_unique: bool = False, invert: bool = Fal
         >>> jnp.isin(jnp.array([1, 2]), jnp.array([2, 3]))
         Array([False,  True], dtype=bool)
     """
+    if shape_of(test_elements) != (0,) and method not in ("auto", "compare_all", "binary_search", "sort"):
+        raise ValueError(f"isin: method has to be 'auto', 'compare_all', 'binary_search' or 'sort', got {method!r}")
     element, test = promoted("isin", element, test_elements)
-    test = ravel(test)
+    element, test = bring(as_array(element), dtype_of(element)), bring(ravel(test), dtype_of(test))
     if not test.shape[0]:
         return lax.full(shape_of(element), invert, np.dtype(bool))
     wide = lax.expand_dims(as_array(element), (ndim_of(element),))

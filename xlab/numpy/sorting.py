@@ -42,9 +42,9 @@ def sort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True
     return lax.rev(out, (axis,)) if descending else out
 
 
-@elementary(static=("axis", "kind", "order", "stable", "descending"))
-def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True, descending: bool = False):
-    """Positions that sort the elements along an axis.
+@elementary(static=("axis", "kind", "order", "stable", "descending", "dtype"))
+def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True, descending: bool = False, dtype=None):
+    """Positions that sort the elements along an axis, as integers of `dtype`.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -55,6 +55,11 @@ def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = T
     check("argsort", a)
     a, axis = (ravel(a), 0) if axis is None else (as_array(a), canonical_axis(axis, ndim_of(a)))
     index = lax.broadcasted_iota(dtypes.canonicalize_dtype(np.int64), a.shape, axis)
+    if dtype is not None:
+        dtype = dtypes.check_user_dtype(dtype, "argsort")
+        if dtype == np.bool_:
+            raise TypeError("argsort: positions cannot have dtype bool; give an integer dtype")
+        return lax.convert_element_type(argsort(a, axis, stable=stable, descending=descending), dtype)
     if not descending:
         return _sorted([a, index], axis, is_stable=stable, num_keys=1)[1]
     # Sorted backwards, with the positions of equal elements in their own order.

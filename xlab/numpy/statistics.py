@@ -10,7 +10,7 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.lax.sort import sort as _sort
-from xlab.numpy.arithmetic import as_array, choose, choose_like
+from xlab.numpy.arithmetic import as_array, choose, choose_like, is_complex
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import (
     aligned,
@@ -141,8 +141,8 @@ def _take_last(a, index, wide):
 
 
 def percentile(a, q, axis=None, out=None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
-               weights=None):
-    """As `quantile`, with `q` from 0 to 100.
+               weights=None, out_sharding=None):
+    """As `quantile`, with `q` from 0 to 100; `out_sharding` says how the result lies over explicit axes of the mesh.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -152,7 +152,11 @@ def percentile(a, q, axis=None, out=None, overwrite_input: bool = False, method:
     from xlab.numpy.ufuncs import divide
     check("percentile", a, q)
     _, q = promoted_inexact("percentile", a, q)
-    return quantile(a, divide(q, 100), axis, out, overwrite_input, method, keepdims, weights=weights)
+    found = quantile(a, divide(q, 100), axis, out, overwrite_input, method, keepdims, weights=weights)
+    if out_sharding is None:
+        return found
+    from xlab.numpy.creation import resharded
+    return resharded(found, out_sharding, "percentile")
 
 
 def nanpercentile(a, q, axis=None, out=None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
@@ -222,9 +226,16 @@ def average(a, axis=None, weights=None, returned: bool = False, keepdims: bool =
     return (out, as_array(lax.broadcast_in_dim(total, out.shape, range(out.ndim - total.ndim, out.ndim)))) if returned else out
 
 
-@elementary(static=("rowvar", "bias", "ddof"))
-def cov(m, y=None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights=None, aweights=None):
-    """Covariance of variables, which are rows (or columns, with `rowvar=False`).
+def _inexact_dtype(name, dtype):
+    dtype = dtypes.check_user_dtype(dtype, name)
+    if not dtypes.issubdtype(dtype, np.inexact):
+        raise ValueError(f"{name}: dtype must be a subclass of float or complex; got dtype={dtype}")
+    return dtype
+
+
+@elementary(static=("rowvar", "bias", "ddof", "dtype"))
+def cov(m, y=None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights=None, aweights=None, dtype=None):
+    """Covariance of variables, which are rows (or columns, with `rowvar=False`); `dtype` is what it is computed in.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -238,6 +249,10 @@ def cov(m, y=None, rowvar: bool = True, bias: bool = False, ddof: int | None = N
     from xlab.numpy.shape import atleast_2d
     from xlab.numpy.ufuncs import divide, multiply, subtract
     parts = promoted_inexact("cov", m) if y is None else promoted_inexact("cov", m, y)
+    if dtype is not None:
+        dtype = _inexact_dtype("cov", dtype)
+        real = not dtypes.issubdtype(dtype, np.complexfloating)
+        parts = [bring(lax.real(p) if real and is_complex(p) else p, dtype) for p in parts]
     if any(ndim_of(p) > 2 for p in parts):
         raise ValueError("cov: inputs have more than 2 dimensions")
     rows = []
@@ -273,8 +288,8 @@ def cov(m, y=None, rowvar: bool = True, bias: bool = False, ddof: int | None = N
     return lax.squeeze(out, [i for i, d in enumerate(out.shape) if d == 1])
 
 
-@elementary(static="rowvar")
-def corrcoef(x, y=None, rowvar: bool = True):
+@elementary(static=("rowvar", "dtype"))
+def corrcoef(x, y=None, rowvar: bool = True, dtype=None):
     """Correlation coefficients of variables; see `cov`.
 
     Example:
@@ -285,7 +300,9 @@ def corrcoef(x, y=None, rowvar: bool = True):
     from xlab.numpy.logic import clip, real
     from xlab.numpy.repeating import diag
     from xlab.numpy.ufuncs import divide
-    c = cov(x, y, rowvar)
+    if dtype is not None:
+        dtype = _inexact_dtype("corrcoef", dtype)
+    c = cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
         return divide(c, c)
     size = lax.sqrt(real(diag(c)))
