@@ -25,8 +25,6 @@ EXCEPTIONS = {
                      "transfer_guard_device_to_host", "transfer_guard_host_to_device"), VALUE),
     "export.export": "_override_lowering_rules is private",
     "extend.core.find_top_trace": "its parameter is called _ in the reference",
-    "numpy.setxor1d": "size= and fill_value= are to come",
-    "numpy.trim_zeros": "axis= is to come",
     "numpy.ufunc": "its methods are found from the function, not given",
 }
 

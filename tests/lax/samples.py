@@ -120,6 +120,12 @@ SHAPE = [
     Sample("broadcast", lambda n, x: n.lax.broadcast(x, (2, 3)), [floats(4)]),
     Sample("broadcast_in_dim", lambda n, x: n.lax.broadcast_in_dim(x, (2, 3, 4), (0, 2)), [floats(2, 4)]),
     Sample("broadcast_in_dim_ones", lambda n, x: n.lax.broadcast_in_dim(x, (2, 3), (0, 1)), [floats(1, 3)]),
+    # The reference has no derivative where the dimensions come in another order; the laws are asked about ours below.
+    Sample("broadcast_in_dim_permuted", lambda n, x: n.lax.broadcast_in_dim(x, (3, 5, 2), (2, 0)), [floats(2, 3)],
+           (*WHOLE, "jvp", "text")),
+    Sample("broadcast_in_dim_permuted_ones", lambda n, x: n.lax.broadcast_in_dim(x, (4, 2, 3), (1, 0, 2)), [floats(2, 1, 3)],
+           (*WHOLE, "jvp")),
+    Sample("broadcast_in_dim_same_shape", lambda n, x: n.lax.broadcast_in_dim(x, (2, 2), (1, 0)), [floats(2, 2)]),
     Sample("squeeze", lambda n, x: n.lax.squeeze(x, (0, 2)), [floats(1, 3, 1)]),
     Sample("expand_dims", lambda n, x: n.lax.expand_dims(x, (0, 2)), [floats(3, 2)]),
     Sample("collapse", lambda n, x: n.lax.collapse(x, 1, 3), [X]),
@@ -158,6 +164,8 @@ ERRORS = [
     Sample("squeeze_size", lambda n, x: n.lax.squeeze(x, (0,)), [floats(2, 3)], error="ValueError"),
     Sample("broadcast_in_dim_size", lambda n, x: n.lax.broadcast_in_dim(x, (2, 3), (0,)), [floats(4)],
            error="TypeError"),
+    *(Sample(f"broadcast_in_dim_{name}", lambda n, x, d=d: n.lax.broadcast_in_dim(x, (2, 2), d), [floats(2, 2)], error="TypeError")
+      for name, d in (("repeated", (0, 0)), ("negative", (0, -1)), ("outside", (1, 2)), ("few", (1,)))),
     Sample("pad_types", lambda n, x: n.lax.pad(x, np.int32(0), [(0, 0, 0)]), [floats(3)], error="TypeError"),
     Sample("select_predicate", lambda n, p, x, y: n.lax.select_n(p, x, y), [floats(3), floats(3), floats(3)],
            error="TypeError"),

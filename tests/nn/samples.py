@@ -35,6 +35,8 @@ SAMPLES = [
         (("eager", "grad"), "nn.relu6(x)", np.float32([0, 6, 7, 3])),
         (("eager", "grad", "jvp"), "nn.log1mexp(x)", np.float32([0.1, 1, 5])),
         (("eager", "grad"), "nn.softplus(x)", np.float32([-np.inf, 100, -100, 0])),
+        *((("eager",), f"nn.{name}(x)", x) for name in ("relu", "relu6", "elu", "celu", "selu")
+          for x in (ints(4), np.array([True, False]), 2, True)), *((("eager",), f"nn.{name}(x)", np.complex64([-2, 1j])) for name in ("elu", "selu")),
         (ALL, "nn.gelu(x, approximate=False)", X),
         (WHOLE, "nn.relu(x)", ints(4)), (WHOLE, "nn.gelu(x)", ints(4)), (WHOLE, "nn.leaky_relu(x)", ints(4)),
         (ALL, "nn.elu(x, 0.5)", X), (ALL, "nn.celu(x, 0.5)", X), (ALL, "nn.leaky_relu(x, 0.2)", X), (ALL, "nn.squareplus(x, 2)", X),

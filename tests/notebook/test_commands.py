@@ -108,6 +108,9 @@ def test_lab_says_what_is_wrong(tmp_path, capsys):
     assert "is a file; the notebooks go to a folder" in capsys.readouterr().err
     assert lab.main(["--folder", str(tmp_path / "here"), "--notebook", "nope.ipynb"]) == 2
     assert "there is no notebook nope.ipynb" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        lab.main(["--no-browser", "--port", "9000"])
+    assert "xlab lab -- --no-browser --port 9000" in capsys.readouterr().err
 
 
 def test_without_the_lab_the_command_is_named(tmp_path, monkeypatch, capsys):

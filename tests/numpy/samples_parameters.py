@@ -20,6 +20,7 @@ def sample(name, fun, args=(), transforms=TWO, **more):
 SAMPLES = [
     # parameters
     *(sample(f"argsort_{dtype}", lambda n, x, dtype=dtype: n.jnp.argsort(x, dtype=dtype, descending=True), [A]) for dtype in ("int8", "float32")),
+    *(sample(f"argsort_many_{dtype}", lambda n, dtype=dtype: n.jnp.argsort(np.arange(300) % 7, dtype=dtype, descending=True), (), ONE) for dtype in ("int8", "float16")),
     sample("argsort_bool", lambda n, x: n.jnp.argsort(x, dtype=bool), [A], ONE, error="TypeError"),
     *(sample(f"cov_{dtype}", lambda n, x, dtype=dtype: (n.jnp.cov(x, dtype=dtype), n.jnp.corrcoef(x, dtype=dtype)), [A], tol=4e-3 if dtype == "float16" else None)
       for dtype in ("float16", "complex64")),
@@ -49,6 +50,8 @@ SAMPLES = [
     # values at the edges
     *(sample(f"nonzero_{name}", lambda n, x, v=v: (n.jnp.nonzero(x, size=7, fill_value=v), n.jnp.argwhere(True, size=4, fill_value=v)), [A], TWO)
       for name, v in (("float", 1.5), ("float16", np.float16(1)), ("int", 2))),
+    sample("nonzero_nothing", lambda n, x: (n.jnp.nonzero(x * 0, fill_value=1.5), n.jnp.nonzero(x[:0], fill_value=1.5), n.jnp.nonzero(x, fill_value=(1, 2.5))), [A], ONE),
+    sample("nonzero_vector", lambda n, x: n.jnp.nonzero(x, fill_value=np.ones(2)), [A], ONE, error="ValueError"),
     *(sample(f"array_equal_{i}", lambda n, v=v: n.jnp.array_equal(v, A), (), ONE, error=e) for i, (v, e) in enumerate(((None, "ValueError"), ("a", "TypeError")))),
     sample("bincount_bools", lambda n, x: n.jnp.bincount(x, length=3), [np.array([True, False, True])]),
     sample("cumsum_bool", lambda n, x: (n.jnp.cumsum(x, dtype=bool), n.jnp.cumprod(x, dtype="bool")), [f32([0.5, 0.2, 0])]),
@@ -58,8 +61,12 @@ SAMPLES = [
     sample("linspace_few", lambda n, x: [n.jnp.linspace(x, 5, num, retstep=True, axis=-1) for num in (0, 1)], [f32([0, 1])]),
     sample("geomspace_axis", lambda n, x: (n.jnp.geomspace(x, 8, 4, axis=-1), n.jnp.geomspace(-x, -8, 3, axis=1), n.jnp.geomspace(x, 8, 0, axis=-1)), [A + 1]),
     sample("isin", lambda n, x: (n.jnp.isin(x, 1j), n.jnp.isin(3, 3.0, method="sort")), [np.array([1, 2])]),
+    sample("isin_weak", lambda n: [n.jnp.isin(3, 3.0, method=m, invert=True) for m in ("auto", "compare_all", "binary_search", "sort")], ()),
+    sample("isin_nothing", lambda n, x: (n.jnp.isin(x, x[:0], method="none"), n.jnp.isin(x[:0], x, invert=True, method="none")), [np.array([1, 2])]),
     sample("isin_unknown", lambda n, x: n.jnp.isin(x, x, method="none"), [np.array([1, 2])], ONE, error="ValueError"),
     *(sample(f"insert_{i}", lambda n, x, at=at: n.jnp.insert(x, at, 5), [A], ONE, error="ValueError") for i, at in enumerate((1.0, np.array([True, False])))),
+    sample("insert_empty", lambda n, x: n.jnp.insert(x, np.array([]), 5), [A], ONE),
+    sample("insert_empty_array", lambda n, x: n.jnp.insert(x, n.jnp.array([]), 5), [A], ONE, error="ValueError"),
     sample("kaiser", lambda n, x: (n.jnp.kaiser(3, x), n.jnp.kaiser(4, x[:1]), n.jnp.kaiser(1, x)), [f32([1, 2, 3])]),
     sample("kaiser_complex", lambda n: n.jnp.kaiser(3, 2j), (), ONE, error="ValueError"),
     sample("extract_beyond", lambda n, x: n.jnp.extract(x, x[:2]), [np.array([True, False, True])], ONE, error="ValueError"),

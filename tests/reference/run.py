@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -34,9 +35,14 @@ class Outcome:
     message: str = ""
 
 
+_runs = itertools.count(1)
+
+
 def run(case: Case, n: Namespaces) -> Outcome:
     """The outcome of `case` on one side; errors of the function are outcomes too."""
     sample = case.sample
+    if next(_runs) % 500 == 0:
+        n.jax.clear_caches()        # what thousands of samples compile is gigabytes, and more pieces of memory than a process may have
     try:
         with warnings.catch_warnings(), (n.jax.enable_x64(True) if sample.x64 else nullcontext()):
             warnings.simplefilter("ignore")

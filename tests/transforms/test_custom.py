@@ -9,6 +9,7 @@ import xlab
 import xlab.numpy as jnp
 from xlab import lax
 from xlab.core import check_jaxpr
+from xlab.custom_batching import custom_vmap
 
 X = np.linspace(0.5, 2.0, 3).astype(np.float32)
 
@@ -331,3 +332,20 @@ def test_auxiliary_values_are_plain():
                 xlab.grad(f, has_aux=True)(2.0)[1], xlab.jacfwd(f, has_aux=True)(2.0)[1], xlab.jacrev(f, has_aux=True)(2.0)[1],
                 xlab.hessian(f, has_aux=True)(2.0)[1], xlab.linearize(f, 2.0, has_aux=True)[2]):
         assert float(aux["aux"]) == 3.0
+
+
+def test_a_rule_of_batches_is_set_through_a_rule_of_derivatives():
+    @xlab.custom_vjp
+    @custom_vmap
+    def f(x, y):
+        return jnp.sin(x) * y
+
+    f.defvjp(lambda x, y: (f(x, y), (x, y)), lambda saved, ct: (ct * jnp.cos(saved[0]) * saved[1], ct * jnp.sin(saved[0])))
+
+    @f.def_vmap
+    def rule(axis_size, in_batched, xs, ys):
+        return jnp.cos(xs) * ys, True
+    assert xlab.vmap(f)(jnp.zeros(3), jnp.ones(3)).tolist() == [1.0, 1.0, 1.0]
+    assert float(xlab.grad(f)(0.0, 1.0)) == 1.0
+    with pytest.raises(AttributeError, match="has no attribute 'other'"):
+        _ = f.other

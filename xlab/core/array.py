@@ -181,7 +181,7 @@ def _array(self, dtype=None, copy=None):
 
 
 @lru_cache(256)
-def _replica_ids(sharding, shape: tuple[int, ...]) -> dict[Any, int]:
+def _replica_ids(sharding: Any, shape: tuple[int, ...]) -> dict[Any, int]:
     seen: Counter = Counter()
     out = {}
     for device, index in sharding.devices_indices_map(shape).items():

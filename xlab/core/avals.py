@@ -295,6 +295,10 @@ def _numpy_aval(x):
     if isinstance(x, np.ma.MaskedArray):
         raise ValueError("NumPy masked arrays are not accepted: their mask would be lost. "
                          "Fill the masked entries first, for example with x.filled(0).")
+    if not x.dtype.isnative:
+        raise InvalidInputException(
+            f"a NumPy array of dtype {x.dtype.str} has its bytes in the order of another machine, which no device computes with. "
+            f"Convert it first: x.astype(x.dtype.newbyteorder('=')).")
     if x.dtype.kind in "OUSMm":
         raise InvalidInputException(
             f"a NumPy array of dtype {x.dtype} is not a valid array value: programs know numbers and booleans only. "

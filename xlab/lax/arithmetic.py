@@ -133,7 +133,6 @@ def _of_dtype(x, dtype):
     return convert(x, dtypes.canonicalize_dtype(dtype), aval.weak_type)
 
 
-
 mul_p = elementwise("mul", _e.numeric, operands=2)
 ad.defbilinear(mul_p, lambda ct, x, y: _summed(mul_p.bind(ct, y), x),
                lambda ct, x, y: _summed(mul_p.bind(x, ct), y))

@@ -97,8 +97,8 @@ def _dot_aval(lhs, rhs, *, dimension_numbers, precision, preferred_element_type,
         if sizes[0] != sizes[1]:
             raise TypeError(f"dot_general requires {kind} dimensions to have equal sizes, got {sizes[0]} and {sizes[1]} for "
                             f"{lhs} and {rhs}")
-    if (preferred_element_type is not None and dtypes.issubdtype(preferred_element_type, np.integer)
-            and dtypes.issubdtype(lhs.dtype, np.integer) and preferred_element_type.itemsize < lhs.dtype.itemsize):
+    if (preferred_element_type is not None and dtypes.issubdtype(lhs.dtype, np.integer)
+            and preferred_element_type.itemsize < lhs.dtype.itemsize):
         raise TypeError(f"`preferred_element_type` must not be narrower than the original type, got preferred_element_type of "
                         f"{dtypes.name(preferred_element_type)} for result type of {dtypes.name(lhs.dtype)}.")
     if lhs.dtype != rhs.dtype and preferred_element_type is None:

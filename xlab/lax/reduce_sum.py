@@ -11,7 +11,14 @@ from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax import cuts
-from xlab.lax.shape import broadcast_at, broadcast_in_dim, broadcast_in_dim_p, moveaxis, reshape
+from xlab.lax.shape import (
+    broadcast_at,
+    broadcast_in_dim,
+    broadcast_in_dim_p,
+    moveaxis,
+    reshape,
+    transpose,
+)
 
 
 def reduced_shape(x, axes) -> tuple[int, ...]:
@@ -71,9 +78,11 @@ mlir.register_lowering(reduce_sum_p, _reduce_sum_lowering)
 
 def _broadcast_transpose(ct, x, *, shape, broadcast_dimensions, sharding):
     aval = x.aval
-    grown = [t for d, t in zip(aval.shape, broadcast_dimensions) if d == 1 and shape[t] != 1]
-    new = [i for i in range(len(shape)) if i not in broadcast_dimensions]
-    ct = reduce_sum_p.bind(ct, axes=tuple(sorted(new + grown)), out_sharding=None) if new or grown else ct
+    kept = [t for d, t in zip(aval.shape, broadcast_dimensions) if d != 1 or shape[t] == 1]
+    gone = tuple([i for i in range(len(shape)) if i not in kept])
+    ct = reduce_sum_p.bind(ct, axes=gone, out_sharding=None) if gone else ct
+    order = sorted(kept)
+    ct = transpose(ct, [order.index(t) for t in kept])
     return [reshape(ct, aval.shape, out_sharding=None if aval_of(ct).shape == aval.shape else cuts.like(aval, aval_of(ct)))]
 
 

@@ -66,12 +66,13 @@ def highest(dtype):
 def _reduction(name: str, op: str, accepts, identity):
     """A reduction by one StableHLO operation, with the identity of its dtype as start."""
     prim = Primitive(name)
+    bitwise = accepts is _e.integer_or_bool      # bits have no weak type
 
     @prim.def_abstract_eval
     def aval(x, *, axes, **_):
         if not accepts(x.dtype):
             raise TypeError(f"{name} does not accept dtype {dtypes.name(x.dtype)}")
-        return ShapedArray(reduced_shape(x, axes), x.dtype, x.weak_type)
+        return ShapedArray(reduced_shape(x, axes), x.dtype, x.weak_type and not bitwise)
 
     def lowering(ctx, x, *, axes, **_):
         src = ctx.avals_in[0]

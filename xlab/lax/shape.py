@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Sequence
 
@@ -55,13 +54,35 @@ def canonical_axes(axes, ndim: int) -> tuple[int, ...]:
 
 
 def broadcast_in_dim(operand, shape: Sequence[int], broadcast_dimensions: Sequence[int], *, out_sharding=None):
-    """The operand spread over `shape`; its dimension i becomes `broadcast_dimensions[i]`."""
+    """The operand spread over `shape`; its dimension i becomes `broadcast_dimensions[i]`.
+
+    The dimensions may come in any order, which permutes them; an operand that has the shape already is left as it is.
+
+    Args:
+        operand: array.
+        shape: of the result; a dimension of the operand has the size of the one it becomes, or 1.
+        broadcast_dimensions: one different dimension of the result per dimension of the operand.
+        out_sharding: how the result is cut, with a mesh of explicit axes.
+
+    Raises:
+        TypeError: a dimension is repeated, out of range or missing, or a size does not fit.
+
+    Example:
+        >>> from xlab import lax
+        >>> import xlab.numpy as jnp
+        >>> lax.broadcast_in_dim(jnp.array([[1, 2, 3]]), (3, 2), (1, 0))
+        Array([[1, 1],
+               [2, 2],
+               [3, 3]], dtype=int32)
+    """
     shape = canonical_shape(shape)
     dims = tuple(map(operator.index, broadcast_dimensions))
     aval = aval_of(operand)
     if out_sharding is not None:
         out_sharding = canonical_out_sharding(out_sharding, "broadcast_in_dim", len(shape))
-    elif aval.shape == shape and dims == tuple(range(len(shape))) and hasattr(operand, "aval"):
+    elif aval.shape == shape and hasattr(operand, "aval"):
+        if dims != tuple(range(len(shape))):
+            _check_broadcast(aval, shape, dims)
         return operand
     return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims, sharding=out_sharding)
 
@@ -88,16 +109,22 @@ def broadcast_shapes(*shapes) -> tuple[int, ...]:
     return tuple(out)
 
 
+def _check_broadcast(x, shape, dims):
+    if len(dims) != x.ndim:
+        raise TypeError(f"broadcast_in_dim needs one dimension number per operand dimension: got {dims} for {x}")
+    if len(set(dims)) < len(dims):
+        raise TypeError(f"broadcast_in_dim puts each dimension of the operand in a place of its own: broadcast_dimensions must not "
+                        f"repeat, got {dims}")
+    for d, target in zip(x.shape, dims):
+        if not 0 <= target < len(shape):
+            raise TypeError(f"broadcast_dimensions of broadcast_in_dim are dimensions of the result, 0 to {len(shape) - 1} for shape "
+                            f"{shape}; got {dims}")
+        if d not in (1, shape[target]):
+            raise TypeError(f"cannot broadcast {x} to {shape} along dimensions {dims}: sizes must be equal or 1")
+
+
 def _broadcast_aval(x, *, shape, broadcast_dimensions, sharding):
-    if len(broadcast_dimensions) != x.ndim:
-        raise TypeError(f"broadcast_in_dim needs one dimension number per operand dimension: got {broadcast_dimensions} for "
-                        f"{x}")
-    if any(b <= a for a, b in itertools.pairwise(broadcast_dimensions)):
-        raise TypeError(f"broadcast_dimensions must be strictly increasing, got {broadcast_dimensions}")
-    for d, target in zip(x.shape, broadcast_dimensions):
-        if not 0 <= target < len(shape) or d not in (1, shape[target]):
-            raise TypeError(f"cannot broadcast {x} to {shape} along dimensions {broadcast_dimensions}: sizes must be equal "
-                            f"or 1")
+    _check_broadcast(x, shape, broadcast_dimensions)
     return ShapedArray(shape, x.dtype, x.weak_type)
 
 
@@ -310,7 +337,7 @@ def _concatenate_aval(*xs, dimension):
                             f"{', '.join(str(x.shape) for x in xs)}")
     shape = list(first.shape)
     shape[dimension] = sum(x.shape[dimension] for x in xs)
-    return ShapedArray(shape, first.dtype)
+    return ShapedArray(shape, first.dtype, all(x.weak_type for x in xs))
 
 
 def _concatenate_batch(xs, dims, *, dimension):

@@ -240,7 +240,7 @@ def _start_scalars(operand, start_indices, allow_negative_indices: bool | Sequen
         if isinstance(i, (int, np.integer)):
             i = operator.index(i)
             if i < 0 and not from_end:
-                raise ValueError(f"Index {i} is out of bounds for a dimension of {n} with allow_negative_indices=False; "
+                raise ValueError(f"Index {i} is out of bounds for a dimension of size {n} if allow_negative_indices=False; "
                                  f"leave that out to count from the end")
             out.append(np.int32(i + n if i < 0 else i))
             continue
@@ -341,7 +341,7 @@ def _dynamic_update_aval(x, update, *starts):
         raise TypeError(f"dynamic_update_slice needs operand and update of one dtype, got {x} and {update}")
     if x.ndim != update.ndim or any(u > d for u, d in zip(update.shape, x.shape)):
         raise TypeError(f"the update {update} does not fit into the operand {x}")
-    return ShapedArray(x.shape, x.dtype, x.weak_type)
+    return ShapedArray(x.shape, x.dtype)
 
 
 def _dynamic_update_jvp(primals, tangents):
@@ -397,7 +397,7 @@ def dynamic_slice_in_dim(operand, start_index, slice_size: int, axis: int = 0, *
     axis = canonical_axis(axis, len(shape))
     starts, sizes = [0] * len(shape), list(shape)
     starts[axis], sizes[axis] = start_index, operator.index(slice_size)
-    return dynamic_slice(operand, starts, sizes, allow_negative_indices=bool(allow_negative_indices))
+    return dynamic_slice(operand, starts, sizes, allow_negative_indices=allow_negative_indices)
 
 
 def dynamic_index_in_dim(operand, index, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True):
@@ -416,7 +416,7 @@ def dynamic_update_slice_in_dim(operand, update, start_index, axis: int, *, allo
     ndim = aval_of(operand).ndim
     starts = [0] * ndim
     starts[canonical_axis(axis, ndim)] = start_index
-    return dynamic_update_slice(operand, update, starts, allow_negative_indices=bool(allow_negative_indices))
+    return dynamic_update_slice(operand, update, starts, allow_negative_indices=allow_negative_indices)
 
 
 def dynamic_update_index_in_dim(operand, update, index, axis: int, *, allow_negative_indices: bool = True):

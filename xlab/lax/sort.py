@@ -230,7 +230,7 @@ def _top_k_aval(x, *, k, axis):
     if x.shape[axis] < k:
         raise ValueError(f"k={k} of top_k is larger than dimension {axis} of {x}")
     shape = (*x.shape[:axis], k, *x.shape[axis + 1:])
-    return ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.int32)
+    return ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.int32, x.weak_type)
 
 
 def _top_k_jvp(primals, tangents, *, k, axis):

@@ -23,7 +23,7 @@ def _zero_like(x):
 
 @custom_jvp
 def _relu(x):
-    return lax.max(x, scalar(0, x))
+    return jnp.maximum(x, 0)
 
 
 # The derivative at 0 is 0, where that of the maximum would be a half.
@@ -48,7 +48,7 @@ relu = _activation("relu", _relu, "Rectified linear unit, `max(x, 0)`, with deri
 
 @custom_jvp
 def _relu6(x):
-    return lax.min(lax.max(x, scalar(0, x)), scalar(6, x))
+    return jnp.minimum(jnp.maximum(x, 0), 6.0)
 
 
 _relu6.defjvp(lambda primals, tangents: (_relu6(*primals), select(
@@ -70,7 +70,8 @@ def _silu(x):
 
 
 silu = swish = _activation("silu", _silu, "`x * sigmoid(x)`.")
-softplus = _activation("softplus", lambda x: jnp.logaddexp(x, 0.0), "`log(1 + exp(x))` without overflow.")
+# The zero takes the type of what became of `x`: integers give floats that are not weak.
+softplus = _activation("softplus", lambda x: jnp.logaddexp(*promoted_inexact("softplus", x), 0.0), "`log(1 + exp(x))` without overflow.")
 log_sigmoid = _activation("log_sigmoid", lambda x: lax.neg(jnp.logaddexp(lax.neg(*_floats("log_sigmoid", x)), 0.0)),
                           "Logarithm of the logistic function.")
 soft_sign = _activation("soft_sign", lambda x: jnp.divide(x, jnp.add(jnp.abs(x), 1)), "`x / (1 + |x|)`.")
@@ -133,10 +134,6 @@ def gelu(x, approximate: bool = True):
     return lax.mul(half, lax.erfc(lax.mul(lax.neg(x), bring(float(np.sqrt(0.5)), x.dtype))))
 
 
-def _positive(x):
-    return lax.gt(x, scalar(0, x))
-
-
 @elementary
 def elu(x, alpha=1.0):
     """`x` where positive, `alpha (exp(x) - 1)` elsewhere.
@@ -146,9 +143,9 @@ def elu(x, alpha=1.0):
         >>> xlab.nn.elu(xlab.numpy.array([1.0, 0.0]))
         Array([1., 0.], dtype=float32)
     """
-    (x,) = _floats("elu", x)
-    up = _positive(x)
-    return jnp.where(up, x, jnp.multiply(alpha, lax.expm1(jnp.where(up, 0.0, x))))
+    (x,) = check("elu", x)
+    up = jnp.greater(x, 0)
+    return jnp.where(up, x, jnp.multiply(alpha, jnp.expm1(jnp.where(up, 0.0, x))))
 
 
 @elementary
@@ -172,8 +169,8 @@ def celu(x, alpha=1.0):
         >>> xlab.nn.celu(xlab.numpy.array([2.0, 0.0]))
         Array([2., 0.], dtype=float32)
     """
-    (x,) = _floats("celu", x)
-    up = _positive(x)
+    (x,) = check("celu", x)
+    up = jnp.greater(x, 0)
     return jnp.where(up, x, jnp.multiply(alpha, jnp.expm1(jnp.divide(jnp.where(up, 0.0, x), alpha))))
 
 

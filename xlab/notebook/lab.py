@@ -68,7 +68,9 @@ def main(argv: list[str] | None = None) -> int:
     if "--" in argv:
         at = argv.index("--")
         argv, extra = argv[:at], argv[at + 1:]
-    args = parser.parse_args(argv)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        parser.error(f"there is no option {unknown[0]}; options of JupyterLab go after --: xlab lab -- {' '.join(unknown)}")
     try:
         made = copy_notebooks(args.folder)
     except OSError as error:

@@ -23,6 +23,8 @@ from xlab.numpy.operands import (
     promoted_inexact,
     promoted_numeric,
     shape_of,
+    strong,
+    strong_arrays,
 )
 from xlab.numpy.ufuncs import inexact
 from xlab.transforms.custom_jvp import custom_jvp
@@ -260,7 +262,9 @@ def power(x, y, /):
     """
     if type(y) is int:
         return _integer_power(x, n=y)
-    return _power(x, y)
+    out = _power(x, y)
+    # Powers of integers with an exponent known only later are of the dtype itself.
+    return strong(out) if isinstance(y, Tracer) and not inexact(out.dtype) else out
 
 
 pow = power
@@ -284,7 +288,7 @@ def _power(x, y):
     if dtype == np.bool_:
         dtype, weak = np.dtype(np.int32), False
     if dtypes.issubdtype(dtype, np.integer):
-        return _int_pow(*aligned("power", bring(x, dtype, weak), bring(y, dtype, weak)))
+        return _int_pow(*strong_arrays(*aligned("power", bring(x, dtype, weak), bring(y, dtype, weak))))
     if dtypes.issubdtype(dtype_of(y), np.integer) and kind_of(y) == "array" and dtypes.issubdtype(dtype_of(x), np.inexact):
         return lax.pow(*aligned("power", bring(x, dtype, weak), y))
     return lax.pow(*aligned("power", bring(x, dtype, weak), bring(y, dtype, weak)))
@@ -321,10 +325,18 @@ def log2(x, /):
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.log2(8.0)
-        Array(3., dtype=float32, weak_type=True)
+        Array(3., dtype=float32)
     """
     (x,) = promoted_inexact("log2", x)
-    return lax.div(lax.log(x), lax.log(scalar(2, x)))
+    if is_complex(x):
+        return _scaled_log(x, 1 / np.log(2))
+    return strong(lax.div(lax.log(x), lax.log(scalar(2, x))))
+
+
+def _scaled_log(x, factor):
+    """A multiple of a complex logarithm, by parts: a complex factor would make NaN of the infinity at 0."""
+    out = lax.log(x)
+    return strong(lax.complex(*(lax.mul(part, scalar(float(factor), part)) for part in (lax.real(out), lax.imag(out)))))
 
 
 @elementary
@@ -334,10 +346,12 @@ def log10(x, /):
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.log10(100.0)
-        Array(2., dtype=float32, weak_type=True)
+        Array(2., dtype=float32)
     """
     (x,) = promoted_inexact("log10", x)
-    return lax.mul(lax.log(x), scalar(float(1 / np.log(10)), x))
+    if is_complex(x):
+        return _scaled_log(x, 1 / np.log(10))
+    return strong(lax.mul(lax.log(x), scalar(float(1 / np.log(10)), x)))
 
 
 @elementary
@@ -349,7 +363,8 @@ def logaddexp(x, y, /):
         >>> jnp.logaddexp(0.0, 0.0)
         Array(0.6931472, dtype=float32, weak_type=True)
     """
-    return _logaddexp(*aligned("logaddexp", *promoted_inexact("logaddexp", x, y)))
+    x, y = aligned("logaddexp", *promoted_inexact("logaddexp", x, y))
+    return _logaddexp(*(strong_arrays(x, y) if is_complex(x) else (x, y)))
 
 
 @custom_jvp
@@ -384,7 +399,7 @@ def logaddexp2(x, y, /):
         >>> jnp.logaddexp2(1.0, 1.0)
         Array(2., dtype=float32, weak_type=True)
     """
-    x, y = aligned("logaddexp2", *promoted_inexact("logaddexp2", x, y))
+    x, y = strong_arrays(*aligned("logaddexp2", *promoted_inexact("logaddexp2", x, y)))
     if is_complex(x):
         ln2 = scalar(float(np.log(2)), lax.real(x))     # real: infinity times a complex number has no imaginary part
         x, y = (lax.complex(lax.mul(lax.real(v), ln2), lax.mul(lax.imag(v), ln2)) for v in (x, y))
@@ -407,8 +422,8 @@ def hypot(x, y, /):
     """
     x, y = aligned("hypot", *promoted_inexact("hypot", x, y))
     if is_complex(x):
-        raise TypeError("hypot does not support complex-valued inputs")
-    x, y = lax.abs(x), lax.abs(y)
+        raise ValueError("hypot is not well defined for complex-valued inputs: give it their absolute values, abs(x) and abs(y)")
+    x, y = (lax.abs(v) for v in strong_arrays(x, y))
     infinite = lax.bitwise_or(lax.eq(x, scalar(np.inf, x)), lax.eq(y, scalar(np.inf, y)))
     big, small = lax.max(x, y), lax.min(x, y)
     safe = choose_like(lax.eq(big, scalar(0, big)), 1, big)

@@ -38,7 +38,7 @@ BINARY = {"add": ("add", True), "sub": ("subtract", True), "mul": ("multiply", T
 UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_not"}
 
 # Methods that are the function of the same name with the array as first argument.
-METHODS = ("all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress", "conj",
+METHODS = ("all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "conj",
            "conjugate", "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat",
            "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var")
 
@@ -129,12 +129,16 @@ def unary_operator(fun: Callable) -> Callable:
 
 
 def _shaped(namespace) -> dict[str, Any]:
-    reshape_, ravel, transpose_, round_ = (namespace[n] for n in ("reshape", "ravel", "transpose", "round"))
+    reshape_, ravel, transpose_, round_, compress_ = (namespace[n] for n in ("reshape", "ravel", "transpose", "round", "compress"))
     any_, astype = namespace["any"], namespace["astype"]
 
     def reshape(self, *shape, order: str = "C", copy=None, out_sharding=None):
         """The elements in another shape, given as one tuple or as several numbers."""
         return reshape_(self, shape[0] if len(shape) == 1 else shape, order=order, out_sharding=out_sharding)
+
+    def compress(self, condition, axis: int | None = None, *, out=None, size: int | None = None, fill_value=0):
+        """The slices along an axis at which a vector of conditions holds; see `xlab.numpy.compress`."""
+        return compress_(condition, self, axis, size=size, fill_value=fill_value, out=out)
 
     def flatten(self, order: str = "C", *, out_sharding=None):
         """The elements in one dimension."""
@@ -151,7 +155,7 @@ def _shaped(namespace) -> dict[str, Any]:
 
     def __contains__(self, item):
         return bool(any_(self == item))
-    return {f.__name__: f for f in (reshape, flatten, transpose, __round__, __contains__)}
+    return {f.__name__: f for f in (reshape, compress, flatten, transpose, __round__, __contains__)}
 
 
 def _setitem(self, index, value):

@@ -39,7 +39,8 @@ def array(object, dtype=None, copy: bool = True, order: str | None = "K", ndmin:
     """An array made from numbers, nested lists of them, NumPy arrays or arrays; the data is copied.
 
     Args:
-        object: what it is made from. Lists may hold arrays and traced values.
+        object: what it is made from. Lists may hold arrays and traced values. Also objects of the buffer protocol
+            (`array.array`, `bytearray`, `memoryview`, ctypes arrays) and those with a method `__array__`.
         dtype: element type; by default that of the values, at most 32 bits wide unless 64-bit types are enabled.
         copy: whether an array gets a buffer of its own.
         order: only "K".
@@ -108,14 +109,26 @@ def _array(x, dtype, copy: bool):
         return _from_list(x, dtype)
     if hasattr(x, "__array__"):
         return _array(np.asarray(x), dtype, copy)
-    if isinstance(x, memoryview):
-        return _array(np.array(x), dtype, copy)
+    if isinstance(x, (str, bytes)) and dtype is not None:
+        return _array(np.asarray(x).astype(dtype), dtype, copy)
+    # Bytes are a text, whose elements NumPy would not take for numbers either.
+    if not isinstance(x, bytes) and (viewed := _viewed(x)) is not None:
+        return _array(viewed, dtype, copy)
     raise _not_numbers(x, np.asarray(x))
+
+
+def _viewed(x):
+    """The elements of an object of the buffer protocol; None for others."""
+    try:
+        return np.asarray(memoryview(x))
+    except (TypeError, ValueError):
+        return None
 
 
 def _host_number(x, dtype):
     """A Python number of a dtype asked for, which an integer has to fit in."""
     if type(x) is not int:
+        _refuse_complex([x], dtype)
         return _host_convert(np.asarray(x), dtype)
     if not dtypes.issubdtype(dtype, np.integer):
         return np.asarray(x != 0 if dtype == np.bool_ else float(x)).astype(dtype)
@@ -129,9 +142,18 @@ def _host_number(x, dtype):
 def _host_convert(x, dtype):
     if x.dtype == dtype:
         return x
-    if dtypes.issubdtype(x.dtype, np.complexfloating) and not dtypes.issubdtype(dtype, np.complexfloating):
+    if dtypes.issubdtype(x.dtype, np.complexfloating) and dtype != np.bool_ and not dtypes.issubdtype(dtype, np.complexfloating):
         x = x.real
     return x.astype(dtype)
+
+
+def _refuse_complex(leaves, dtype):
+    """Python complex numbers are no real ones, as for Python; arrays of them lose their imaginary parts."""
+    if dtype != np.bool_ and not dtypes.issubdtype(dtype, np.complexfloating):
+        for leaf in leaves:
+            if type(leaf) is complex:
+                raise TypeError(f"the complex number {leaf} is no element of dtype {dtypes.name(dtype)}: take its .real, or ask for a "
+                                f"complex dtype")
 
 
 def _from_host(x, aval):
@@ -139,9 +161,9 @@ def _from_host(x, aval):
     x = np.asarray(x)
     if x.dtype.kind in "OSUMm" or (x.dtype.kind == "V" and x.dtype.type is np.void and x.dtype != dtypes.float0):
         raise _not_numbers(x, x)
-    dtype = dtypes.canonicalize_dtype(x.dtype)
     if aval is None:
-        aval = ShapedArray(x.shape, dtype)
+        aval = aval_of(x)
+    dtype = aval.dtype
     made = put_host(np.array(x, dtype, order="C"), aval, default_sharding(), False)
     return check_eager("array", [made])[0] if watching() and state.trace is EVAL else made
 
@@ -173,11 +195,14 @@ def _from_list(x, dtype):
         try:
             value = np.array(_plain(x))
         except ValueError as e:
-            raise ValueError(f"{e} An array needs rows of one length.") from None
+            # Joining arrays whose shapes differ is a mistake of type, as it is for concatenate.
+            kind = TypeError if any(hasattr(leaf, "aval") for leaf in leaves) else ValueError
+            raise kind(f"{e} An array needs rows of one length.") from None
         if value.dtype.kind == "O" and found is not None:
             raise OverflowError(f"a Python integer of {x!r} is out of bounds for {found}; use a float, or enable 64-bit types")
         if found is not None:
             _check_range(leaves, value, found)
+            _refuse_complex(leaves, found)
             value = _host_convert(value, found)
         return _from_host(value, None)
     parts = [_from_list(v, dtype) if isinstance(v, (list, tuple)) else v for v in x]
@@ -189,7 +214,7 @@ def _from_list(x, dtype):
     parts = [bring(p, dtype) for p in parts]
     shapes = {aval_of(p).shape for p in parts}
     if len(shapes) > 1:
-        raise ValueError(f"array got a list of values of different shapes {sorted(shapes)}: an array needs rows of one length")
+        raise TypeError(f"array got a list of values of different shapes {sorted(shapes)}: an array needs rows of one length")
     return lax.concatenate([lax.expand_dims(p, (0,)) for p in parts], 0)
 
 

@@ -20,10 +20,10 @@ from xlab.numpy.operands import (
     dtype_of,
     kinds_of,
     ndim_of,
+    no_out,
     promoted,
     shape_of,
 )
-from xlab.numpy.reductions import no_out
 from xlab.numpy.shape import ravel
 
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "ediff1d", "gradient", "nancumprod", "nancumsum",

@@ -17,7 +17,7 @@ from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import bring, check, dtype_of, kinds_of, promoted, shape_of
 from xlab.numpy.products import contract
 
-__all__ = ["einsum", "einsum_path"]
+__all__ = ["einsum"]
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -54,22 +54,6 @@ def einsum(subscripts, /, *operands, out=None, optimize="auto", precision=None, 
     if out_sharding is None:
         return run(list(operands))
     return auto_axes(run, out_sharding=out_sharding)([as_array(x) for x in operands])
-
-
-def einsum_path(subscripts, /, *operands, optimize="greedy"):
-    """The order in which `einsum` multiplies, and a text about it.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> jnp.einsum_path("ij,jk,kl->il", jnp.ones((2, 9)), jnp.ones((9, 9)), jnp.ones((9, 2)))[0]
-        ['einsum_path', (0, 1), (0, 1)]
-    """
-    spec, operands = _spelled(subscripts, operands)
-    shapes = [shape_of(x) for x in check("einsum_path", *operands)]
-    inputs, result = parse(spec, shapes)
-    path = cheap_path(inputs, result, _sizes(spec, inputs, shapes))
-    return ["einsum_path", *path], f"  Complete contraction:  {','.join(inputs)}->{result}\n" + "\n".join(
-        f"  step {i}: operands {pair}" for i, pair in enumerate(path))
 
 
 # -- reading the subscripts -------------------------------------------------------------------------------
@@ -145,11 +129,17 @@ def _sizes(spec, inputs, shapes) -> dict[str, int]:
 
 def cheap_path(inputs, result, sizes):
     """Pairs to contract, operands removed and the product put at the end: best order for few operands, greedy for many."""
+    return _cheap_path(tuple(inputs), result, tuple(sizes.items()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _cheap_path(inputs, result, sizes):
+    sizes = dict(sizes)
     sets = [frozenset(letters) for letters in inputs]
     out = frozenset(result)
     if len(sets) < 3:
         return ((0, 1),) * (len(sets) - 1)
-    if len(sets) <= 5:
+    if len(sets) <= 6:
         return _search(tuple(sets), out, sizes, {})[1]
     path = []
     while len(sets) > 1:

@@ -11,12 +11,11 @@ from xlab import lax
 from xlab.backend.client import default_device
 from xlab.core import dtypes
 from xlab.core.array import Array
-from xlab.core.avals import aval_of
-from xlab.numpy.arithmetic import as_array
+from xlab.numpy.arithmetic import as_array, scalar
 from xlab.numpy.arithmetic import choose as _choose_by_mask
 from xlab.numpy.creation import array, asarray
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, dtype_of, host, ndim_of, promoted, shape_of
+from xlab.numpy.operands import bring, check, dtype_of, host, kind_of, ndim_of, promoted, shape_of
 from xlab.numpy.shape import ravel
 from xlab.sharding import Sharding, SingleDeviceSharding
 
@@ -71,6 +70,7 @@ def _choose(a, choices, mode):
     index = bring(remainder(a, n) if mode == "wrap" else lax.clamp(bring(0, dtype_of(a)), as_array(a), bring(n - 1, dtype_of(a))),
                   np.dtype(np.int32))
     choices = promoted("choose", *choices)
+    choices = [bring(c, dtype_of(c)) for c in choices]
     shape = lax.broadcast_shapes(shape_of(a), *map(shape_of, choices))
     spread = [lax.broadcast_in_dim(v, shape, range(len(shape) - ndim_of(v), len(shape))) for v in (index, *choices)]
     out = lax.select_n(*spread)
@@ -87,12 +87,12 @@ def _unravel(indices, shape):
     for size in shape[::-1]:
         rest, place = divmod(rest, size)
         out.append(place)
-    zero, minus = bring(0, dtype_of(rest)), bring(-1, dtype_of(rest))
-    above, below = lax.gt(rest, zero), lax.lt(rest, minus)
+    above = lax.gt(rest, scalar(0, rest))
+    below = None if dtypes.issubdtype(dtype_of(rest), np.unsignedinteger) else lax.lt(rest, scalar(-1, rest))
     fixed = []
     for place, size in zip(out[::-1], shape):
-        place = _choose_by_mask(below, bring(0, aval_of(place).dtype), place)
-        fixed.append(_choose_by_mask(above, bring(size - 1, aval_of(place).dtype), place))
+        place = place if below is None else _choose_by_mask(below, scalar(0, place), place)
+        fixed.append(_choose_by_mask(above, scalar(size - 1, place), place))
     return fixed
 
 
@@ -235,6 +235,8 @@ class _Grid:
         from xlab.numpy.ranges import meshgrid
         if isinstance(key, slice):
             return _from_slice(key)
+        if not key:
+            return [] if self.sparse else asarray(np.zeros(0, int))
         axes = list(promoted(self.name, *[_from_slice(k) for k in key]))
         out = meshgrid(*axes, indexing="ij", sparse=self.sparse)
         return out if self.sparse else stack(out, 0)
@@ -252,7 +254,11 @@ mgrid, ogrid = _Grid("mgrid", False), _Grid("ogrid", True)
 
 
 class _Concatenator:
-    """`r_` and `c_`: arrays, numbers and slices joined along an axis."""
+    """`r_` and `c_`: arrays, numbers and slices joined along an axis.
+
+    A text in front says how: "axis", "axis,ndmin" (least number of dimensions), or "axis,ndmin,place" (where the own dimensions of an
+    array stand among those); "r" and "c" make a matrix of one row or column of what would be a vector.
+    """
 
     def __init__(self, name: str, axis: int, ndmin: int, trans1d: int):
         self.name, self.defaults = name, (axis, ndmin, trans1d)
@@ -263,24 +269,41 @@ class _Concatenator:
     def __getitem__(self, key):
         from xlab.numpy.joining import concatenate
         items = list(key) if isinstance(key, tuple) else [key]
-        axis, ndmin, trans1d = self.defaults
+        (axis, ndmin, trans1d), matrix = self.defaults, None
         if items and isinstance(items[0], str):
             text = items.pop(0)
             if text in ("r", "c"):
-                raise NotImplementedError(f"{self.name}: matrices ('r', 'c') are not supported")
-            given = [int(v) for v in text.split(",")]
-            axis, ndmin, trans1d = (*given, *(axis, ndmin, trans1d)[len(given):])
-        out = []
-        for item in items:
-            value = _from_slice(item) if isinstance(item, slice) else asarray(item)
-            new = ndmin - value.ndim
-            if new > 0:
-                # The array's own dimensions stand from `first` on, the new ones of size 1 around them.
-                first = (trans1d if trans1d >= 0 else trans1d + new + 1) if value.ndim else 0
-                shape = (1,) * first + value.shape + (1,) * (new - first)
-                value = lax.broadcast_in_dim(value, shape, range(first, first + value.ndim))
-            out.append(value)
-        return concatenate(out, axis=axis)
+                matrix = text
+            else:
+                axis, ndmin, trans1d = self._directive(text)
+        if any(isinstance(item, str) for item in items):
+            raise ValueError(f"{self.name}: the string directive must be placed at the beginning, got {key!r}")
+        out = concatenate([_at_least(_part(item), ndmin, trans1d) for item in items], axis=axis)
+        return out if matrix is None or out.ndim > 1 else lax.expand_dims(out, (0 if matrix == "r" else 1,))
+
+    def _directive(self, text: str):
+        try:
+            given = [int(v) for v in text.split(",")][:3]
+        except ValueError:
+            raise ValueError(f"{self.name} cannot understand the directive {text!r}: expected 'r', 'c' or up to three integers, "
+                             f"'axis,ndmin,place'") from None
+        return (*given, *self.defaults[len(given):])
+
+
+def _part(item):
+    if isinstance(item, slice):
+        return _from_slice(item)
+    return item if kind_of(item) == "python" else asarray(item)
+
+
+def _at_least(value, ndmin: int, place: int):
+    """An array with new dimensions of size 1 up to a number; its own stand from the `place` on that is asked for."""
+    ndim = ndim_of(value)
+    new = ndmin - ndim
+    if new <= 0:
+        return value
+    first = min(max(place if place >= 0 else place + new + 1, 0), new) if ndim else 0
+    return lax.expand_dims(value, [*range(first), *range(first + ndim, ndmin)])
 
 
 r_, c_ = _Concatenator("r_", 0, 1, -1), _Concatenator("c_", -1, 2, 0)
@@ -433,7 +456,9 @@ def unpackbits(a, axis: int | None = None, count: int | None = None, bitorder: s
 
 
 def load(file, *args, **kwargs):
-    """Arrays from a file of `numpy.save`.
+    """Arrays from a file of `numpy.save`; bfloat16, which such files call two bytes without meaning, is recognised.
+
+    Values that are no numbers, among them those of the other narrow types, come as NumPy arrays.
 
     Example:
         >>> import io
@@ -445,7 +470,12 @@ def load(file, *args, **kwargs):
         Array([1., 1.], dtype=float32)
     """
     found = np.load(file, *args, **kwargs)
-    return asarray(found) if isinstance(found, np.ndarray) else found
+    if not isinstance(found, np.ndarray):
+        return found
+    if found.dtype == np.dtype("V2"):
+        found = found.view(dtypes.bfloat16)
+    numbers = found.dtype == dtypes.bfloat16 or (found.dtype.kind not in "OSUVMm" and found.dtype.isnative)
+    return asarray(found) if numbers else found
 
 
 def frombuffer(buffer, dtype=float, count: int = -1, offset: int = 0):

@@ -1,4 +1,4 @@
-"""Functions of functions: vectorising, applying along axes."""
+"""Functions of functions: vectorising, applying along axes and where conditions hold."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import re
 
 from xlab import lax
 from xlab.lax.shape import canonical_axis
-from xlab.numpy.arithmetic import as_array
-from xlab.numpy.creation import asarray
-from xlab.numpy.operands import check, ndim_of, shape_of
+from xlab.numpy.arithmetic import as_array, choose
+from xlab.numpy.creation import asarray, astype
+from xlab.numpy.logic import truth
+from xlab.numpy.operands import check, ndim_of, shape_of, spread_to
 from xlab.numpy.reductions import axes_of
 from xlab.transforms.vmap import vmap
 
-__all__ = ["apply_along_axis", "apply_over_axes", "vectorize"]
+__all__ = ["apply_along_axis", "apply_over_axes", "piecewise", "vectorize"]
 
 
 def apply_along_axis(func1d, axis: int, arr, *args, **kwargs):
@@ -51,6 +52,63 @@ def apply_over_axes(func, a, axes):
             raise ValueError("function is not returning an array of the correct shape")
         a = out
     return a
+
+
+def piecewise(x, condlist, funclist, *args, **kw):
+    """Each element under the function of the last condition that holds for it.
+
+    Args:
+        x: array.
+        condlist: conditions that broadcast to the shape of `x`: a list of them, or an array with one along its first axis.
+        funclist: a function or a number per condition, and one more for elements of which none holds (0 by default). Functions
+            are called on scalars under `vmap`; results are converted to the dtype of `x`.
+        args, kw: passed to the functions.
+
+    Raises:
+        ValueError: no condition, or too few or too many functions.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> x = jnp.array([-1.0, 2.0])
+        >>> jnp.piecewise(x, [x < 0], [lambda x: -x, lambda x: 10 * x])
+        Array([ 1., 20.], dtype=float32)
+    """
+    x = as_array(*check("piecewise", x))
+    conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist[i] for i in range(len(condlist))]
+    n, given = len(conditions), len(funclist)
+    if not n:
+        raise ValueError("piecewise needs at least one condition")
+    if given not in (n, n + 1):
+        raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected; got {given}. An array of conditions "
+                         f"has one along its first axis: write [x < 0] for one condition")
+    masks = [spread_to(truth(asarray(c)), x.shape) for c in conditions]
+    functions = [funclist[n] if given > n else 0, *funclist[:n]]
+    # The default stands first, under a condition that always holds; of several that hold the last one counts.
+    out = None
+    for i, function in enumerate(functions):
+        value = _piece(function, x, masks[i - 1:i], masks[i:], args, kw)
+        out = value if out is None else choose(masks[i - 1], value, out)
+    return out
+
+
+def _piece(function, x, mine, later, args, kw):
+    """A function's values at every element; no derivative flows, not even NaN, where its condition is not the one that counts."""
+    if not callable(function):
+        return spread_to(_scalar(function, x.dtype), x.shape)
+
+    def one(v):
+        return _scalar(function(v, *args, **kw), x.dtype)
+    for _ in range(x.ndim):
+        one = vmap(one)
+    taken = [*mine, *([lax.bitwise_not(functools.reduce(lax.bitwise_or, later))] if later else [])]
+    return as_array(one(choose(functools.reduce(lax.bitwise_and, taken), x, lax.stop_gradient(x))))
+
+
+def _scalar(value, dtype):
+    if ndim_of(value):
+        raise TypeError(f"piecewise: each function gives one number per element, got a value of shape {shape_of(value)}. Combine arrays "
+                        f"with select or where")
+    return astype(asarray(value), dtype)
 
 
 def _parse(signature: str):

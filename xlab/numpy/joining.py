@@ -10,21 +10,22 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
-from xlab.core.avals import aval_of
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import bring, check, host, kind_of, kinds_of, ndim_of, shape_of
 from xlab.numpy.shape import atleast_1d, atleast_2d, atleast_3d, ravel
 
-__all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit", "dstack", "hsplit",
-           "hstack", "insert", "pad", "split", "stack", "unstack", "vsplit", "vstack"]
+__all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack", "hsplit",
+           "hstack", "pad", "split", "stack", "unstack", "vsplit", "vstack"]
 
 
 def _listed(name, arrays):
     if kind_of(arrays) is not None:
         if not ndim_of(arrays):
-            raise ValueError(f"{name} takes a sequence of arrays, got a scalar")
+            # Where shapes are brought together first, a scalar is a mistake of type.
+            kind = TypeError if name in ("vstack", "hstack", "dstack") else ValueError
+            raise kind(f"{name} takes a sequence of arrays, got a scalar")
         return [lax.index_in_dim(as_array(arrays), i, 0, keepdims=False) for i in range(shape_of(arrays)[0])]
     arrays = list(arrays)
     if not arrays:
@@ -73,12 +74,18 @@ def concatenate(arrays, axis: int | None = 0, dtype=None):
 @elementary(static=("axis", "dtype"))
 def _concatenate(arrays, axis, dtype):
     arrays = _common(arrays, dtype)
-    if len(arrays) == 1:
-        return as_array(arrays[0])
-    return lax.concatenate(arrays, axis)
+    return as_array(arrays[0]) if len(arrays) == 1 else lax.concatenate(arrays, axis)
 
 
-concat = concatenate
+def concat(arrays, /, *, axis: int | None = 0):
+    """Arrays joined along an axis, as `concatenate`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.concat([jnp.array([1, 2]), jnp.array([3])])
+        Array([1, 2, 3], dtype=int32)
+    """
+    return concatenate(arrays, axis)
 
 
 def stack(arrays, axis: int = 0, out=None, dtype=None):
@@ -194,9 +201,9 @@ def block(arrays):
             if len(depths) > 1:
                 raise ValueError(f"block: list depths are mismatched, got {sorted(depths)} at one level")
             return 1 + depths.pop()
+        if isinstance(x, tuple):
+            raise ValueError(f"block takes lists of lists, not tuples, which could be meant as arrays; got {x!r}")
         return 0
-    if isinstance(arrays, tuple):
-        raise TypeError("block takes lists, not tuples: a tuple would be ambiguous")
     levels = depth(arrays)
 
     def rank(x):
@@ -238,13 +245,13 @@ def _split(name, ary, sections, axis, exact):
     n = shape_of(ary)[axis]
     if np.ndim(sections) or isinstance(sections, (list, tuple)):
         cuts = [0, *(int(operator.index(i)) for i in host(sections, name).tolist()), n]
-        cuts = [c + n if c < 0 else c for c in cuts]
         if any(a > b for a, b in pairwise(cuts)):
             raise ValueError(f"{name}: Sizes passed to split must be nonnegative; positions {cuts[1:-1]} do not increase within "
                              f"the {n} elements of axis {axis}")
         sizes = [b - a for a, b in pairwise(cuts)]
     else:
-        parts = operator.index(sections)
+        sections = host(sections, name)[()] if hasattr(sections, "aval") else sections
+        parts = int(sections) if isinstance(sections, (float, np.floating)) else operator.index(sections)
         if parts <= 0:
             raise ValueError(f"{name}: number of sections must be positive, got {parts}")
         if parts > max(n, MOST_PARTS):
@@ -309,71 +316,6 @@ def dsplit(ary, indices_or_sections):
         2
     """
     return split(ary, indices_or_sections, 2)
-
-
-def delete(arr, obj, axis: int | None = None, *, assume_unique_indices: bool = False):
-    """The array without the elements at given positions, which must be known while tracing.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> jnp.delete(jnp.arange(4), 1)
-        Array([0, 2, 3], dtype=int32)
-    """
-    (arr,) = check("delete", arr)
-    if axis is None:
-        arr, axis = ravel(arr), 0
-    axis = canonical_axis(axis, ndim_of(arr))
-    n = shape_of(arr)[axis]
-    if isinstance(obj, slice):
-        gone = np.arange(n)[obj]
-    else:
-        gone = host(obj, "delete")
-        if gone.size and not dtypes.issubdtype(gone.dtype, np.integer) and gone.dtype != np.bool_:
-            raise ValueError(f"delete takes integer positions, a boolean mask or a slice, got an array of dtype {gone.dtype}")
-        gone = np.flatnonzero(gone) if gone.dtype == np.bool_ else gone
-    if gone.size and (gone.max() >= n or gone.min() < -n):
-        raise IndexError(f"delete: index {gone} is out of bounds for axis {axis} with size {n}")
-    from xlab.numpy.indexing import take
-    keep = np.setdiff1d(np.arange(n), gone % n if n else gone)
-    return take(arr, keep.astype(np.int32), axis=axis)
-
-
-def insert(arr, obj, values, axis: int | None = None):
-    """The array with values put in before given positions, which must be known while tracing.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> jnp.insert(jnp.array([1, 2, 3]), 1, 9)
-        Array([1, 9, 2, 3], dtype=int32)
-    """
-    arr, values = check("insert", arr, values)
-    if axis is None:
-        arr, axis = ravel(arr), 0
-    axis = canonical_axis(axis, ndim_of(arr))
-    n, dtype = shape_of(arr)[axis], aval_of(arr).dtype
-    where = np.arange(n)[obj] if isinstance(obj, slice) else host(obj, "insert")
-    if not dtypes.issubdtype(where.dtype, np.integer) and not (isinstance(obj, list) and not obj):
-        raise ValueError(f"insert: positions must be integers, got {obj!r} of dtype {where.dtype}; for a mask, give np.flatnonzero(mask)")
-    where = where.astype(np.intp)
-    scalar = where.ndim == 0
-    where = np.atleast_1d(where)
-    if where.size and (where.max() > n or where.min() < -n):
-        raise IndexError(f"insert: index {where} is out of bounds for axis {axis} with size {n}")
-    where = np.where(where < 0, where + n, where)
-    from xlab.numpy.indexing import take
-    from xlab.numpy.shape import broadcast_to, moveaxis
-    values = bring(as_array(values), dtype)
-    rest = [d for i, d in enumerate(shape_of(arr)) if i != axis]
-    count = where.size
-    if scalar and values.ndim:
-        values = moveaxis(lax.broadcast_in_dim(values, (1,) * (len(rest) + 1 - values.ndim) + values.shape,
-                                               range(len(rest) + 1 - values.ndim, len(rest) + 1)), 0, axis) if len(rest) else values
-        count = values.shape[axis]
-        where = np.repeat(where, count)
-    values = broadcast_to(values, (*rest[:axis], count, *rest[axis:]))
-    # Old elements and new ones in one array, then the order they are to have.
-    order = np.argsort(np.concatenate([np.arange(n), where - 0.5]), kind="stable")
-    return take(concatenate([arr, values], axis), order.astype(np.int32), axis=axis)
 
 
 # -- padding ----------------------------------------------------------------------------------------------

@@ -18,14 +18,17 @@ from xlab.numpy.operands import (
     concrete_width,
     dtype_of,
     kind_of,
+    no_out,
     promoted,
     promoted_inexact,
     shape_of,
+    strong,
+    strong_arrays,
 )
 
 __all__ = ["allclose", "angle", "around", "array_equal", "array_equiv", "ceil", "clip", "conj", "conjugate", "fix", "floor",
            "imag", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "iscomplex", "isreal", "logical_and",
-           "logical_not", "logical_or", "logical_xor", "nan_to_num", "piecewise", "real", "rint", "round", "select", "trunc"]
+           "logical_not", "logical_or", "logical_xor", "nan_to_num", "real", "rint", "round", "select", "trunc"]
 
 
 def truth(x):
@@ -40,8 +43,7 @@ def _logical(name, combine, doc):
     @elementary
     def logical(x, y, /):
         x, y = promoted(name, x, y)
-        x, y = aligned(name, truth(x), truth(y))
-        return combine(x, y)
+        return combine(*strong_arrays(*aligned(name, truth(x), truth(y))))
     logical.__name__ = logical.__qualname__ = name
     logical.__doc__ = f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(True, 0).dtype\n" \
                       f"        dtype('bool')\n    "
@@ -90,6 +92,8 @@ def _test(name, doc, of_floats, otherwise):
     def test(x, /):
         x = concrete_width(*check(name, x))
         if is_complex(x):
+            if name in ("isposinf", "isneginf"):
+                raise ValueError(f"{name} is not defined for complex numbers, which have no sign; test the real or the imaginary part")
             return lax.bitwise_or(of_floats(lax.real(x)), of_floats(lax.imag(x))) if name != "isfinite" else lax.bitwise_and(
                 of_floats(lax.real(x)), of_floats(lax.imag(x)))
         return of_floats(x) if dtypes.issubdtype(dtype_of(x), np.inexact) else _constant(x, otherwise)
@@ -101,8 +105,8 @@ def _test(name, doc, of_floats, otherwise):
 
 isinf = _test("isinf", "Whether each element is infinite.", lambda x: lax.eq(lax.abs(x), bring(np.inf, dtype_of(x))), False)
 isfinite = _test("isfinite", "Whether each element is neither infinite nor NaN.", lax.is_finite, True)
-_isposinf = _test("isposinf", "", lambda x: lax.eq(x, scalar(np.inf, x)), False)
-_isneginf = _test("isneginf", "", lambda x: lax.eq(x, scalar(-np.inf, x)), False)
+_isposinf = _test("isposinf", "", lambda x: strong(lax.eq(x, scalar(np.inf, x))), False)
+_isneginf = _test("isneginf", "", lambda x: strong(lax.eq(x, scalar(-np.inf, x))), False)
 
 
 def isposinf(x, /, out=None):
@@ -113,7 +117,6 @@ def isposinf(x, /, out=None):
         >>> jnp.isposinf(jnp.array([1.0, jnp.inf]))
         Array([False,  True], dtype=bool)
     """
-    from xlab.numpy.reductions import no_out
     no_out("isposinf", out)
     return _isposinf(x)
 
@@ -126,10 +129,8 @@ def isneginf(x, /, out=None):
         >>> jnp.isneginf(jnp.array([1.0, -jnp.inf]))
         Array([False,  True], dtype=bool)
     """
-    from xlab.numpy.reductions import no_out
     no_out("isneginf", out)
     return _isneginf(x)
-
 
 
 @elementary
@@ -142,7 +143,7 @@ def isreal(x):
         Array([False,  True], dtype=bool)
     """
     x = concrete_width(*check("isreal", x))
-    return lax.eq(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else _constant(x, True)
+    return lax.eq(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else bring(_constant(x, True), np.dtype(bool), aval_of(x).weak_type)
 
 
 @elementary
@@ -155,7 +156,7 @@ def iscomplex(x):
         Array([ True, False], dtype=bool)
     """
     x = concrete_width(*check("iscomplex", x))
-    return lax.ne(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else _constant(x, False)
+    return lax.ne(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else bring(_constant(x, False), np.dtype(bool), aval_of(x).weak_type)
 
 
 @elementary(static="equal_nan")
@@ -272,31 +273,6 @@ def _select_first(condlist, choicelist, default):
     return out
 
 
-def piecewise(x, condlist, funclist, *args, **kw):
-    """Each element under the function of the last condition that holds; one more function is the default.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> x = jnp.array([-1.0, 2.0])
-        >>> jnp.piecewise(x, [x < 0], [lambda x: -x, lambda x: 10 * x])
-        Array([ 1., 20.], dtype=float32)
-    """
-    from xlab.numpy.creation import zeros_like
-    (x,) = check("piecewise", x)
-    condlist = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
-    nf = len(funclist)
-    if nf not in (len(condlist), len(condlist) + 1):
-        raise ValueError(f"with {len(condlist)} condition(s), either {len(condlist)} or {len(condlist) + 1} functions are "
-                         f"expected; got {nf}")
-    values = [f(x, *args, **kw) if callable(f) else f for f in funclist]
-    out = values[-1] if nf == len(condlist) + 1 else zeros_like(x)
-    dtype = dtype_of(x)
-    out = bring(out, dtype)
-    for condition, value in zip(condlist, values):
-        out = choose(truth(condition), bring(value, dtype), out)
-    return out
-
-
 def clip(arr=None, /, min=None, max=None):
     """The elements limited to `[min, max]`.
 
@@ -335,6 +311,7 @@ def nan_to_num(x, copy: bool = True, nan=0.0, posinf=None, neginf=None):
     dtype = dtype_of(x)
     if not dtypes.issubdtype(dtype, np.inexact):
         return as_array(x)
+    x = as_array(strong(x))
     if dtype.kind == "c":
         return lax.complex(nan_to_num(lax.real(x), copy, nan, posinf, neginf), nan_to_num(lax.imag(x), copy, nan, posinf, neginf))
     info = dtypes.finfo(dtype)
@@ -391,7 +368,10 @@ def rint(x, /):
         >>> jnp.rint(jnp.array([0.5, 1.5]))
         Array([0., 2.], dtype=float32)
     """
+    whole = dtypes.issubdtype(dtype_of(*check("rint", x)), np.integer)
     (x,) = promoted_inexact("rint", x)
+    if whole:
+        return as_array(strong(x))
     if is_complex(x):
         return lax.complex(rint(lax.real(x)), rint(lax.imag(x)))
     return lax.round(x, 1)
@@ -484,6 +464,8 @@ def angle(z, deg: bool = False):
         Array(90., dtype=float32, weak_type=True)
     """
     (z,) = promoted_inexact("angle", z)
+    if not is_complex(z):
+        z = strong(z)
     parts = (lax.imag(z), lax.real(z)) if is_complex(z) else (lax.full_like(z, 0), z)
     out = lax.atan2(*parts)
     return lax.mul(out, scalar(180 / np.pi, out)) if deg else out

@@ -16,6 +16,7 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import Tracer
+from xlab.errors import ConcretizationTypeError
 from xlab.lax.convert import convert
 from xlab.lax.shape import broadcast_in_dim
 
@@ -60,6 +61,12 @@ def check(name: str, *xs):
     return xs if opened is None else tuple(opened)
 
 
+def no_out(name: str, out):
+    if out is not None:
+        raise NotImplementedError(
+            f"The 'out' argument to {name} is not supported: arrays are never changed in place. Use the returned array.")
+
+
 def bring(x, dtype, weak: bool = False):
     """An operand in a dtype (and weakness); Python numbers and host arrays without an equation."""
     kind = kind_of(x)
@@ -76,6 +83,16 @@ def bring(x, dtype, weak: bool = False):
     if x.dtype != dtype:
         x = x.astype(dtype)
     return x
+
+
+def strong(x):
+    """An operand whose type is not weak."""
+    return bring(x, dtype_of(x))
+
+
+def strong_arrays(*xs):
+    """Operands as they are where all are scalars; otherwise not weak: results of several cases are weak as scalars only."""
+    return tuple(map(strong, xs)) if any(shape_of(x) for x in xs) else xs
 
 
 def python_number(x, dtype, weak: bool):
@@ -212,12 +229,20 @@ def host(x, name: str):
     if isinstance(x, Tracer):
         value = x.concrete()
         if value is None:
-            from xlab.errors import ConcretizationTypeError
             raise ConcretizationTypeError(
                 f"{name} needs a concrete value, got {x._describe()}. Its result's shape depends on the value; give the "
                 f"size (size=, length=, total_repeat_length=) or make the argument static.")
         x = value
     return np.asarray(x)
+
+
+def known_axis(axis, name: str) -> None:
+    """Refuses traced axes: which dimensions there are in a result must be known while tracing."""
+    for a in axis if isinstance(axis, (tuple, list)) else (axis,):
+        if isinstance(a, Tracer) and a.concrete() is None:
+            raise ConcretizationTypeError(
+                f"the axis of {name} must be known while tracing, got {a._describe()}. Make the argument static "
+                f"(jit(..., static_argnames='axis')), or choose between calls with lax.switch.")
 
 
 def float_like(x) -> ShapedArray:

@@ -23,6 +23,11 @@ _OPTIONS = {"constant": "constant_values", "linear_ramp": "end_values", "mean": 
 
 def pad(array, pad_width, mode="constant", **kwargs):
     (array,) = check("pad", array)
+    aval = aval_of(array)
+    return bring(_padded(array, pad_width, mode, kwargs), aval.dtype, aval.weak_type)
+
+
+def _padded(array, pad_width, mode, kwargs):
     n = ndim_of(array)
     widths = _pairs(pad_width, n, "pad_width")
     if any(w < 0 for pair in widths for w in pair):
@@ -64,13 +69,13 @@ def _pairs(given, n: int, name: str):
 
 @elementary(static="widths")
 def _constant(array, value, widths):
-    dtype = aval_of(array).dtype
+    dtype, weak = aval_of(array).dtype, aval_of(array).weak_type
     if isinstance(value, (tuple, list)):
         value = _values(value)
     out = as_array(array)
     if not shape_of(value):
-        return lax.pad(out, bring(value, dtype), [(a, b, 0) for a, b in widths])
-    values = lax.broadcast_in_dim(bring(value, dtype), (len(widths), 2), range(2 - ndim_of(value), 2))
+        return lax.pad(out, bring(value, dtype, weak), [(a, b, 0) for a, b in widths])
+    values = lax.broadcast_in_dim(bring(value, dtype, weak), (len(widths), 2), range(2 - ndim_of(value), 2))
     for axis, (a, b) in enumerate(widths):
         for side, amount in ((0, (a, 0, 0)), (1, (0, b, 0))):
             fill = lax.squeeze(lax.slice(values, (axis, side), (axis + 1, side + 1)), (0, 1))
@@ -103,7 +108,7 @@ def _pad(array, widths, mode, option):
         if not n and mode != "empty":
             raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
         if mode == "empty":
-            x = lax.pad(x, x.dtype.type(0), [(before, after, 0) if i == axis else (0, 0, 0) for i in range(x.ndim)])
+            x = lax.pad(x, bring(0, x.dtype, x.weak_type), [(before, after, 0) if i == axis else (0, 0, 0) for i in range(x.ndim)])
         elif mode == "edge":
             x = lax.concatenate([_repeat(_cut(x, 0, 1, axis), before, axis), x, _repeat(_cut(x, n - 1, n, axis), after, axis)],
                                 axis)
@@ -120,15 +125,15 @@ def _pad(array, widths, mode, option):
             if 0 in lengths:
                 raise ValueError("pad: stat_length of 0 yields no value for padding")
             ends = (_cut(x, 0, min(lengths[0], n), axis), _cut(x, n - min(lengths[1], n), n, axis))
-            low, high = (_rounded(stat(end, axis=axis, keepdims=True), x.dtype) for end in ends)
+            low, high = (_rounded(stat(end, axis=axis, keepdims=True), x.dtype, x.weak_type) for end in ends)
             x = lax.concatenate([_repeat(low, before, axis), x, _repeat(high, after, axis)], axis)
     return x
 
 
-def _rounded(x, dtype):
+def _rounded(x, dtype, weak):
     if dtypes.issubdtype(dtype, np.integer) and dtypes.issubdtype(x.dtype, np.floating):
         x = lax.round(x, 1)
-    return bring(x, dtype)
+    return bring(x, dtype, weak)
 
 
 def _reflected(x, axis, before, after, mode, kind):
@@ -143,12 +148,12 @@ def _reflected(x, axis, before, after, mode, kind):
         if low:
             piece = lax.rev(_cut(x, skip, skip + low, axis), (axis,))
             edge = _cut(x, 0, 1, axis)
-            parts.append(piece if kind == "even" else lax.sub(lax.mul(x.dtype.type(2), edge), piece))
+            parts.append(piece if kind == "even" else lax.sub(lax.mul(bring(2, x.dtype, x.weak_type), edge), piece))
         parts.append(x)
         if high:
             piece = lax.rev(_cut(x, n - skip - high, n - skip, axis), (axis,))
             edge = _cut(x, n - 1, n, axis)
-            parts.append(piece if kind == "even" else lax.sub(lax.mul(x.dtype.type(2), edge), piece))
+            parts.append(piece if kind == "even" else lax.sub(lax.mul(bring(2, x.dtype, x.weak_type), edge), piece))
         x = lax.concatenate(parts, axis)
         before, after = before - low, after - high
     return x
@@ -169,7 +174,7 @@ def _ramp(array, value, widths):
             parts.insert(0, linspace(far[0], edges[0], before, endpoint=False, dtype=x.dtype, axis=axis))
         if after:
             parts.append(lax.rev(linspace(far[1], edges[1], after, endpoint=False, dtype=x.dtype, axis=axis), (axis,)))
-        x = lax.concatenate(parts, axis)
+        x = lax.concatenate([bring(p, x.dtype, x.weak_type) for p in parts], axis)
     return x
 
 

@@ -9,14 +9,24 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
-from xlab.numpy.arithmetic import as_array
+from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.creation import asarray
+from xlab.numpy.edits import trim_zeros
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, host, ndim_of, promoted, promoted_inexact, shape_of
+from xlab.numpy.operands import (
+    bring,
+    check,
+    host,
+    ndim_of,
+    promoted,
+    promoted_inexact,
+    shape_of,
+    spread_to,
+)
 from xlab.numpy.shape import atleast_1d
 
 __all__ = ["bartlett", "blackman", "convolve", "correlate", "hamming", "hanning", "kaiser", "poly", "polyadd", "polyder",
-           "polydiv", "polyint", "polymul", "polysub", "polyval", "roots", "trim_zeros"]
+           "polydiv", "polyint", "polymul", "polysub", "polyval", "roots"]
 
 
 @elementary(static="unroll")
@@ -34,20 +44,19 @@ def polyval(p, x, *, unroll: int = 16):
     if not p.shape[0]:
         return lax.full(shape_of(x), 0, aval_of(x).dtype)
     coefficients = [lax.index_in_dim(p, i, 0, keepdims=False) for i in range(p.shape[0])]
-    y = as_array(lax.full((*shape_of(x), *p.shape[1:])[:max(ndim_of(x), p.ndim - 1)], 0, p.dtype))
+    y = as_array(lax.full(lax.broadcast_shapes(shape_of(x), p.shape[1:]), 0, p.dtype))
     for c in coefficients:
         y = add(multiply(y, x), c)
     return y
 
 
-def _padded(p, n):
-    return lax.pad(p, bring(0, aval_of(p).dtype), [(n - shape_of(p)[0], 0, 0)])
-
-
 def _together(name, op, a1, a2):
+    """Coefficients combined from the last one on; those that the shorter polynomial lacks are 0."""
     a1, a2 = (atleast_1d(v) for v in promoted(name, a1, a2))
-    n = max(a1.shape[0], a2.shape[0])
-    return op(_padded(a1, n), _padded(a2, n))
+    long, short = (a1, a2) if a1.shape[0] >= a2.shape[0] else (a2, a1)
+    n, zero = long.shape[0] - short.shape[0], bring(0, long.dtype)
+    short = lax.pad(spread_to(short, (short.shape[0], *long.shape[1:])), zero, [(n, 0, 0), *[(0, 0, 0)] * (long.ndim - 1)])
+    return op(long, short) if long is a1 else op(short, long)
 
 
 @elementary
@@ -82,17 +91,17 @@ def polymul(a1, a2, *, trim_leading_zeros: bool = False):
         >>> jnp.polymul(jnp.array([1.0, 1.0]), jnp.array([1.0, -1.0]))
         Array([ 1.,  0., -1.], dtype=float32)
     """
-    if isinstance(a1, (list, tuple)) or isinstance(a2, (list, tuple)):
-        a1, a2 = asarray(a1), asarray(a2)
     a1, a2 = (atleast_1d(v) for v in promoted_inexact("polymul", a1, a2))
     if trim_leading_zeros and (a1.shape[0] > 1 or a2.shape[0] > 1):
         a1, a2 = trim_zeros(a1, "f"), trim_zeros(a2, "f")
     return convolve(a1 if a1.shape[0] else lax.full((1,), 0, a1.dtype), a2 if a2.shape[0] else lax.full((1,), 0, a2.dtype))
 
 
-@elementary(static="trim_leading_zeros")
-def _polydiv(u, v, trim_leading_zeros):
+def _polydiv(u, v):
+    # Not one program: fused, the products would not be rounded, and a remainder of zero would not be zero.
     u, v = (atleast_1d(x) for x in promoted_inexact("polydiv", u, v))
+    if u.ndim != 1 or v.ndim != 1:
+        raise ValueError(f"polydiv divides vectors of coefficients, got shapes {u.shape} and {v.shape}")
     m, n = u.shape[0] - 1, v.shape[0] - 1
     scale = lax.div(bring(1, v.dtype), lax.index_in_dim(v, 0, 0, keepdims=False))
     quotient = []
@@ -112,30 +121,36 @@ def polydiv(u, v, *, trim_leading_zeros: bool = False):
         >>> jnp.polydiv(jnp.array([1.0, 0.0, -1.0]), jnp.array([1.0, 1.0]))[0]
         Array([ 1., -1.], dtype=float32)
     """
-    q, r = _polydiv(u, v, trim_leading_zeros=trim_leading_zeros)
+    q, r = _polydiv(u, v)
     return q, trim_zeros(r, "f") if trim_leading_zeros else r
 
 
 def polyder(p, m: int = 1):
     """Derivative of a polynomial, `m` times.
 
+    Args:
+        p: vector of coefficients. Of an array, rows are dropped and the factors meet its last dimension, as in the reference.
+        m: how often.
+
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.polyder(jnp.array([1.0, 2.0, 3.0]))
         Array([2., 2.], dtype=float32)
     """
+    from xlab.numpy.ufuncs import multiply
     m = operator.index(m)
     if m < 0:
         raise ValueError("Order of derivative must be positive")
-    (p,) = promoted_inexact("polyder", *check("polyder", p))
-    p = as_array(p)
+    p = _coefficients("polyder", p, m)
     if not m:
         return p
     n = p.shape[0]
     m = min(m, n)
     powers = np.arange(n)[::-1][:max(n - m, 0)]
+    rest = lax.slice_in_dim(p, 0, max(n - m, 0))
+    lax.broadcast_shapes(rest.shape, powers.shape)
     factors = np.prod([powers - i for i in range(m)], axis=0).astype(p.dtype)
-    return lax.mul(lax.slice_in_dim(p, 0, max(n - m, 0)), asarray(factors))
+    return multiply(rest, asarray(factors))
 
 
 def polyint(p, m: int = 1, k=None):
@@ -149,22 +164,28 @@ def polyint(p, m: int = 1, k=None):
     m = operator.index(m)
     if m < 0:
         raise ValueError("Order of integral must be positive (see polyder)")
-    (p,) = promoted_inexact("polyint", *check("polyint", p))
-    p = as_array(p)
+    p = _coefficients("polyint", p, m)
     if not m:
         return p
-    constants = np.zeros(m) if k is None else np.broadcast_to(np.atleast_1d(host(k, "polyint")), (m,)) if np.size(
-        host(k, "polyint")) in (1, m) else None
-    if constants is None:
-        raise ValueError("k must be a scalar or a rank-1 array of length 1 or m.")
-    for c in constants:
-        n = p.shape[0]
-        p = lax.concatenate([lax.div(p, asarray(np.arange(n, 0, -1).astype(p.dtype))), asarray(np.full(1, c, p.dtype))], 0)
+    p, k = map(as_array, promoted_inexact("polyint", p, *check("polyint", 0 if k is None else k)))
+    if k.size not in (1, m) or k.shape[:-1] not in ((), (1,)):
+        raise ValueError(f"polyint: k must be a scalar or a vector of 1 or m={m} constants, got shape {k.shape}")
+    k = lax.broadcast_in_dim(lax.reshape(k, (k.size,)), (m,), (0,)) if k.size == m else lax.full((m,), lax.reshape(k, ()))
+    for i in range(m):
+        places = np.arange(p.shape[0], 0, -1).astype(p.dtype)
+        p = lax.concatenate([lax.div(p, asarray(places)), lax.slice_in_dim(k, i, i + 1)], 0)
     return p
 
 
+def _coefficients(name, p, m):
+    (p,) = promoted_inexact(name, *check(name, p))
+    if m and not ndim_of(p):
+        raise TypeError(f"{name} takes a vector of coefficients, got a number")
+    return as_array(p)
+
+
 def poly(seq_of_zeros):
-    """Coefficients of the polynomial with the given zeros.
+    """Coefficients of the polynomial with the given zeros, or of the characteristic polynomial of a square matrix.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -173,9 +194,13 @@ def poly(seq_of_zeros):
     """
     (zeros,) = promoted_inexact("poly", *check("poly", seq_of_zeros))
     zeros = atleast_1d(zeros)
+    if zeros.ndim == 2 and zeros.shape[0] == zeros.shape[1] and zeros.size:
+        from xlab.numpy.linalg import eigvals
+        zeros = eigvals(zeros)
     if zeros.ndim != 1:
-        raise ValueError(f"poly takes a vector of zeros, got shape {zeros.shape}: the characteristic polynomial of a matrix needs "
-                         f"its eigenvalues first")
+        raise ValueError(f"poly takes a vector of zeros or a square matrix, got shape {zeros.shape}")
+    if not zeros.size:
+        return lax.full((), 1, zeros.dtype)
     out = lax.full((1,), 1, zeros.dtype)
     for i in range(zeros.shape[0]):
         root = lax.slice_in_dim(zeros, i, i + 1)
@@ -185,7 +210,12 @@ def poly(seq_of_zeros):
 
 
 def roots(p, *, strip_zeros: bool = True):
-    """Zeros of a polynomial, computed on the host from concrete coefficients.
+    """Zeros of a polynomial.
+
+    Args:
+        p: vector of coefficients.
+        strip_zeros: whether leading zeros lower the degree, for which the coefficients must be concrete. Otherwise the result has
+            `len(p) - 1` entries, the last of them NaN for leading zeros, and may be traced.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -195,26 +225,31 @@ def roots(p, *, strip_zeros: bool = True):
     (p,) = promoted_inexact("roots", *check("roots", p))
     if ndim_of(p) != 1:
         raise ValueError("Input must be a rank-1 array.")
-    found = np.roots(host(p, "roots"))
-    return asarray(found.astype(np.result_type(found.dtype, np.complex64) if found.dtype.kind == "c" else np.complex64))
+    if not strip_zeros and shape_of(p)[0] > 1:
+        return _all_roots(p)
+    p = np.trim_zeros(host(p, "roots"), "f")
+    companion = np.eye(max(len(p) - 1, 0), k=-1, dtype=p.dtype)
+    companion[:1] = -p[1:] / p[:1]
+    return asarray(np.linalg.eigvals(companion).astype(np.result_type(p.dtype, np.complex64)))
 
 
-def trim_zeros(filt, trim: str = "fb"):
-    """The vector without zeros at its front ("f") and back ("b"); needs concrete values.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> jnp.trim_zeros(jnp.array([0, 1, 0]))
-        Array([1], dtype=int32)
-    """
-    if not isinstance(trim, str):
-        raise TypeError(f"trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
-    filt = asarray(filt)
-    kept = np.flatnonzero(host(filt, "trim_zeros"))
-    n = filt.shape[0]
-    start = (int(kept[0]) if kept.size else n) if "f" in trim.lower() else 0
-    stop = (int(kept[-1]) + 1 if kept.size else start) if "b" in trim.lower() else n
-    return lax.slice_in_dim(filt, start, max(start, stop))
+@elementary
+def _all_roots(p):
+    """Eigenvalues of the companion matrix of the polynomial without its leading zeros, which are put last and give the last ones."""
+    from xlab.numpy.indexing import take
+    from xlab.numpy.linalg import eigvals
+    from xlab.numpy.ranges import eye
+    p = as_array(p)
+    n = p.shape[0]
+    there = lax.ne(p, bring(0, p.dtype))
+    index = lax.iota(np.int32, n)
+    zeros = lax.reduce_min(choose(there, index, np.int32(n)), (0,))
+    p = take(p, lax.add(index, zeros), mode="wrap")
+    row = lax.div(lax.neg(lax.slice_in_dim(p, 1, n)), lax.broadcast_in_dim(lax.index_in_dim(p, 0, 0, keepdims=False), (n - 1,), ()))
+    shifted = lax.slice_in_dim(eye(n - 1, dtype=p.dtype), 0, n - 2)
+    # Transposed, so that the zeros of trailing coefficients come last.
+    found = eigvals(lax.transpose(lax.concatenate([lax.expand_dims(row, (0,)), shifted], 0), (1, 0)))
+    return choose(lax.ge(lax.add(lax.iota(np.int32, n - 1), zeros), np.int32(n - 1)), bring(complex(np.nan, np.nan), found.dtype), found)
 
 
 # -- convolution ------------------------------------------------------------------------------------------

@@ -73,11 +73,10 @@ def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=No
         at_a, at_b = i - (rank - len(batch_a)), i - (rank - len(batch_b))
         if p == q and at_a >= 0 and at_b >= 0:
             shared.append((i, at_a, at_b))
-        elif p == 1:
+        elif p == 1 and at_b >= 0:
             if at_a >= 0:
                 drop_a.append(at_a)
-            if at_b >= 0:
-                order_b.append(i)
+            order_b.append(i)
         else:
             order_a.append(i)
             if at_b >= 0:
@@ -189,6 +188,7 @@ def matvec(x1, x2, /):
         (5, 2)
     """
     x1, x2 = check("matvec", x1, x2)
+    _check_cores("matvec", "nm", shape_of(x1), "m", shape_of(x2))
     out = matmul(x1, lax.expand_dims(as_array(x2), (ndim_of(x2),)))
     return lax.squeeze(out, (out.ndim - 1,))
 
@@ -203,8 +203,21 @@ def vecmat(x1, x2, /):
     """
     from xlab.numpy.logic import conjugate
     x1, x2 = check("vecmat", x1, x2)
+    _check_cores("vecmat", "n", shape_of(x1), "nm", shape_of(x2))
     out = matmul(lax.expand_dims(conjugate(x1), (ndim_of(x1) - 1,)), x2)
     return lax.squeeze(out, (out.ndim - 2,))
+
+
+def _check_cores(name, core1, shape1, core2, shape2):
+    """Refuses operands without their core dimensions, which a letter each stands for, or whose common one differs."""
+    for i, (core, shape) in enumerate(((core1, shape1), (core2, shape2))):
+        if len(shape) < len(core):
+            raise ValueError(f"{name}: operand {i} needs at least {len(core)} dimension(s), its last being ({', '.join(core)}); got shape {shape}")
+    sizes1, sizes2 = (dict(zip(core, shape[-len(core):])) for core, shape in ((core1, shape1), (core2, shape2)))
+    for letter in sizes1.keys() & sizes2.keys():
+        if sizes1[letter] != sizes2[letter]:
+            raise ValueError(f"{name} of ({', '.join(core1)}) and ({', '.join(core2)}) needs one size of {letter}, got {sizes1[letter]} in "
+                             f"{shape1} and {sizes2[letter]} in {shape2}")
 
 
 def tensordot(a, b, axes=2, *, precision=None, preferred_element_type=None, out_sharding=None):
@@ -227,6 +240,8 @@ def tensordot(a, b, axes=2, *, precision=None, preferred_element_type=None, out_
         if len(ca) != len(cb):
             raise TypeError(f"tensordot needs axes lists of equal length, got {axes[0]} and {axes[1]}")
         ca, cb = tuple(canonical_axis(i, n) for i in ca), tuple(canonical_axis(i, m) for i in cb)
+        if len(set(ca)) < len(ca) or len(set(cb)) < len(cb):
+            raise TypeError(f"tensordot contracts an axis once: the axes of each operand must differ, got {axes[0]} and {axes[1]}")
     else:
         raise TypeError(f"tensordot axes must be an int or a pair of axes (or of lists of them), got {axes!r}")
     return _tensordot(a, b, numbers=((ca, cb), ((), ())), precision=precision, preferred=preferred_element_type,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 
@@ -19,6 +20,7 @@ from xlab.numpy.operands import (
     check,
     host,
     inexact_of,
+    kind_of,
     kinds_of,
     ndim_of,
     promoted,
@@ -26,6 +28,7 @@ from xlab.numpy.operands import (
     shape_of,
     spread_to,
 )
+from xlab.transforms.vmap import vmap
 
 __all__ = ["arange", "diag_indices", "eye", "fromfunction", "geomspace", "identity", "indices", "ix_", "linspace", "logspace",
            "meshgrid", "tri", "tril", "tril_indices", "triu", "triu_indices", "vander"]
@@ -274,7 +277,7 @@ def tril_indices(n, k: int = 0, m=None):
         >>> jnp.tril_indices(2)[0]
         Array([0, 1, 1], dtype=int32)
     """
-    return tuple(array(i) for i in np.tril_indices(n, k, m))
+    return _indices(np.tril_indices, "tril_indices", n, k, m)
 
 
 def triu_indices(n, k: int = 0, m=None):
@@ -285,7 +288,14 @@ def triu_indices(n, k: int = 0, m=None):
         >>> jnp.triu_indices(2)[1]
         Array([0, 1, 1], dtype=int32)
     """
-    return tuple(array(i) for i in np.triu_indices(n, k, m))
+    return _indices(np.triu_indices, "triu_indices", n, k, m)
+
+
+def _indices(find, name, n, k, m):
+    n, k, m = operator.index(n), operator.index(k), operator.index(n if m is None else m)
+    if n < 0 or m < 0:
+        raise TypeError(f"{name}: the numbers of rows and columns must not be negative, got {n} and {m}")
+    return tuple(array(i) for i in find(n, k, m))
 
 
 def diag_indices(n: int, ndim: int = 2):
@@ -324,7 +334,13 @@ def indices(dimensions, dtype=None, sparse: bool = False):
 
 
 def fromfunction(function, shape, *, dtype=float, **kwargs):
-    """An array whose entries are a function of their indices.
+    """An array whose entries are a function of their indices; the function is called once, on scalars under `vmap`.
+
+    Args:
+        function: from one index per axis to an array or a pytree of them; its shapes follow those of the grid.
+        shape: of the grid: a size, or one per axis.
+        dtype: of the indices.
+        kwargs: passed on; arrays are mapped along with the indices, an axis for each axis of the grid.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -332,8 +348,15 @@ def fromfunction(function, shape, *, dtype=float, **kwargs):
         Array([[0, 1],
                [1, 2]], dtype=int32)
     """
-    grid = indices(shape, dtype)
-    return function(*[lax.index_in_dim(grid, i, 0, keepdims=False) for i in range(len(tuple(shape)))], **kwargs)
+    try:
+        sizes = tuple(map(operator.index, (shape,) if np.ndim(shape) == 0 else shape))
+    except TypeError:
+        raise TypeError(f"fromfunction needs sizes known while tracing, got shape {shape!r}") from None
+    mapped = {name: v for name, v in kwargs.items() if kind_of(v) is not None and ndim_of(v)}
+    fun = functools.partial(function, **{name: v for name, v in kwargs.items() if name not in mapped})
+    for i in reversed(range(len(sizes))):
+        fun = vmap(fun, in_axes=tuple([0 if j == i else None for j in range(len(sizes))]))
+    return fun(*[arange(n, dtype=dtype) for n in sizes], **mapped)
 
 
 def meshgrid(*xi, copy: bool = True, sparse: bool = False, indexing: str = "xy"):

@@ -19,22 +19,26 @@ from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import choose
 from xlab.numpy.elementary import elementary
 from xlab.numpy.logic import truth
-from xlab.numpy.operands import bring, check, concrete_width, dtype_of, ndim_of, shape_of
+from xlab.numpy.operands import (
+    bring,
+    check,
+    concrete_width,
+    dtype_of,
+    known_axis,
+    ndim_of,
+    no_out,
+    shape_of,
+)
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum",
            "var"]
-
-
-def no_out(name: str, out):
-    if out is not None:
-        raise NotImplementedError(
-            f"The 'out' argument to {name} is not supported: arrays are never changed in place. Use the returned array.")
 
 
 def axes_of(name: str, axis, ndim: int) -> tuple[int, ...]:
     """Axes as numbers from 0; all of them for None."""
     if axis is None:
         return tuple(range(ndim))
+    known_axis(axis, name)
     try:
         axes = (operator.index(axis),)
     except TypeError:
@@ -346,7 +350,7 @@ def _variance(name, a, axis, dtype, ddof, keepdims, where, mean_given):
     centred = lax.sub(a, centre)
     if result.kind == "c":
         centred = lax.real(lax.mul(centred, lax.conj(centred)))
-        result = aval_of(centred).dtype
+        result = aval_of(centred).dtype if dtype is None else result
     else:
         centred = lax.square(centred)
     real = aval_of(centred).dtype
@@ -356,7 +360,6 @@ def _variance(name, a, axis, dtype, ddof, keepdims, where, mean_given):
     return choose(lax.gt(count, bring(0, real)), spread, bring(np.nan, result))
 
 
-@elementary(static=("axis", "dtype", "out", "keepdims"))
 def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, *, where=None, mean=None, correction=None):
     """Variance over axes; `ddof` (or `correction`) is subtracted from the number of elements.
 
@@ -366,14 +369,23 @@ def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, *, w
         Array(1., dtype=float32)
     """
     no_out("var", out)
-    if correction is not None:
-        if not (isinstance(ddof, int) and ddof == 0) and not hasattr(ddof, "aval"):
-            raise ValueError("ddof and correction can't be provided simultaneously.")
-        ddof = correction
+    return _var(a, axis=axis, dtype=dtype, ddof=_one_of(ddof, correction), keepdims=keepdims, where=where, mean=mean)
+
+
+@elementary(static=("axis", "dtype", "keepdims"))
+def _var(a, axis, dtype, ddof, keepdims, where, mean):
     return _variance("var", a, axis, dtype, ddof, keepdims, where, mean)
 
 
-@elementary(static=("axis", "dtype", "out", "keepdims"))
+def _one_of(ddof, correction):
+    """What is subtracted from the number of elements, under either of its names."""
+    if correction is None:
+        return ddof
+    if not (isinstance(ddof, int) and ddof == 0):
+        raise ValueError(f"var and std: ddof={ddof} and correction={correction} are two names of one argument: give one of them")
+    return correction
+
+
 def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, *, where=None, mean=None, correction=None):
     """Standard deviation over axes; the arguments are those of `var`.
 
@@ -383,4 +395,9 @@ def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, *, w
         Array(1., dtype=float32)
     """
     no_out("std", out)
-    return lax.sqrt(var(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, where=where, mean=mean, correction=correction))
+    return _std(a, axis=axis, dtype=dtype, ddof=_one_of(ddof, correction), keepdims=keepdims, where=where, mean=mean)
+
+
+@elementary(static=("axis", "dtype", "keepdims"))
+def _std(a, axis, dtype, ddof, keepdims, where, mean):
+    return lax.sqrt(_variance("std", a, axis, dtype, ddof, keepdims, where, mean))

@@ -12,8 +12,8 @@ from xlab.core.avals import aval_of
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, choose, remainder
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, host, kind_of, ndim_of, shape_of
-from xlab.numpy.reductions import axes_of, no_out
+from xlab.numpy.operands import bring, check, host, kind_of, known_axis, ndim_of, no_out, shape_of
+from xlab.numpy.reductions import axes_of
 from xlab.numpy.reductions import sum as _sum
 from xlab.numpy.shape import moveaxis, ravel, swapaxes
 
@@ -86,6 +86,7 @@ def roll(a, shift, axis=None):
     (a,) = check("roll", a)
     if axis is None:
         return lax.reshape(roll(ravel(a), shift, 0), shape_of(a))
+    known_axis(axis, "roll")
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     if not hasattr(shift, "aval") or kind_of(shift) == "host":
         if np.asarray(shift).dtype.kind not in "biuf":
@@ -249,11 +250,11 @@ def diag(v, k: int = 0):
 @elementary(static="k")
 def _diag(v, k):
     n = shape_of(v)[0] + max(k, -k)
-    dtype = aval_of(v).dtype
-    padded = lax.pad(as_array(v), dtype.type(0), [(max(0, k), max(0, -k), 0)])
+    zero = bring(0, aval_of(v).dtype, aval_of(v).weak_type)
+    padded = lax.pad(as_array(v), zero, [(max(0, k), max(0, -k), 0)])
     rows = lax.add(lax.broadcasted_iota(np.int32, (n, n), 0), np.int32(k))
     mask = lax.eq(rows, lax.broadcasted_iota(np.int32, (n, n), 1))
-    return choose(mask, lax.broadcast_in_dim(padded, (1, n), (1,)), bring(0, dtype))
+    return choose(mask, lax.broadcast_in_dim(padded, (1, n), (1,)), zero)
 
 
 def diagflat(v, k: int = 0):

@@ -10,7 +10,6 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.array import Array as ndarray
-from xlab.core.avals import aval_of
 from xlab.core.dtypes import finfo, iinfo, promote_types, result_type
 
 __all__ = ["bool_", "can_cast", "character", "complex64", "complex128", "dtype", "e", "euler_gamma", "finfo", "flexible",
@@ -125,16 +124,16 @@ def isdtype(dtype, kind) -> bool:
 
 
 def isscalar(element) -> bool:
-    """Whether a value is a Python or NumPy number, or an array without dimensions.
+    """Whether a value is a Python or NumPy number (or text), or an array of this package or of NumPy without dimensions.
 
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.isscalar(1.0), jnp.isscalar([1.0])
         (True, False)
     """
-    if np.isscalar(element):
-        return True
-    return hasattr(element, "aval") and element.aval.shape == ()
+    if isinstance(element, np.ndarray) or hasattr(element, "aval"):
+        return np.shape(element) == () if isinstance(element, np.ndarray) else element.aval.shape == ()
+    return np.isscalar(element)
 
 
 def iscomplexobj(x) -> bool:
@@ -147,7 +146,10 @@ def iscomplexobj(x) -> bool:
     """
     if x is None:
         return False
-    dtype = aval_of(x).dtype if not isinstance(x, (list, tuple)) else np.asarray(x).dtype
+    dtype = getattr(x, "dtype", None)
+    dtype = np.asarray(x).dtype if dtype is None else dtype
+    if isinstance(dtype, np.dtype) and dtype.kind == "O":
+        raise TypeError(f"a complex or real number or an array of them is needed, got {x!r} of type {type(x).__name__}")
     return issubdtype(dtype, np.complexfloating)
 
 

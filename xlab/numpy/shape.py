@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from xlab.lax.reshard import reshard
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import check, kind_of, ndim_of, shape_of, spread_to
+from xlab.numpy.operands import check, kind_of, known_axis, ndim_of, shape_of, spread_to
 from xlab.numpy.reductions import axes_of
 
 __all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims",
@@ -61,6 +62,9 @@ def size(a, axis=None) -> int:
 def _shape_of(name, x):
     if kind_of(x) is None and hasattr(x, "shape"):
         return tuple(x.shape)
+    if isinstance(x, (list, tuple)):
+        warnings.warn(f"{name} of a list or tuple will be an error: pass xlab.numpy.asarray(x)", DeprecationWarning, stacklevel=3)
+        return as_array(x).shape
     return shape_of(*check(name, x))
 
 
@@ -169,6 +173,7 @@ def expand_dims(a, axis):
         (1, 3, 1)
     """
     (a,) = check("expand_dims", a)
+    known_axis(axis, "expand_dims")
     axis = (axis,) if not isinstance(axis, (tuple, list)) else tuple(axis)
     return lax.expand_dims(as_array(a), axis)
 
@@ -203,7 +208,7 @@ def atleast_1d(*arys):
         >>> jnp.atleast_1d(1.0).shape
         (1,)
     """
-    return _atleast(1, lambda a: lax.expand_dims(a, (0,)), *_values(arys))
+    return _atleast(1, lambda a: lax.expand_dims(a, (0,)), *arys)
 
 
 def atleast_2d(*arys):
@@ -214,7 +219,7 @@ def atleast_2d(*arys):
         >>> jnp.atleast_2d(jnp.ones(3)).shape
         (1, 3)
     """
-    return _atleast(2, lambda a: lax.expand_dims(a, range(2 - a.ndim)), *_values(arys))
+    return _atleast(2, lambda a: lax.expand_dims(a, range(2 - a.ndim)), *arys)
 
 
 def atleast_3d(*arys):
@@ -225,11 +230,7 @@ def atleast_3d(*arys):
         >>> jnp.atleast_3d(jnp.ones((2, 3))).shape
         (2, 3, 1)
     """
-    return _atleast(3, lambda a: lax.expand_dims(a, ((0, 1, 2), (0, 2), (2,))[a.ndim]), *_values(arys))
-
-
-def _values(arys):
-    return arys[0] if len(arys) == 1 and isinstance(arys[0], (list, tuple)) else arys
+    return _atleast(3, lambda a: lax.expand_dims(a, ((0, 1, 2), (0, 2), (2,))[a.ndim]), *arys)
 
 
 # -- order of axes ----------------------------------------------------------------------------------------
@@ -259,6 +260,8 @@ def permute_dims(a, /, axes):
         >>> jnp.permute_dims(jnp.ones((2, 3)), (1, 0)).shape
         (3, 2)
     """
+    if axes is None:
+        raise TypeError("permute_dims needs the order of the axes; transpose(a) reverses it")
     return transpose(a, axes)
 
 

@@ -15,6 +15,7 @@ from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import bring, check, ndim_of, promoted, shape_of
 from xlab.numpy.shape import ravel
+from xlab.numpy.ufuncs import greater_equal
 
 __all__ = ["argpartition", "argsort", "digitize", "lexsort", "partition", "searchsorted", "sort", "sort_complex"]
 
@@ -44,7 +45,7 @@ def sort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True
 
 @elementary(static=("axis", "kind", "order", "stable", "descending", "dtype"))
 def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True, descending: bool = False, dtype=None):
-    """Positions that sort the elements along an axis, as integers of `dtype`.
+    """Positions that sort the elements along an axis, as int32 or the dtype that is asked for.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -54,19 +55,12 @@ def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = T
     _check_kind("argsort", kind, order)
     check("argsort", a)
     a, axis = (ravel(a), 0) if axis is None else (as_array(a), canonical_axis(axis, ndim_of(a)))
-    index = lax.broadcasted_iota(dtypes.canonicalize_dtype(np.int64), a.shape, axis)
-    if dtype is not None:
-        dtype = dtypes.check_user_dtype(dtype, "argsort")
-        if dtype == np.bool_:
-            raise TypeError("argsort: positions cannot have dtype bool; give an integer dtype")
-        return lax.convert_element_type(argsort(a, axis, stable=stable, descending=descending), dtype)
+    dtype = dtypes.canonicalize_dtype(np.int64) if dtype is None else dtypes.check_user_dtype(dtype, "argsort")
+    index = lax.broadcasted_iota(dtype, a.shape, axis)
     if not descending:
         return _sorted([a, index], axis, is_stable=stable, num_keys=1)[1]
     # Sorted backwards, with the positions of equal elements in their own order.
-    n = a.shape[axis]
-    last = lax.sub(index.dtype.type(n - 1), index)
-    return lax.rev(lax.sub(index.dtype.type(n - 1), _sorted([lax.rev(a, (axis,)), index], axis, is_stable=stable, num_keys=1)[1])
-                   if n else last, (axis,))
+    return lax.rev(_sorted([lax.rev(a, (axis,)), lax.rev(index, (axis,))], axis, is_stable=stable, num_keys=1)[1], (axis,))
 
 
 @elementary(static="axis")
@@ -92,33 +86,38 @@ def lexsort(keys, axis: int = -1):
 
 
 def partition(a, kth: int, axis: int = -1):
-    """The elements with the `kth` smallest in its place, smaller ones before it and larger ones after.
+    """The elements with the `kth` smallest in its place, smaller ones before it in increasing and larger ones after it in
+    decreasing order.
 
     Example:
         >>> import xlab.numpy as jnp
-        >>> int(jnp.partition(jnp.array([3, 1, 2]), 1)[1])
-        2
+        >>> jnp.partition(jnp.array([3, 1, 4, 2, 5]), 1)
+        Array([1, 2, 5, 4, 3], dtype=int32)
     """
-    _kth("partition", a, kth, axis)
-    return sort(a, axis)
+    a, axis, kth = _kth("partition", a, kth, axis)
+    out = sort(a, axis)
+    return lax.concatenate([lax.slice_in_dim(out, 0, kth + 1, axis=axis), lax.rev(lax.slice_in_dim(out, kth + 1, None, axis=axis), (axis,))], axis)
 
 
 def argpartition(a, kth: int, axis: int = -1):
-    """Positions that partition the elements; see `partition`.
+    """Positions that partition the elements, those of the larger ones in increasing order; see `partition`.
 
     Example:
         >>> import xlab.numpy as jnp
-        >>> int(jnp.argpartition(jnp.array([3, 1, 2]), 1)[1])
-        2
+        >>> jnp.argpartition(jnp.array([3, 1, 4, 2, 5]), 1)
+        Array([1, 3, 0, 2, 4], dtype=int32)
     """
-    _kth("argpartition", a, kth, axis)
-    return argsort(a, axis)
+    a, axis, kth = _kth("argpartition", a, kth, axis)
+    out = argsort(a, axis)
+    return lax.concatenate([lax.slice_in_dim(out, 0, kth + 1, axis=axis), sort(lax.slice_in_dim(out, kth + 1, None, axis=axis), axis)], axis)
 
 
 def _kth(name, a, kth, axis):
-    check(name, a)
-    n = shape_of(a)[canonical_axis(axis, ndim_of(a))]
-    canonical_axis(operator.index(kth), n)
+    (a,) = check(name, a)
+    if aval_of(a).dtype.kind == "c":
+        raise NotImplementedError(f"{name} does not take complex numbers: sort them, with sort or argsort")
+    axis = canonical_axis(axis, ndim_of(a))
+    return as_array(a), axis, canonical_axis(operator.index(kth), shape_of(a)[axis])
 
 
 def sort_complex(a):
@@ -130,7 +129,7 @@ def sort_complex(a):
         dtype('complex64')
     """
     check("sort_complex", a)
-    return sort(bring(as_array(a), dtypes.promote_types(aval_of(a).dtype, np.complex64)), axis=0)
+    return sort(bring(as_array(a), dtypes.promote_types(aval_of(a).dtype, np.complex64)))
 
 
 def searchsorted(a, v, side: str = "left", sorter=None, *, method: str = "scan"):
@@ -150,9 +149,7 @@ def searchsorted(a, v, side: str = "left", sorter=None, *, method: str = "scan")
     """
     if side not in ("left", "right"):
         raise ValueError(f"{side!r} is an invalid value for keyword 'side': expected 'left' or 'right'")
-    if method not in ("scan", "scan_unrolled", "sort", "compare_all"):
-        raise ValueError(f"{method!r} is an invalid value for keyword 'method': expected one of 'scan', 'scan_unrolled', 'sort', "
-                         f"'compare_all'")
+    _check_method(method)
     check("searchsorted", a, v)
     if ndim_of(a) != 1:
         raise ValueError(f"a should be 1-dimensional, got shape {shape_of(a)}")
@@ -160,6 +157,12 @@ def searchsorted(a, v, side: str = "left", sorter=None, *, method: str = "scan")
         from xlab.numpy.indexing import take
         a = take(a, sorter)
     return _searchsorted(a, v, side=side)
+
+
+def _check_method(method):
+    if method not in ("scan", "scan_unrolled", "sort", "compare_all"):
+        raise ValueError(f"{method!r} is an invalid value for keyword 'method': expected one of 'scan', 'scan_unrolled', 'sort', "
+                         f"'compare_all'")
 
 
 @elementary(static="side")
@@ -187,6 +190,10 @@ def _searchsorted(a, v, side):
 
 def _before(x, y):
     """Strict order with NaN after everything."""
+    if x.dtype.kind == "c":
+        x0, y0, x1, y1 = lax.real(x), lax.real(y), lax.imag(x), lax.imag(y)
+        tie = lax.bitwise_not(lax.bitwise_or(_before(x0, y0), _before(y0, x0)))
+        return lax.bitwise_or(_before(x0, y0), lax.bitwise_and(tie, _before(x1, y1)))
     if not dtypes.issubdtype(x.dtype, np.floating):
         return lax.lt(x, y)
     return lax.bitwise_or(lax.lt(x, y), lax.bitwise_and(lax.eq(x, x), lax.ne(y, y)))
@@ -194,6 +201,12 @@ def _before(x, y):
 
 def digitize(x, bins, right: bool = False, *, method: str | None = None):
     """The bin of each value, given increasing (or decreasing) bounds of bins.
+
+    Args:
+        x: values.
+        bins: vector of bounds.
+        right: whether a value equal to a bound belongs to the bin of smaller values, not of larger ones.
+        method: as for `searchsorted`; the results are equal.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -203,6 +216,7 @@ def digitize(x, bins, right: bool = False, *, method: str | None = None):
     check("digitize", x, bins)
     if ndim_of(bins) != 1:
         raise ValueError(f"digitize: bins must be a 1-dimensional array; got shape {shape_of(bins)}")
+    _check_method("scan" if method is None else method)
     return _digitize(x, bins, right=bool(right))
 
 
@@ -213,8 +227,7 @@ def _digitize(x, bins, right):
     side = "right" if not right else "left"
     if not n:
         return lax.full(shape_of(x), 0, np.dtype(np.int32))
-    ends = lax.index_in_dim(bins, 0, 0, keepdims=False), lax.index_in_dim(bins, -1, 0, keepdims=False)
-    up = _searchsorted(bins, x, side=side)
-    other = "left" if side == "right" else "right"
-    down = lax.sub(np.int32(n), _searchsorted(lax.rev(bins, (0,)), x, side=other))
-    return choose(lax.ge(ends[1], ends[0]), up, down)
+    first, last = lax.index_in_dim(bins, 0, 0, keepdims=False), lax.index_in_dim(bins, -1, 0, keepdims=False)
+    # Of decreasing bounds the bins count from the other end: n less the place among the bounds in increasing order.
+    down = lax.sub(np.int32(n), _searchsorted(lax.rev(bins, (0,)), x, side=side))
+    return choose(greater_equal(last, first), _searchsorted(bins, x, side=side), down)

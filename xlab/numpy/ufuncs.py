@@ -41,7 +41,7 @@ def _dtype_is(category):
     return test
 
 
-inexact, number = _dtype_is(np.inexact), _dtype_is(np.number)
+inexact, integer, number = _dtype_is(np.inexact), _dtype_is(np.integer), _dtype_is(np.number)
 signed = _dtype_is(np.signedinteger)
 
 
@@ -159,7 +159,7 @@ greater_equal_order = binary("greater_equal", _c.ge_p, "Whether `x >= y`.")
 bitwise_and = binary("bitwise_and", _b.and_p, "Bits set in both; `and` for booleans.")
 bitwise_or = binary("bitwise_or", _b.or_p, "Bits set in either; `or` for booleans.")
 bitwise_xor = binary("bitwise_xor", _b.xor_p, "Bits set in exactly one; `xor` for booleans.")
-left_shift = binary("left_shift", _b.shift_left_p, "Bits moved up by `y`.", promote=promoted_numeric)
+left_shift = binary("left_shift", _b.shift_left_p, "Bits moved up by `y`.", promote=promoted_numeric, category=integer)
 
 
 def _order(name: str, plain, prim, doc: str):

@@ -16,6 +16,9 @@ from xlab.interpreters import ad
 from xlab.lax.control.custom_jvp_call import custom_jvp_call_p
 from xlab.transforms.arguments import check_callable
 
+RULES = ("def_vmap", "defjvp", "defjvps", "defvjp")
+"""Methods that set a rule of a function, on any of the classes that give functions rules of their own."""
+
 
 class custom_jvp:
     """A function whose derivative is given by a rule instead of by differentiating its body.
@@ -45,6 +48,12 @@ class custom_jvp:
         self.nondiff_argnums = tuple(sorted((*nondiff_argnums, *_named(fun, nondiff_argnames))))
         self.jvp: Callable | None = None
         self.symbolic_zeros = False
+
+    def __getattr__(self, name):
+        """Rules of another kind are set on the function inside, which has them too: `def_vmap` of a `custom_vmap`, for one."""
+        if name in RULES and "fun" in self.__dict__:
+            return getattr(self.fun, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def defjvp(self, jvp: Callable, symbolic_zeros: bool = False) -> Callable:
         """Sets the rule `(*nondiff, primals, tangents) -> (out, out_tangent)`."""

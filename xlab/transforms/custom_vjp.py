@@ -18,7 +18,7 @@ from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import discharge_rules, written_out
 from xlab.lax.control.custom_jvp_call import CustomCall
 from xlab.transforms.arguments import check_callable
-from xlab.transforms.custom_jvp import _named, _with_fixed, resolve_kwargs
+from xlab.transforms.custom_jvp import RULES, _named, _with_fixed, resolve_kwargs
 from xlab.transforms.remat_opt import optimized
 
 
@@ -205,6 +205,12 @@ class custom_vjp:
         self.fwd: Callable | None = None
         self.bwd: Callable | None = None
         self.symbolic_zeros = self.optimize_remat = False
+
+    def __getattr__(self, name):
+        """Rules of another kind are set on the function inside, which has them too: `def_vmap` of a `custom_vmap`, for one."""
+        if name in RULES and "fun" in self.__dict__:
+            return getattr(self.fun, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def defvjp(self, fwd: Callable, bwd: Callable, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
         """Sets the rules.

@@ -16,7 +16,7 @@ from xlab.interpreters import partial_eval as pe
 from xlab.lax.control.common import reorder
 from xlab.lax.control.loops import map as lax_map
 from xlab.transforms.arguments import check_callable
-from xlab.transforms.custom_jvp import resolve_kwargs
+from xlab.transforms.custom_jvp import RULES, resolve_kwargs
 
 custom_vmap_p = Primitive("custom_vmap_call", multiple_results=True, joins=False, context_dependent=True)
 
@@ -47,6 +47,12 @@ class custom_vmap:
         """Sets the rule `(axis_size, in_batched, *args) -> (out, out_batched)`; batches come along axis 0."""
         self.vmap_rule = vmap_rule
         return vmap_rule
+
+    def __getattr__(self, name):
+        """Rules of another kind are set on the function inside, which has them too."""
+        if name in RULES and "fun" in self.__dict__:
+            return getattr(self.fun, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __call__(self, *args, **kwargs):
         name = function_name(self.fun)

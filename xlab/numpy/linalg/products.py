@@ -112,6 +112,8 @@ def multi_dot(arrays, *, precision=None):
         (2,)
     """
     arrays = list(check("multi_dot", *arrays))
+    if not arrays:
+        raise ValueError("multi_dot needs arrays to multiply, got none")
     letters = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
     terms, last = [], next(letters)
     first = last
