@@ -424,7 +424,20 @@ enable_x64 = _scoped("enable_x64", True)
 debug_nans = _scoped("debug_nans", True)
 debug_infs = _scoped("debug_infs", True)
 debug_key_reuse = _scoped("debug_key_reuse", True)
-disable_jit = _scoped("disable_jit", True)
+
+
+def disable_jit(disable: bool = True) -> flag_context:
+    """Context manager: jitted functions run op by op, as plain Python, so that prints and debuggers see values.
+
+    Example:
+        >>> import xlab
+        >>> with xlab.disable_jit():
+        ...     xlab.jit(lambda x: x if x > 1 else -x)(2.0)
+        2.0
+    """
+    return flag_context("disable_jit", disable)
+
+
 log_compiles = _scoped("log_compiles", True)
 explain_cache_misses = _scoped("explain_cache_misses", True)
 check_tracer_leaks = _scoped("check_tracer_leaks", True)

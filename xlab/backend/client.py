@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -74,18 +75,29 @@ def use_client(make: Callable[..., Any]) -> Any:
     return _start(make)
 
 
-def _check_platform(platform: Any) -> None:
-    if platform is None or platform == PLATFORM or not isinstance(platform, str):
+def _check_backend(backend: Any) -> None:
+    """Raises where `backend` is neither nothing, nor the name of the only platform, nor its client."""
+    if backend is None or backend == PLATFORM or isinstance(backend, _jax.Client):
         return
+    if not isinstance(backend, str):
+        raise AttributeError(f"backend has to be the name of a platform, {PLATFORM!r}, or a client such as xlab.devices()[0].client; "
+                             f"got {backend!r}")
     raise RuntimeError(
-        f"Unknown backend: {platform!r} requested, but the only platform present is {PLATFORM!r}. "
+        f"Unknown backend: {backend!r} requested, but the only platform present is {PLATFORM!r}. "
         "Use xlab.devices() and set config.num_cpu_devices for more of them."
     )
 
 
-def devices(platform: str | None = None) -> list[Device]:
-    """All devices of all processes, in order of their ids."""
-    _check_platform(platform)
+def devices(backend: str | Any | None = None) -> list[Device]:
+    """All devices of all processes, in order of their ids.
+
+    Args:
+        backend: the name of a platform, of which there is one, `"cpu"`, or its client, as here and below.
+
+    Raises:
+        RuntimeError: there is no such platform.
+    """
+    _check_backend(backend)
     client()
     return list(_devices)
 
@@ -96,9 +108,12 @@ def device_tuple() -> tuple[Device, ...]:
     return _devices
 
 
-def local_devices(process_index: int | None = None, platform: str | None = None) -> list[Device]:
-    """The devices of one process, by default this one."""
-    _check_platform(platform)
+def local_devices(process_index: int | None = None, backend: str | Any | None = None, host_id: int | None = None) -> list[Device]:
+    """The devices of one process, by default this one; `host_id` is the former name of `process_index`."""
+    if host_id is not None:
+        warnings.warn("local_devices(host_id=...) is now called process_index", stacklevel=2)
+        process_index = host_id
+    _check_backend(backend)
     mine = client().process_index() if process_index is None else process_index
     if not 0 <= mine < process_count():
         raise ValueError(
@@ -107,16 +122,16 @@ def local_devices(process_index: int | None = None, platform: str | None = None)
     return [d for d in _devices if d.process_index == mine]
 
 
-def device_count(platform: str | None = None) -> int:
+def device_count(backend: str | Any | None = None) -> int:
     """Number of devices of all processes."""
-    _check_platform(platform)
+    _check_backend(backend)
     client()
     return len(_devices)
 
 
-def local_device_count(platform: str | None = None) -> int:
+def local_device_count(backend: str | Any | None = None) -> int:
     """Number of devices of this process."""
-    return len(local_devices(platform=platform))
+    return len(local_devices(backend=backend))
 
 
 def default_backend() -> str:
@@ -124,22 +139,22 @@ def default_backend() -> str:
     return PLATFORM
 
 
-def process_index(platform: str | None = None) -> int:
+def process_index(backend: str | Any | None = None) -> int:
     """This process's number among those working together."""
-    _check_platform(platform)
+    _check_backend(backend)
     return client().process_index()
 
 
-def process_count(platform: str | None = None) -> int:
+def process_count(backend: str | Any | None = None) -> int:
     """How many processes work together."""
-    _check_platform(platform)
+    _check_backend(backend)
     client()
     return max(d.process_index for d in _devices) + 1
 
 
-def process_indices(platform: str | None = None) -> list[int]:
+def process_indices(backend: str | Any | None = None) -> list[int]:
     """The numbers of all processes."""
-    return list(range(process_count(platform)))
+    return list(range(process_count(backend)))
 
 
 def default_device() -> Device:
@@ -156,7 +171,7 @@ def default_device() -> Device:
     if isinstance(chosen, Device):
         return chosen
     if isinstance(chosen, str):
-        return local_devices(platform=chosen)[0]
+        return local_devices(backend=chosen)[0]
     found: Sequence[Device] = getattr(chosen, "_device_assignment", ())
     if len(found) == 1:
         return found[0]
@@ -204,8 +219,9 @@ def virtual_devices(count: int) -> tuple[Device, ...]:
     return found
 
 
-def live_arrays() -> list[Any]:
-    """Every array alive on this client."""
+def live_arrays(platform: str | Any | None = None) -> list[Any]:
+    """Every array alive on this client; `platform` is the name of its platform, or the client."""
+    _check_backend(platform)
     return client().live_arrays()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from xlab.compile.mutation import on_values
 from xlab.compile.placement import as_sharding
 from xlab.compile.tracing import Program
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import ManualAxisType, ShapedArray, aval_of
 from xlab.core.jaxpr import eval_jaxpr
+from xlab.core.refs import AbstractRef
 from xlab.core.trace import EVAL, state
 from xlab.interpreters.mlir.module import strip_locations
 from xlab.sharding.placement import Format, default_layout
@@ -27,39 +29,72 @@ AHEAD = "compiled ahead of time, by Lowered.compile()"
 class ShapeDtypeStruct:
     """Shape and dtype of an array that need not exist, optionally with a sharding.
 
+    Args:
+        shape, dtype: of the array.
+        sharding: where it lies, or how its layout is to be chosen.
+        weak_type: whether its dtype gives way to that of others, as that of Python numbers does.
+        manual_axis_type: a `sharding.ManualAxisType`: over which axes it varies inside a `shard_map`.
+        is_ref: whether it stands for a reference to such an array, as `new_ref` makes one.
+
     Example:
         >>> import numpy as np
         >>> ShapeDtypeStruct((8, 4), np.float32)
         ShapeDtypeStruct(shape=(8, 4), dtype=float32)
     """
 
-    __slots__ = ("_layout", "dtype", "shape", "sharding", "weak_type")
+    __slots__ = ("_layout", "dtype", "is_ref", "manual_axis_type", "shape", "sharding", "weak_type")
 
-    def __init__(self, shape, dtype, *, sharding=None, weak_type=False):
+    def __init__(self, shape, dtype, *, sharding=None, weak_type=False, manual_axis_type=None, is_ref=False):
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified, as in ShapeDtypeStruct((8, 4), np.float32)")
+        if manual_axis_type is not None and not isinstance(manual_axis_type, ManualAxisType):
+            raise TypeError(f"ShapeDtypeStruct: manual_axis_type has to be a xlab.sharding.ManualAxisType, such as "
+                            f"ManualAxisType(varying={{'x'}}); got {manual_axis_type!r}")
+        self.manual_axis_type, self.is_ref = manual_axis_type, is_ref
         self.shape = tuple(int(d) for d in shape)
         self.dtype = dtype if dtypes.is_extended(dtype) else np.dtype(dtype)
         self.sharding, self.weak_type, self._layout = as_sharding(sharding), weak_type, layouts.wanted(sharding)
 
     ndim = property(lambda self: len(self.shape))
     format = property(lambda self: Format(self._layout, self.sharding))
-    size = property(lambda self: self._aval().size)
+    size = property(lambda self: math.prod(self.shape))
 
     def _aval(self):
-        return ShapedArray(self.shape, dtypes.canonicalize_dtype(self.dtype), self.weak_type, sharding=self.sharding)
+        inner = ShapedArray(self.shape, dtypes.canonicalize_dtype(self.dtype), self.weak_type, sharding=self.sharding,
+                            **{} if self.manual_axis_type is None else {"mat": self.manual_axis_type})
+        return AbstractRef(inner) if self.is_ref else inner
+
+    def _what(self):
+        return (self.shape, self.dtype, self.sharding, self.weak_type, self._layout, self.manual_axis_type, self.is_ref)
+
+    def update(self, **changes) -> ShapeDtypeStruct:
+        """The same with other values of what the constructor takes.
+
+        Example:
+            >>> ShapeDtypeStruct((8, 4), np.float32).update(shape=(3,))
+            ShapeDtypeStruct(shape=(3,), dtype=float32)
+        """
+        kept = {"shape": self.shape, "dtype": self.dtype, "sharding": self.sharding if self._layout is None else self.format,
+                "weak_type": self.weak_type, "manual_axis_type": self.manual_axis_type, "is_ref": self.is_ref}
+        return ShapeDtypeStruct(**kept | changes)
+
+    @classmethod
+    def like(cls, x) -> ShapeDtypeStruct:
+        """What an array is: its shape, dtype, weak type and sharding."""
+        return cls(x.shape, x.dtype, sharding=getattr(x, "sharding", None), weak_type=getattr(x, "weak_type", False))
 
     def __repr__(self):
         extra = f", sharding={self.sharding}" if self.sharding is not None else ""
         extra += ", weak_type=True" if self.weak_type else ""
+        extra += f", manual_axis_type={self.manual_axis_type}" if self.manual_axis_type is not None else ""
+        extra += f", is_ref={self.is_ref}" if self.is_ref else ""
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype}{extra})"
 
     def __eq__(self, other):
-        return isinstance(other, ShapeDtypeStruct) and (self.shape, self.dtype, self.sharding, self.weak_type, self._layout) == (
-            other.shape, other.dtype, other.sharding, other.weak_type, other._layout)
+        return isinstance(other, ShapeDtypeStruct) and self._what() == other._what()
 
     def __hash__(self):
-        return hash((self.shape, self.dtype, self.sharding, self.weak_type, self._layout))
+        return hash(self._what())
 
 
 def _register():

@@ -7,9 +7,11 @@ apply to an array exactly when its `aval` is one of our types. Operators and Num
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -50,13 +52,39 @@ class Array(metaclass=_ArrayMeta):
                         "xlab.make_array_from_single_device_arrays(...)")
 
 
-class Shard(NamedTuple):
-    """The part of an array that one device holds."""
+class Shard:
+    """The part of an array that one device holds.
 
-    device: Any
-    index: tuple[slice, ...]  # type: ignore[assignment]  # hides tuple.index on purpose
-    replica_id: int
-    data: Any
+    Args:
+        device: the device.
+        sharding: how the whole array is cut over devices; where this part begins and ends follows from it.
+        global_shape: shape of the whole array.
+        data: the part's values on that device; None on the devices of other processes.
+
+    Example:
+        >>> import xlab
+        >>> xlab.numpy.ones(3).addressable_shards[0]
+        Shard(device=CpuDevice(id=0), index=(slice(None, None, None),), replica_id=0, data=[1. 1. 1.])
+    """
+
+    __slots__ = ("_global_shape", "_sharding", "data", "device")
+
+    def __init__(self, device, sharding, global_shape, data=None):
+        self.device, self._sharding, self._global_shape, self.data = device, sharding, tuple(global_shape), data
+
+    @property
+    def index(self) -> tuple[slice, ...]:
+        """Which part of the whole array this is, as slices."""
+        return self._sharding.devices_indices_map(self._global_shape)[self.device]
+
+    @property
+    def replica_id(self) -> int:
+        """How many devices before this one, in the order of the sharding, hold the same part."""
+        return _replica_ids(self._sharding, self._global_shape)[self.device]
+
+    def __repr__(self):
+        data = "" if self.data is None else f", data={self.data}"
+        return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}{data})"
 
 
 class KeyArray:
@@ -152,18 +180,29 @@ def _array(self, dtype=None, copy=None):
     return value.copy() if copy else value
 
 
+@lru_cache(256)
+def _replica_ids(sharding: Any, shape: tuple[int, ...]) -> dict[Any, int]:
+    seen: Counter = Counter()
+    out = {}
+    for device, index in sharding.devices_indices_map(shape).items():
+        key = tuple((s.start, s.stop) for s in index)
+        out[device] = seen[key]
+        seen[key] += 1
+    return out
+
+
 def _shards(self: Any) -> list[Shard]:
     """One `Shard` per addressable device, in the order of the sharding's devices; reads, never moves data."""
     sharding = from_native(self._sharding)
-    indices = sharding.devices_indices_map(self.aval.shape)
-    seen: dict[tuple, int] = {}
-    out = []
-    for device, data in zip(sharding.devices_in_order, _arrays.shards(self)):
-        key = tuple((s.start, s.stop) for s in indices[device])
-        replica = seen.get(key, -1) + 1
-        seen[key] = replica
-        out.append(Shard(device, indices[device], replica, data))
-    return out
+    return [Shard(device, sharding, self.aval.shape, data)
+            for device, data in zip(sharding.addressable_in_order, _arrays.shards(self))]
+
+
+def _global_shards(self: Any) -> list[Shard]:
+    """One `Shard` per device, those of other processes without data."""
+    mine = {shard.device: shard for shard in _shards(self)}
+    sharding = from_native(self._sharding)
+    return [mine.get(device) or Shard(device, sharding, self.aval.shape) for device in sharding.devices_in_order]
 
 
 def _repr(self):
@@ -243,7 +282,7 @@ _MEMBERS = {
     "is_fully_addressable": property(lambda self: self.sharding.is_fully_addressable),
     "is_fully_replicated": property(lambda self: self.sharding.is_fully_replicated),
     "addressable_shards": property(_shards),
-    "global_shards": property(_shards),
+    "global_shards": property(_global_shards),
     "addressable_data": lambda self, index: _arrays.shards(self)[index],
     "devices": lambda self: self.sharding.device_set,
     "device": property(lambda self: next(iter(self.sharding.device_set))

@@ -283,9 +283,9 @@ def finfo(dtype: Any) -> Any:
     return ml_dtypes.finfo(to_dtype(dtype))
 
 
-def iinfo(dtype: Any) -> Any:
+def iinfo(int_type: Any) -> Any:
     """Limits of an integer type, as `numpy.iinfo`."""
-    return ml_dtypes.iinfo(to_dtype(dtype))
+    return ml_dtypes.iinfo(to_dtype(int_type))
 
 
 _BITS = {

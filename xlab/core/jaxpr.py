@@ -206,11 +206,11 @@ class ClosedJaxpr:
     __repr__ = __str__
 
 
-def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list]:
+def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list]:
     """The function of flat arguments, returning a list, that a closed jaxpr describes."""
     def fun(*args):
-        return eval_jaxpr(closed.jaxpr, closed.consts, *args)
-    fun.__name__ = closed.jaxpr.debug_info.name
+        return eval_jaxpr(closed_jaxpr.jaxpr, closed_jaxpr.consts, *args)
+    fun.__name__ = closed_jaxpr.jaxpr.debug_info.name
     return fun
 
 

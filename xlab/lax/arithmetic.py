@@ -17,6 +17,7 @@ from xlab.lax import cuts
 from xlab.lax import elementwise as _e
 from xlab.lax.bits import bitwise_and
 from xlab.lax.comparison import eq, gt, lt, ne, select
+from xlab.lax.convert import convert
 from xlab.lax.elementwise import elementwise, operand_aval
 from xlab.lax.reduce_sum import reduce_sum_p
 from xlab.lax.shape import broadcast_in_dim, full_like, reshape, zeros_like_aval
@@ -112,9 +113,24 @@ ad.primitive_transposes[sub_p] = lambda ct, x, y: [
 mlir.register_lowering(sub_p, mlir.binary("stablehlo.subtract"))
 
 
-def mul(x, y):
-    """Elementwise product `x * y`."""
+def mul(x, y, *, out_dtype=None):
+    """Elementwise product `x * y`, of `out_dtype` where that is given: the operands become it before they are multiplied.
+
+    Example:
+        >>> import numpy as np
+        >>> mul(np.int8(100), np.int8(3), out_dtype=np.int32)
+        Array(300, dtype=int32)
+    """
+    if out_dtype is not None:
+        x, y = (_of_dtype(v, out_dtype) for v in (x, y))
     return mul_p.bind(x, y)
+
+
+def _of_dtype(x, dtype):
+    aval = aval_of(x)
+    if not _e.numeric(aval.dtype):
+        raise TypeError(f"mul takes numbers, not {aval}: convert bools with lax.convert_element_type")
+    return convert(x, dtypes.canonicalize_dtype(dtype), aval.weak_type)
 
 
 mul_p = elementwise("mul", _e.numeric, operands=2)

@@ -425,7 +425,7 @@ def _filled(shape, fill_value, dtype, weak, sharding):
     return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=asked)
 
 
-def full_like(x, fill_value, dtype=None, shape=None, *, sharding=None):
+def full_like(x, fill_value, dtype=None, shape=None, sharding=None):
     """Like `full`, with shape and dtype of `x` unless given."""
     aval = x if isinstance(x, ShapedArray) else aval_of(x)
     if dtypes.is_extended(aval.dtype) and dtype is None:

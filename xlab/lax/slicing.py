@@ -217,19 +217,21 @@ batching.primitive_batchers[pad_p] = _pad_batch
 # -- dynamic ----------------------------------------------------------------------------------------------
 
 
-def _start_scalars(operand, start_indices, negative):
-    """Start positions as integer scalars of one dtype, negative ones counted from the end where that is asked for."""
+def _start_scalars(operand, start_indices, allow_negative_indices: bool | Sequence[bool] = True):
+    """Start positions as integer scalars of one dtype, negative ones counted from the end of the dimensions that allow it."""
     shape = aval_of(operand).shape
-    negative = [bool(negative)] * len(shape) if np.ndim(negative) == 0 else list(negative)
+    negative = ([bool(allow_negative_indices)] * len(shape) if isinstance(allow_negative_indices, (bool, np.bool_))
+                else list(allow_negative_indices))
     if len(negative) != len(shape):
-        raise ValueError(f"allow_negative_indices takes one truth value, or one for each of the {len(shape)} dimensions, got {negative}")
+        raise ValueError(f"allow_negative_indices={allow_negative_indices} has to be one bool, or one per dimension of shape {shape}")
     aval = getattr(start_indices, "aval", None)
     if aval is not None or isinstance(start_indices, np.ndarray):
         array = start_indices
         shape_of = aval_of(array).shape
         if shape_of != (len(shape),):
             raise ValueError(f"start indices must be one number per dimension of shape {shape}, got {aval_of(array)}")
-        start_indices = [squeeze(slice(array, (i,), (i + 1,)), (0,)) for i in range(len(shape))]
+        start_indices = list(array) if isinstance(array, np.ndarray) else [
+            squeeze(slice(array, (i,), (i + 1,)), (0,)) for i in range(len(shape))]
     start_indices = list(start_indices)
     if len(start_indices) != len(shape):
         raise ValueError(f"{len(start_indices)} start indices were given for an operand of rank {len(shape)}")
@@ -238,7 +240,8 @@ def _start_scalars(operand, start_indices, negative):
         if isinstance(i, (int, np.integer)):
             i = operator.index(i)
             if i < 0 and not from_end:
-                raise ValueError(f"Index {i} is out of bounds for a dimension of size {n} if allow_negative_indices=False")
+                raise ValueError(f"Index {i} is out of bounds for a dimension of size {n} if allow_negative_indices=False; "
+                                 f"leave that out to count from the end")
             out.append(np.int32(i + n if i < 0 else i))
             continue
         a = aval_of(i)
@@ -260,9 +263,12 @@ def _start_scalars(operand, start_indices, negative):
 def dynamic_slice(operand, start_indices, slice_sizes: Sequence[int], *, allow_negative_indices: bool | Sequence[bool] = True):
     """A slice of static size at a run-time position; positions are moved so that the slice lies inside.
 
-    `allow_negative_indices` says, for all dimensions or one by one, whether negative positions count from the end.
+    Args:
+        allow_negative_indices: whether negative positions count from the end, for all dimensions or one by one. Without it
+            positions known not to be negative need no comparison.
     """
-    return dynamic_slice_p.bind(operand, *_start_scalars(operand, start_indices, allow_negative_indices), slice_sizes=canonical_shape(slice_sizes))
+    return dynamic_slice_p.bind(operand, *_start_scalars(operand, start_indices, allow_negative_indices),
+                                slice_sizes=canonical_shape(slice_sizes))
 
 
 def _dynamic_slice_aval(x, *starts, slice_sizes):
@@ -396,8 +402,13 @@ def dynamic_slice_in_dim(operand, start_index, slice_size: int, axis: int = 0, *
 
 def dynamic_index_in_dim(operand, index, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True):
     """One run-time position along a dimension."""
-    out = dynamic_slice_in_dim(operand, index, 1, axis, allow_negative_indices=allow_negative_indices)
+    out = dynamic_slice_in_dim(operand, _position(index, allow_negative_indices), 1, axis, allow_negative_indices=allow_negative_indices)
     return out if keepdims else squeeze(out, (axis,))
+
+
+def _position(index, allow_negative: bool):
+    """An index whose negative values are moved to 0 where they do not count from the end, also if known now."""
+    return max(index, 0) if not allow_negative and isinstance(index, (int, np.integer)) else index
 
 
 def dynamic_update_slice_in_dim(operand, update, start_index, axis: int, *, allow_negative_indices: bool = True):
@@ -415,4 +426,5 @@ def dynamic_update_index_in_dim(operand, update, index, axis: int, *, allow_nega
         shape = list(aval_of(operand).shape)
         shape[axis] = 1
         update = broadcast_in_dim(update, shape, [i for i in range(len(shape)) if i != axis])
-    return dynamic_update_slice_in_dim(operand, update, index, axis, allow_negative_indices=allow_negative_indices)
+    return dynamic_update_slice_in_dim(operand, update, _position(index, allow_negative_indices), axis,
+                                       allow_negative_indices=allow_negative_indices)

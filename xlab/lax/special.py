@@ -31,9 +31,9 @@ def zeta(x, q):
     return zeta_p.bind(x, q)
 
 
-def nextafter(x, y):
-    """The representable number next to each element of `x` in the direction of `y`."""
-    return nextafter_p.bind(x, y)
+def nextafter(x1, x2):
+    """The representable number next to each element of `x1` in the direction of `x2`."""
+    return nextafter_p.bind(x1, x2)
 
 
 def _binary(op: str):

@@ -147,20 +147,28 @@ def logmeanexp(x, axis=None, where=None, keepdims: bool = False):
     return lax.sub(total, lax.log(jnp.sum(mask, axis=axis, dtype=aval_of(total).dtype, keepdims=keepdims)))
 
 
-@elementary(static="axis")
-def standardize(x, axis=-1, mean=None, variance=None, epsilon=1e-5, where=None):
+@elementary(static=("axis", "algorithm"))
+def standardize(x, axis=-1, mean=None, variance=None, epsilon=1e-5, where=None, *, algorithm: str = "fast"):
     """The input with mean 0 and variance 1 along axes.
+
+    Args:
+        algorithm: `"fast"` subtracts the squared mean from the mean square, which cancels where the mean is large; `"stable"`
+            takes the mean of the squared distances from the mean.
 
     Example:
         >>> import xlab
         >>> abs(float(xlab.nn.standardize(xlab.numpy.arange(4.0)).mean())) < 1e-6
         True
     """
+    if algorithm not in ("fast", "stable"):
+        raise ValueError(f"standardize: algorithm has to be 'fast' or 'stable', got {algorithm!r}")
     (x,) = promoted_inexact("standardize", x)
     x = as_array(x)
     if mean is None:
         mean = jnp.mean(x, axis, keepdims=True, where=where)
-    if variance is None:
+    if variance is None and algorithm == "stable":
+        variance = jnp.mean(jnp.square(jnp.subtract(x, mean)), axis, keepdims=True, where=where)
+    elif variance is None:
         variance = jnp.clip(jnp.subtract(jnp.mean(jnp.square(x), axis, keepdims=True, where=where), jnp.square(mean)), min=0)
     return jnp.multiply(jnp.subtract(x, mean), lax.rsqrt(jnp.add(variance, epsilon)))
 

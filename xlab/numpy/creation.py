@@ -365,7 +365,16 @@ def _template(name, x):
     return x, aval_of(x)
 
 
-def _like(name, x, value, dtype, shape, device):
+def resharded(x, out_sharding, name: str):
+    """The array laid out as `out_sharding` says, a `PartitionSpec` over explicit axes or a `NamedSharding`; itself for None."""
+    return x if out_sharding_of(out_sharding, f"jnp.{name}", x.ndim) is None else _placed(asarray(x), out_sharding)
+
+
+def _like(name, x, value, dtype, shape, device, out_sharding=None):
+    if out_sharding is not None:
+        if device is not None:
+            raise ValueError(f"{name}: only one of device and out_sharding can be given, got {device=} and {out_sharding=}")
+        return resharded(_like(name, aval_of(x) if isinstance(x, Tracer) else x, value, dtype, shape, None), out_sharding, name)
     x, aval = _template(name, x)
     dtype = _user_dtype(dtype, name)
     shape = aval.shape if shape is None else _shape(shape, name)
@@ -393,7 +402,7 @@ def zeros_like(a, dtype=None, shape=None, *, device=None, out_sharding=None):
         >>> jnp.zeros_like(jnp.arange(3))
         Array([0, 0, 0], dtype=int32)
     """
-    return _like("zeros_like", a, 0, dtype, shape, device if out_sharding is None else out_sharding)
+    return _like("zeros_like", a, 0, dtype, shape, device, out_sharding)
 
 
 def ones_like(a, dtype=None, shape=None, *, device=None, out_sharding=None):
@@ -404,7 +413,7 @@ def ones_like(a, dtype=None, shape=None, *, device=None, out_sharding=None):
         >>> jnp.ones_like(jnp.zeros(2))
         Array([1., 1.], dtype=float32)
     """
-    return _like("ones_like", a, 1, dtype, shape, device if out_sharding is None else out_sharding)
+    return _like("ones_like", a, 1, dtype, shape, device, out_sharding)
 
 
 def empty_like(prototype, dtype=None, shape=None, *, device=None):
@@ -427,4 +436,4 @@ def full_like(a, fill_value, dtype=None, shape=None, *, device=None, out_shardin
         Array([5., 5.], dtype=float32)
     """
     (fill_value,) = check("full_like", fill_value)
-    return _like("full_like", a, fill_value, dtype, shape, device if out_sharding is None else out_sharding)
+    return _like("full_like", a, fill_value, dtype, shape, device, out_sharding)

@@ -13,8 +13,17 @@ from xlab.lax import cumulative as _c
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, choose_like
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, concrete_width, dtype_of, ndim_of, promoted, shape_of
-from xlab.numpy.reductions import no_out
+from xlab.numpy.operands import (
+    bring,
+    check,
+    concrete_width,
+    dtype_of,
+    kinds_of,
+    ndim_of,
+    no_out,
+    promoted,
+    shape_of,
+)
 from xlab.numpy.shape import ravel
 
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "ediff1d", "gradient", "nancumprod", "nancumsum",
@@ -36,7 +45,7 @@ def _running(name, op, a, axis, dtype, out, fill=None):
     else:
         dtype = dtypes.check_user_dtype(dtype, name)
         if dtype == np.bool_:
-            return bring(op(bring(a, np.dtype(np.int32)), axis), dtype)
+            return bring(op(bring(bring(a, dtype), np.dtype(np.int32)), axis), dtype)
     return op(bring(as_array(a), dtype), axis)
 
 
@@ -163,7 +172,9 @@ def _diff(a, prepend, append, n, axis):
         else:
             ends.append([lax.broadcast_in_dim(end, [1 if i == axis else d for i, d in enumerate(a.shape)], ())])
     if ends != [[], []]:
+        (*_, weak) = dtypes.result_of(kinds_of([v for v in (a, prepend, append) if v is not None]))
         a = concatenate([*ends[0], a, *ends[1]], axis=axis)
+        a = bring(a, a.dtype, weak)
     for _ in range(n):
         size = a.shape[axis]
         ahead, behind = _slice(a, min(1, size), size, axis), _slice(a, 0, max(size - 1, 0), axis)
@@ -182,7 +193,8 @@ def ediff1d(ary, to_end=None, to_begin=None):
     """
     check("ediff1d", ary)
     flat = ravel(ary)
-    out = lax.sub(_slice(flat, 1, flat.shape[0], 0), _slice(flat, 0, flat.shape[0] - 1, 0))
+    n = flat.shape[0]
+    out = lax.sub(_slice(flat, min(1, n), n, 0), _slice(flat, 0, max(n - 1, 0), 0))
     if to_begin is not None:
         out = lax.concatenate([bring(ravel(to_begin), flat.dtype), out], 0)
     if to_end is not None:

@@ -19,7 +19,7 @@ from xlab.numpy.arithmetic import as_array
 from xlab.numpy.arithmetic import choose as choose_by_mask
 from xlab.numpy.indexing import take
 from xlab.numpy.joining import concatenate
-from xlab.numpy.operands import bring, check, dtype_of, host, ndim_of, shape_of
+from xlab.numpy.operands import bring, check, dtype_of, host, kind_of, ndim_of, shape_of
 from xlab.numpy.shape import broadcast_to, moveaxis, ravel
 
 __all__ = ["delete", "insert", "trim_zeros"]
@@ -126,10 +126,12 @@ def insert(arr, obj, values, axis: int | None = None):
     n, aval = shape_of(arr)[axis], aval_of(arr)
     if isinstance(obj, slice):
         obj = np.arange(n)[obj].astype(_INDEX)
+    ours = kind_of(obj) == "array"
     (obj,) = check("insert", obj)
     given = int(np.prod(shape_of(obj)))
-    if given and not dtypes.issubdtype(dtype_of(obj), np.integer):
-        raise ValueError(f"insert takes integer positions or a slice, got an array of dtype {dtypes.name(dtype_of(obj))}")
+    if (given or ours) and not dtypes.issubdtype(dtype_of(obj), np.integer):
+        raise ValueError(f"insert takes integer positions or a slice, got an array of dtype {dtypes.name(dtype_of(obj))}; for a mask, "
+                         f"give flatnonzero(mask)")
     if ndim_of(obj) > 1:
         raise ValueError(f"insert takes a position, a vector of them or a slice, got an array of shape {shape_of(obj)}")
     rest = [d for i, d in enumerate(aval.shape) if i != axis]

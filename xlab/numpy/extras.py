@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
 
 from xlab import lax
+from xlab.backend.client import default_device
 from xlab.core import dtypes
 from xlab.core.array import Array
 from xlab.numpy.arithmetic import as_array, scalar
 from xlab.numpy.arithmetic import choose as _choose_by_mask
-from xlab.numpy.creation import asarray
+from xlab.numpy.creation import array, asarray
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import bring, check, dtype_of, host, kind_of, ndim_of, promoted, shape_of
 from xlab.numpy.shape import ravel
+from xlab.sharding import Sharding, SingleDeviceSharding
 
 __all__ = ["array_repr", "array_str", "c_", "choose", "diag_indices_from", "fill_diagonal", "frombuffer", "from_dlpack", "fromfile",
            "fromiter", "fromstring", "get_printoptions", "index_exp", "iterable", "load", "mask_indices", "mgrid", "ogrid",
@@ -48,6 +51,8 @@ def choose(a, choices, out=None, mode: str = "raise"):
     if not dtypes.issubdtype(dtype_of(a), np.integer):
         raise ValueError("`a` array must be integer typed")
     n = len(choices)
+    if not n and not math.prod(shape_of(a)):
+        raise IndexError("choose: there is nothing to choose from: give at least one choice")
     if mode == "raise":
         index = host(a, "choose")
         if ((index < 0) | (index >= n)).any():
@@ -68,7 +73,8 @@ def _choose(a, choices, mode):
     choices = [bring(c, dtype_of(c)) for c in choices]
     shape = lax.broadcast_shapes(shape_of(a), *map(shape_of, choices))
     spread = [lax.broadcast_in_dim(v, shape, range(len(shape) - ndim_of(v), len(shape))) for v in (index, *choices)]
-    return lax.select_n(*spread)
+    out = lax.select_n(*spread)
+    return bring(out, dtype_of(out))
 
 
 # -- indices ----------------------------------------------------------------------------------------------
@@ -104,7 +110,14 @@ def unravel_index(indices, shape):
 
 
 def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C", *, dtype=None):
-    """Positions along each axis as positions in the flattened array, in the dtype that is asked for.
+    """Positions along each axis as positions in the flattened array.
+
+    Args:
+        multi_index: integers for each axis.
+        dims: sizes of the axes.
+        mode: for numbers out of range: "raise" (with concrete ones), "wrap" or "clip".
+        order: "C" or "F", which axis varies fastest.
+        dtype: an integer type for the result, by default that of the numbers; it has to hold every position of the array.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -118,6 +131,12 @@ def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C", 
     parts = list(check("ravel_multi_index", *multi_index))
     if len(parts) != len(dims):
         raise ValueError(f"len(multi_index)={len(parts)} != len(dims)={len(dims)}")
+    dtype = dtypes.result_type(*parts) if dtype is None else dtypes.check_user_dtype(dtype, "ravel_multi_index")
+    if not dtypes.issubdtype(dtype, np.integer):
+        raise ValueError(f"ravel_multi_index: dtype={dtypes.name(dtype)} is not an integer type, as positions are")
+    if math.prod(dims) - 1 > dtypes.iinfo(dtype).max:
+        raise ValueError(f"ravel_multi_index: dtype={dtypes.name(dtype)} is not large enough for the positions in an array of shape {dims}: "
+                         f"give dtype=, such as 'int32'")
     if mode == "raise":
         for part, d in zip(parts, dims):
             value = host(part, "ravel_multi_index")
@@ -134,9 +153,9 @@ def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C", 
     strides = np.cumprod((1, *dims[::-1][:-1]))[::-1] if order == "C" else np.cumprod((1, *dims[:-1]))
     out = None
     for part, stride in zip(parts, strides.tolist()):
-        term = multiply(part, stride)
+        term = multiply(bring(part, dtype), stride)
         out = term if out is None else add(out, term)
-    return asarray(out, dtypes.canonicalize_dtype(np.int64) if dtype is None else dtype)
+    return asarray(out, dtype=dtype)
 
 
 def diag_indices_from(arr):
@@ -509,6 +528,16 @@ def fromstring(string: str, dtype=float, count: int = -1, *, sep: str):
 def from_dlpack(x, /, *, device=None, copy: bool | None = None):
     """An array from another library's, through the DLPack protocol.
 
+    Args:
+        x: an array with the methods `__dlpack__` and `__dlpack_device__`.
+        device: a device or a sharding for the result.
+        copy: True always copies, False never does.
+
+    Raises:
+        TypeError: `x` has no such methods.
+        BufferError: its dtype or layout is none that DLPack knows.
+        ValueError: with `copy=False` the device would need a copy.
+
     Example:
         >>> import numpy as np
         >>> import xlab.numpy as jnp
@@ -517,11 +546,17 @@ def from_dlpack(x, /, *, device=None, copy: bool | None = None):
     """
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"from_dlpack needs an array with the methods __dlpack__ and __dlpack_device__, got {type(x)}")
+    if copy is False and device is not None:
+        here = x.sharding if isinstance(x, Array) else SingleDeviceSharding(default_device())
+        there = device if isinstance(device, Sharding) else SingleDeviceSharding(device)
+        if there.device_set != here.device_set:
+            raise ValueError(f"from_dlpack: the array is on {here} and device={device} needs a copy, which copy=False forbids: "
+                             f"leave copy out")
     if isinstance(x, Array):
-        return asarray(x, device=device)
+        return array(x, copy=bool(copy), device=device)
     try:
         host = np.from_dlpack(x)
     except (RuntimeError, BufferError) as e:
         raise BufferError(f"from_dlpack cannot take {type(x).__name__} with dtype {getattr(x, 'dtype', 'unknown')} through DLPack: {e} "
                           "Use asarray, or view it as integers of its width first.") from e
-    return asarray(host, device=device)
+    return asarray(host.copy() if copy else host, device=device)

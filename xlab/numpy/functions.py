@@ -16,6 +16,7 @@ from xlab.numpy.operands import (
     bring,
     check,
     dtype_of,
+    no_out,
     promoted,
     promoted_inexact,
     promoted_numeric,
@@ -102,7 +103,7 @@ def copysign(x1, x2, /):
 
 
 @elementary
-def fmax(x1, x2, /):
+def fmax(x1, x2):
     """Larger of two elements; a number rather than a NaN.
 
     Example:
@@ -115,7 +116,7 @@ def fmax(x1, x2, /):
 
 
 @elementary
-def fmin(x1, x2, /):
+def fmin(x1, x2):
     """Smaller of two elements; a number rather than a NaN.
 
     Example:
@@ -198,15 +199,20 @@ def spacing(x, /):
 # -- parts of floats --------------------------------------------------------------------------------------
 
 
-@elementary
-def modf(x, /):
-    """Fractional and whole part, both with the sign of the element.
+def modf(x, /, out=None):
+    """Fractional and whole part, both with the sign of the element; `out` is for NumPy's sake and cannot be given.
 
     Example:
         >>> import xlab.numpy as jnp
         >>> [float(v) for v in jnp.modf(2.5)]
         [0.5, 2.0]
     """
+    no_out("modf", out)
+    return _modf(x)
+
+
+@elementary
+def _modf(x):
     (x,) = promoted_inexact("modf", x)
     whole = choose(lax.ge(x, scalar(0, x)), lax.floor(x), lax.ceil(x))
     return lax.sub(x, whole), whole
@@ -273,7 +279,7 @@ def ldexp(x1, x2, /):
 
 
 @elementary
-def gcd(x1, x2, /):
+def gcd(x1, x2):
     """Greatest common divisor.
 
     Example:
@@ -300,7 +306,7 @@ def gcd(x1, x2, /):
 
 
 @elementary
-def lcm(x1, x2, /):
+def lcm(x1, x2):
     """Least common multiple.
 
     Example:

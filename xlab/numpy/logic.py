@@ -18,6 +18,7 @@ from xlab.numpy.operands import (
     concrete_width,
     dtype_of,
     kind_of,
+    no_out,
     promoted,
     promoted_inexact,
     shape_of,
@@ -104,12 +105,36 @@ def _test(name, doc, of_floats, otherwise):
 
 isinf = _test("isinf", "Whether each element is infinite.", lambda x: lax.eq(lax.abs(x), bring(np.inf, dtype_of(x))), False)
 isfinite = _test("isfinite", "Whether each element is neither infinite nor NaN.", lax.is_finite, True)
-isposinf = _test("isposinf", "Whether each element is positive infinity.", lambda x: strong(lax.eq(x, scalar(np.inf, x))), False)
-isneginf = _test("isneginf", "Whether each element is negative infinity.", lambda x: strong(lax.eq(x, scalar(-np.inf, x))), False)
+_isposinf = _test("isposinf", "", lambda x: strong(lax.eq(x, scalar(np.inf, x))), False)
+_isneginf = _test("isneginf", "", lambda x: strong(lax.eq(x, scalar(-np.inf, x))), False)
+
+
+def isposinf(x, /, out=None):
+    """Whether each element is positive infinity; `out` is for NumPy's sake and cannot be given.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.isposinf(jnp.array([1.0, jnp.inf]))
+        Array([False,  True], dtype=bool)
+    """
+    no_out("isposinf", out)
+    return _isposinf(x)
+
+
+def isneginf(x, /, out=None):
+    """Whether each element is negative infinity; `out` is for NumPy's sake and cannot be given.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.isneginf(jnp.array([1.0, -jnp.inf]))
+        Array([False,  True], dtype=bool)
+    """
+    no_out("isneginf", out)
+    return _isneginf(x)
 
 
 @elementary
-def isreal(x, /):
+def isreal(x):
     """Whether each element has no imaginary part.
 
     Example:
@@ -122,7 +147,7 @@ def isreal(x, /):
 
 
 @elementary
-def iscomplex(x, /):
+def iscomplex(x):
     """Whether each element has an imaginary part.
 
     Example:
@@ -178,10 +203,7 @@ def array_equal(a1, a2, equal_nan: bool = False):
         Array(True, dtype=bool)
     """
     from xlab.numpy.creation import asarray
-    try:
-        a1, a2 = asarray(a1), asarray(a2)
-    except Exception:
-        return asarray(False)
+    a1, a2 = asarray(a1), asarray(a2)
     if a1.shape != a2.shape:
         return asarray(False)
     return _array_equal(a1, a2, equal_nan=bool(equal_nan))
@@ -320,7 +342,21 @@ def _truncated(x):
 
 floor = _rounding("floor", lax.floor, "Largest integer not above each element, as the element's type.")
 ceil = _rounding("ceil", lax.ceil, "Smallest integer not below each element, as the element's type.")
-trunc = fix = _rounding("trunc", _truncated, "Each element cut towards zero.")
+_trunc = _rounding("trunc", _truncated, "")
+
+
+def trunc(x):
+    """Each element cut towards zero.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.trunc(jnp.array([1.5, -1.5]))
+        Array([ 1., -1.], dtype=float32)
+    """
+    return _trunc(x)
+
+
+fix = trunc
 
 
 @elementary

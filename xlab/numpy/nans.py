@@ -10,7 +10,7 @@ from xlab.core.avals import aval_of
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import choose, choose_like
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, concrete_width, dtype_of, ndim_of
+from xlab.numpy.operands import bring, check, concrete_width, dtype_of, ndim_of, no_out
 
 __all__ = ["nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
 
@@ -90,7 +90,7 @@ def nanmean(a, axis=None, dtype=None, out=None, keepdims: bool = False, where=No
         >>> jnp.nanmean(jnp.array([1.0, jnp.nan, 3.0]))
         Array(2., dtype=float32)
     """
-    _r.no_out("nanmean", out)
+    no_out("nanmean", out)
     filled, missing = _without("nanmean", a, 0)
     if missing is None:
         return _r.mean(a, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
@@ -101,21 +101,26 @@ def nanmean(a, axis=None, dtype=None, out=None, keepdims: bool = False, where=No
 
 
 @elementary(static=("axis", "dtype", "out", "keepdims"))
-def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, where=None):
-    """Variance of the elements that are not NaN.
+def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, where=None, mean=None):
+    """Variance of the elements that are not NaN, from `mean` where that is known (with the dimensions of `a`).
 
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.nanvar(jnp.array([1.0, jnp.nan, 3.0]))
         Array(1., dtype=float32)
     """
-    _r.no_out("nanvar", out)
+    no_out("nanvar", out)
     _, missing = _without("nanvar", a, 0)
     if missing is None:
-        return _r.var(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, where=where)
+        return _r.var(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, where=where, mean=mean)
     if dtype is not None and dtype_of(a).kind == "c" and dtypes.check_user_dtype(dtype, "nanvar").kind != "c":
         raise ValueError(f"nanvar: dtype={dtype} must be complex if the operand is; take the real part first")
-    centred = lax.sub(concrete_width(a), nanmean(a, axis=axis, keepdims=True, where=where))
+    if mean is None:
+        mean = nanmean(a, axis=axis, keepdims=True, where=where)
+    else:
+        (mean,) = check("nanvar", mean)
+        mean = bring(mean, dtype_of(a))
+    centred = lax.sub(concrete_width(a), mean)
     squared = lax.square(choose_like(missing, 0, centred)) if dtype_of(a).kind != "c" else lax.square(
         lax.abs(choose_like(missing, 0, centred)))
     total = _r.sum(squared, axis=axis, keepdims=keepdims, where=where)
@@ -126,15 +131,15 @@ def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, w
 
 
 @elementary(static=("axis", "dtype", "out", "keepdims"))
-def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, where=None):
-    """Standard deviation of the elements that are not NaN.
+def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, where=None, mean=None):
+    """Standard deviation of the elements that are not NaN; the arguments are those of `nanvar`.
 
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.nanstd(jnp.array([1.0, jnp.nan, 3.0]))
         Array(1., dtype=float32)
     """
-    return lax.sqrt(nanvar(a, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims, where=where))
+    return lax.sqrt(nanvar(a, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims, where=where, mean=mean))
 
 
 def _position(name, arg, fill, a, axis, out, keepdims):

@@ -61,6 +61,12 @@ def check(name: str, *xs):
     return xs if opened is None else tuple(opened)
 
 
+def no_out(name: str, out):
+    if out is not None:
+        raise NotImplementedError(
+            f"The 'out' argument to {name} is not supported: arrays are never changed in place. Use the returned array.")
+
+
 def bring(x, dtype, weak: bool = False):
     """An operand in a dtype (and weakness); Python numbers and host arrays without an equation."""
     kind = kind_of(x)

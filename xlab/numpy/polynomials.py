@@ -367,11 +367,21 @@ def hanning(M: int):
 
 
 def kaiser(M: int, beta):
-    """Kaiser window.
+    """Kaiser window: `i0(beta * sqrt(1 - r**2)) / i0(beta)` for `r` from -1 to 1; `beta` may be traced, or one per point.
 
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.kaiser(5, 2.0).shape
         (5,)
     """
-    return _window(M, lambda n: np.kaiser(n, float(beta)))
+    n = operator.index(M)
+    return _kaiser(beta, n=n) if n > 1 else _window(n, np.ones)
+
+
+@elementary(static="n")
+def _kaiser(beta, n):
+    from xlab.numpy.functions import i0
+    from xlab.numpy.ufuncs import divide, multiply
+    r = (2 * np.arange(n) - (n - 1)) / (n - 1)
+    shape = np.sqrt(np.maximum(1 - r * r, 0)).astype(dtypes.canonicalize_dtype(np.float64))
+    return divide(i0(multiply(beta, shape)), i0(beta))

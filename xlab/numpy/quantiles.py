@@ -173,8 +173,8 @@ def _take_last(a, index, wide):
 
 
 def percentile(a, q, axis=None, out=None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
-               weights=None):
-    """As `quantile`, with `q` from 0 to 100.
+               weights=None, out_sharding=None):
+    """As `quantile`, with `q` from 0 to 100; `out_sharding` says how the result lies over explicit axes of the mesh.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -184,7 +184,11 @@ def percentile(a, q, axis=None, out=None, overwrite_input: bool = False, method:
     from xlab.numpy.ufuncs import divide
     check("percentile", a, q)
     (q,) = promoted_inexact("percentile", q)
-    return quantile(a, divide(q, 100), axis, out, overwrite_input, method, keepdims, weights=weights)
+    found = quantile(a, divide(q, 100), axis, out, overwrite_input, method, keepdims, weights=weights)
+    if out_sharding is None:
+        return found
+    from xlab.numpy.creation import resharded
+    return resharded(found, out_sharding, "percentile")
 
 
 def nanpercentile(a, q, axis=None, out=None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,

@@ -119,10 +119,10 @@ def _linspace(start, stop, num, endpoint, dtype, axis):
         if endpoint:
             out = lax.concatenate([out, last], 0)
     elif num == 1:
-        step = lax.sub(stop, start) if not endpoint else lax.full(shape, np.nan, computed)
+        step = lax.sub(stop, start) if not endpoint else lax.full((), np.nan, computed)
         out = lax.reshape(start, (1, *shape))
     else:
-        step = lax.full(shape, np.nan, computed)
+        step = lax.full((), np.nan, computed)
         out = lax.full((0, *shape), 0, computed)
     axis = canonical_axis(axis, len(shape) + 1)
     if axis:
@@ -166,6 +166,9 @@ def geomspace(start, stop, num: int = 50, endpoint: bool = True, dtype=None, axi
     start, stop = promoted_inexact("geomspace", start, stop)
     sign = sign_of(start)
     out = logspace(log10(true_divide(start, sign)), log10(true_divide(stop, sign)), num, endpoint, axis=axis)
+    if ndim_of(sign):
+        shape = lax.broadcast_shapes(shape_of(start), shape_of(stop))
+        sign = lax.expand_dims(spread_to(sign, shape), (canonical_axis(axis, len(shape) + 1),))
     out = multiply(sign, out)
     return out if dtype is None else bring(out, dtypes.check_user_dtype(dtype, "geomspace"))
 

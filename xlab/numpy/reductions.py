@@ -26,17 +26,12 @@ from xlab.numpy.operands import (
     dtype_of,
     known_axis,
     ndim_of,
+    no_out,
     shape_of,
 )
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum",
            "var"]
-
-
-def no_out(name: str, out):
-    if out is not None:
-        raise NotImplementedError(
-            f"The 'out' argument to {name} is not supported: arrays are never changed in place. Use the returned array.")
 
 
 def axes_of(name: str, axis, ndim: int) -> tuple[int, ...]:

@@ -12,8 +12,8 @@ from xlab.core.avals import aval_of
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, choose, remainder
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, host, kind_of, known_axis, ndim_of, shape_of
-from xlab.numpy.reductions import axes_of, no_out
+from xlab.numpy.operands import bring, check, host, kind_of, known_axis, ndim_of, no_out, shape_of
+from xlab.numpy.reductions import axes_of
 from xlab.numpy.reductions import sum as _sum
 from xlab.numpy.shape import moveaxis, ravel, swapaxes
 
@@ -148,14 +148,20 @@ def _tile(A, reps):
     return lax.reshape(out, [r * d for r, d in zip(reps, dims)])
 
 
-def repeat(a, repeats, axis=None, *, total_repeat_length: int | None = None):
+def repeat(a, repeats, axis=None, *, total_repeat_length: int | None = None, out_sharding=None):
     """Each element repeated along an axis; counts that are traced need `total_repeat_length`.
+
+    Args:
+        out_sharding: how the result lies, a `PartitionSpec` over explicit axes of the mesh or a `NamedSharding`.
 
     Example:
         >>> import xlab.numpy as jnp
         >>> jnp.repeat(jnp.arange(2), 2)
         Array([0, 0, 1, 1], dtype=int32)
     """
+    if out_sharding is not None:
+        from xlab.numpy.creation import resharded
+        return resharded(repeat(a, repeats, axis, total_repeat_length=total_repeat_length), out_sharding, "repeat")
     (a,) = check("repeat", a)
     if axis is None:
         a, axis = ravel(a), 0

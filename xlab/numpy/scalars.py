@@ -10,7 +10,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.array import Array as ndarray
-from xlab.core.dtypes import finfo, iinfo, issubdtype, promote_types, result_type
+from xlab.core.dtypes import finfo, iinfo, promote_types, result_type
 
 __all__ = ["bool_", "can_cast", "character", "complex64", "complex128", "dtype", "e", "euler_gamma", "finfo", "flexible",
            "float16", "float32", "float64", "bfloat16", "iinfo", "inexact", "inf", "int1", "int2", "int4", "int8", "int16", "int32",
@@ -75,6 +75,17 @@ ComplexWarning = np.exceptions.ComplexWarning
 pi, e, euler_gamma, inf, nan, newaxis = np.pi, np.e, np.euler_gamma, np.inf, np.nan, None
 
 
+def issubdtype(arg1, arg2) -> bool:
+    """Whether dtype or category `arg1` lies in dtype or category `arg2`.
+
+    Example:
+        >>> import xlab.numpy as jnp
+        >>> jnp.issubdtype(jnp.bfloat16, jnp.floating)
+        True
+    """
+    return dtypes.issubdtype(arg1, arg2)
+
+
 def can_cast(from_, to, casting: str = "safe") -> bool:
     """Whether a cast keeps values, by NumPy's rules.
 
@@ -83,6 +94,8 @@ def can_cast(from_, to, casting: str = "safe") -> bool:
         >>> jnp.can_cast(jnp.int32, jnp.float64)
         True
     """
+    if from_ is None or to is None:
+        raise TypeError(f"can_cast did not understand one of the types: got {from_!r} and {to!r}")
     source = from_ if isinstance(from_, (bool, int, float, complex)) else dtypes.to_dtype(from_)
     return bool(np.can_cast(source, dtypes.to_dtype(to), casting=casting))
 

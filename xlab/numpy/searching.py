@@ -9,6 +9,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.errors import ShardingTypeError
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.creation import asarray
@@ -16,6 +17,7 @@ from xlab.numpy.elementary import elementary
 from xlab.numpy.logic import choose_where, truth
 from xlab.numpy.operands import bring, check, host, ndim_of, promoted, shape_of
 from xlab.numpy.shape import ravel
+from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
 __all__ = ["argwhere", "bincount", "compress", "extract", "flatnonzero", "nonzero", "where"]
 
@@ -26,7 +28,7 @@ def nonzero(a, *, size: int | None = None, fill_value=None):
     Args:
         a: array.
         size: number of positions to return, needed while tracing; missing ones are filled, extra ones left out.
-        fill_value: what missing positions are, 0 by default; a number, or one per axis.
+        fill_value: what missing positions are, 0 by default; a number, or one per axis. All positions are promoted with it.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -39,11 +41,12 @@ def nonzero(a, *, size: int | None = None, fill_value=None):
     if fill_value is None:
         fill_value = 0
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * ndim_of(a)
-    if isinstance(fill_value, list) or len(fills) != ndim_of(a):
+    if isinstance(fill_value, list) or len(fills) != ndim_of(a) or any(map(shape_of, fills)):
         raise ValueError(f"nonzero: fill_value must be a number or a tuple of one per axis, here {ndim_of(a)}; got {fill_value}")
     if size is None:
-        found = np.nonzero(host(a, "nonzero"))
-        return tuple(promoted("nonzero", asarray(i.astype(np.int32)), f)[0] for i, f in zip(found, fills))
+        found = [asarray(i.astype(np.int32)) for i in np.nonzero(host(a, "nonzero"))]
+        # Fill values fill nothing here, but positions have their type; none of them have no such type.
+        return tuple(promoted("nonzero", i, f)[0] if i.size else i for i, f in zip(found, fills))
     return tuple(_nonzero(a, list(fills), size=operator.index(size)))
 
 
@@ -111,7 +114,7 @@ def argwhere(a, *, size: int | None = None, fill_value=None):
     (a,) = check("argwhere", a)
     if not ndim_of(a):
         found = nonzero(lax.reshape(as_array(a), (1,)), size=size, fill_value=fill_value)[0]
-        return lax.full((found.shape[0], 0), 0, np.dtype(np.int32))
+        return lax.slice_in_dim(lax.expand_dims(found, (1,)), 0, 0, axis=1)
     return stack(nonzero(a, size=size, fill_value=fill_value), axis=1)
 
 
@@ -170,8 +173,15 @@ def _bincount(x, weights, minlength, length):
     return zeros(length, aval_of(weights).dtype).at[x].add(weights, mode="drop")
 
 
-def bincount(x, weights=None, minlength: int = 0, *, length: int | None = None):
+def bincount(x, weights=None, minlength: int = 0, *, length: int | None = None, out_sharding=None):
     """How often each of 0, 1, 2, ... occurs; `length` fixes the size of the result while tracing.
+
+    Args:
+        x: integers, or bools, in one dimension.
+        weights: what each counts for.
+        minlength: least length of the result.
+        length: its length, where `x` is traced.
+        out_sharding: how it lies, a `PartitionSpec` or a `NamedSharding` that cuts no dimension.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -179,6 +189,15 @@ def bincount(x, weights=None, minlength: int = 0, *, length: int | None = None):
         Array([1, 0, 2], dtype=int32)
     """
     (x,) = check("bincount", x)
+    if out_sharding is not None:
+        from xlab.numpy.creation import resharded
+        asked = canonical_out_sharding(out_sharding, "jnp.bincount", 1)
+        if asked is not None and tuple(asked.spec.axes()):
+            raise ShardingTypeError(f"bincount: out_sharding={out_sharding} cuts the result, which every device computes in full: "
+                                    f"leave it out, and reshard the result")
+        return resharded(bincount(x, weights, minlength, length=length), out_sharding, "bincount")
+    if aval_of(x).dtype == np.bool_:
+        x = bring(x, np.dtype(np.int32))
     if not dtypes.issubdtype(aval_of(x).dtype, np.integer):
         raise TypeError(f"x argument to bincount must have an integer type; got {aval_of(x).dtype}")
     if ndim_of(x) != 1:

@@ -16,7 +16,7 @@ from xlab.numpy.creation import asarray
 from xlab.numpy.elementary import elementary
 from xlab.numpy.indexing import take
 from xlab.numpy.joining import concatenate
-from xlab.numpy.operands import bring, check, host, promoted, shape_of
+from xlab.numpy.operands import bring, check, host, promoted, shape_of, strong
 from xlab.numpy.searching import _nonzero, flatnonzero
 from xlab.numpy.shape import ravel
 from xlab.numpy.sorting import _searchsorted
@@ -197,17 +197,18 @@ def isin(element, test_elements, assume_unique: bool = False, invert: bool = Fal
         >>> jnp.isin(jnp.array([1, 2]), jnp.array([2, 3]))
         Array([False,  True], dtype=bool)
     """
-    if method not in METHODS:
-        raise ValueError(f"isin: method={method!r} is not implemented; options are {', '.join(map(repr, METHODS))}")
     check("isin", element, test_elements)
+    if method not in METHODS and 0 not in (*shape_of(element), *shape_of(test_elements)):
+        raise ValueError(f"isin: method={method!r} is not implemented; options are {', '.join(map(repr, METHODS))}")
     return _isin(element, test_elements, invert=bool(invert), method=method)
 
 
 @elementary(static=("invert", "method"))
 def _isin(element, test_elements, invert, method):
     element, test = promoted("isin", element, test_elements)
-    element, test = as_array(element), ravel(test)
-    found = _among(element, test, method)
+    if method != "binary_search":       # whose comparison of two numbers is weak
+        element, test = strong(element), strong(test)
+    found = _among(as_array(element), ravel(test), method)
     return lax.bitwise_not(found) if invert else found
 
 

@@ -60,10 +60,7 @@ def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = T
     if not descending:
         return _sorted([a, index], axis, is_stable=stable, num_keys=1)[1]
     # Sorted backwards, with the positions of equal elements in their own order.
-    n = a.shape[axis]
-    last = lax.sub(index.dtype.type(n - 1), index)
-    return lax.rev(lax.sub(index.dtype.type(n - 1), _sorted([lax.rev(a, (axis,)), index], axis, is_stable=stable, num_keys=1)[1])
-                   if n else last, (axis,))
+    return lax.rev(_sorted([lax.rev(a, (axis,)), lax.rev(index, (axis,))], axis, is_stable=stable, num_keys=1)[1], (axis,))
 
 
 @elementary(static="axis")

@@ -8,7 +8,7 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.lax.sort import sort as _sort
-from xlab.numpy.arithmetic import as_array, choose
+from xlab.numpy.arithmetic import as_array, choose, is_complex
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import (
     aligned,
@@ -55,9 +55,16 @@ def average(a, axis=None, weights=None, returned: bool = False, keepdims: bool =
     return (out, as_array(lax.broadcast_in_dim(total, out.shape, range(out.ndim - total.ndim, out.ndim)))) if returned else out
 
 
-@elementary(static=("rowvar", "bias", "ddof"))
-def cov(m, y=None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights=None, aweights=None):
-    """Covariance of variables, which are rows (or columns, with `rowvar=False`).
+def _inexact_dtype(name, dtype):
+    dtype = dtypes.check_user_dtype(dtype, name)
+    if not dtypes.issubdtype(dtype, np.inexact):
+        raise ValueError(f"{name}: dtype must be a subclass of float or complex; got dtype={dtype}")
+    return dtype
+
+
+@elementary(static=("rowvar", "bias", "ddof", "dtype"))
+def cov(m, y=None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights=None, aweights=None, dtype=None):
+    """Covariance of variables, which are rows (or columns, with `rowvar=False`); `dtype` is what it is computed in.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -71,6 +78,10 @@ def cov(m, y=None, rowvar: bool = True, bias: bool = False, ddof: int | None = N
     from xlab.numpy.shape import atleast_2d
     from xlab.numpy.ufuncs import divide, multiply, subtract
     parts = promoted_inexact("cov", m) if y is None else promoted_inexact("cov", m, y)
+    if dtype is not None:
+        dtype = _inexact_dtype("cov", dtype)
+        real = not dtypes.issubdtype(dtype, np.complexfloating)
+        parts = [bring(lax.real(p) if real and is_complex(p) else p, dtype) for p in parts]
     if any(ndim_of(p) > 2 for p in parts):
         raise ValueError("cov: inputs have more than 2 dimensions")
     rows = []
@@ -106,8 +117,8 @@ def cov(m, y=None, rowvar: bool = True, bias: bool = False, ddof: int | None = N
     return lax.squeeze(out, [i for i, d in enumerate(out.shape) if d == 1])
 
 
-@elementary(static="rowvar")
-def corrcoef(x, y=None, rowvar: bool = True):
+@elementary(static=("rowvar", "dtype"))
+def corrcoef(x, y=None, rowvar: bool = True, dtype=None):
     """Correlation coefficients of variables; see `cov`.
 
     Example:
@@ -118,7 +129,9 @@ def corrcoef(x, y=None, rowvar: bool = True):
     from xlab.numpy.logic import clip, real
     from xlab.numpy.repeating import diag
     from xlab.numpy.ufuncs import divide
-    c = cov(x, y, rowvar)
+    if dtype is not None:
+        dtype = _inexact_dtype("corrcoef", dtype)
+    c = cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
         return divide(c, c)
     size = lax.sqrt(real(diag(c)))

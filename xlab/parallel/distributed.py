@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from xlab.backend import processes as _processes
 
 _NAMES = {
-    "coordinator_address": ("XLAB_COORDINATOR_ADDRESS", "JAX_COORDINATOR_ADDRESS"),
-    "num_processes": ("XLAB_NUM_PROCESSES", "JAX_NUM_PROCESSES", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"),
-    "process_id": ("XLAB_PROCESS_ID", "JAX_PROCESS_ID", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"),
+    "coordinator_address": {"": ("XLAB_COORDINATOR_ADDRESS", "JAX_COORDINATOR_ADDRESS")},
+    "num_processes": {"": ("XLAB_NUM_PROCESSES", "JAX_NUM_PROCESSES"), "ompi": ("OMPI_COMM_WORLD_SIZE",), "slurm": ("SLURM_NTASKS",)},
+    "process_id": {"": ("XLAB_PROCESS_ID", "JAX_PROCESS_ID"), "ompi": ("OMPI_COMM_WORLD_RANK",), "slurm": ("SLURM_PROCID",)},
 }
+_METHODS = (None, "ompi", "slurm", "deactivate")
 
 
-def initialize(coordinator_address: str | None = None, num_processes: int | None = None, process_id: int | None = None, *,
-               initialization_timeout: int = 300, heartbeat_timeout_seconds: int = 100,
-               shutdown_timeout_seconds: int = 300, coordinator_bind_address: str | None = None) -> None:
+def initialize(coordinator_address: str | None = None, num_processes: int | None = None, process_id: int | None = None,
+               local_device_ids: int | Sequence[int] | None = None, cluster_detection_method: str | None = None,
+               initialization_timeout: int = 300, heartbeat_timeout_seconds: int = 100, shutdown_timeout_seconds: int = 300,
+               coordinator_bind_address: str | None = None, slice_index: int | None = None,
+               partition_index: int | None = None) -> None:
     """Joins this process with others, so that `xlab.devices()` are those of all.
 
     Call it in every process, before anything that touches a device. Arguments left out are read from the environment:
@@ -26,10 +30,14 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
         coordinator_address: `host:port` of process 0, reachable from all.
         num_processes: how many processes there are.
         process_id: this one's number, from 0.
+        local_device_ids: which accelerators of the machine are this process's; CPU devices are its own in any case, as many as
+            `config.num_cpu_devices` says.
+        cluster_detection_method: `"ompi"` or `"slurm"` reads the counts and ranks of that one alone, `"deactivate"` of neither.
         initialization_timeout: seconds to wait for the others.
         heartbeat_timeout_seconds: seconds after which a silent process is taken for dead.
         shutdown_timeout_seconds: seconds to wait for the others at the end.
         coordinator_bind_address: where process 0 listens; every interface at the coordinator's port by default.
+        slice_index, partition_index: which group of closely connected processes this one is in; nothing depends on it on CPUs.
 
     Raises:
         ValueError: an argument is given neither here nor by the environment, or makes no sense.
@@ -42,8 +50,15 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
     """
     if is_initialized():
         raise RuntimeError("distributed.initialize should only be called once: this process has joined the others already")
-    address = coordinator_address or _given("coordinator_address")
-    count, index = (int(_given(name) if value is None else value)
+    if cluster_detection_method not in _METHODS:
+        raise ValueError(f"cluster_detection_method has to be one of {', '.join(map(repr, _METHODS))}; got {cluster_detection_method!r}. With "
+                         f"another launcher, give coordinator_address, num_processes and process_id")
+    for name, numbers in (("local_device_ids", local_device_ids), ("slice_index", slice_index), ("partition_index", partition_index)):
+        several = isinstance(numbers, Sequence) and name == "local_device_ids"
+        if numbers is not None and not all(isinstance(i, int) and i >= 0 for i in (numbers if several else (numbers,))):
+            raise ValueError(f"{name} has to be a number from 0{', or several,' if name == 'local_device_ids' else ''} or None; got {numbers!r}")
+    address = coordinator_address or _given("coordinator_address", cluster_detection_method)
+    count, index = (int(_given(name, cluster_detection_method) if value is None else value)
                     for name, value in (("num_processes", num_processes), ("process_id", process_id)))
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdigit():
@@ -54,11 +69,12 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
                     heartbeat_s=heartbeat_timeout_seconds, shutdown_s=shutdown_timeout_seconds)
 
 
-def _given(name: str) -> str:
-    for variable in _NAMES[name]:
-        if os.environ.get(variable):
-            return os.environ[variable]
-    raise ValueError(f"{name} should be defined: give it to distributed.initialize, or set {_NAMES[name][0]}")
+def _given(name: str, method: str | None) -> str:
+    for launcher, variables in _NAMES[name].items():
+        for variable in variables:
+            if (not launcher or method in (None, launcher)) and os.environ.get(variable):
+                return os.environ[variable]
+    raise ValueError(f"{name} should be defined: give it to distributed.initialize, or set {_NAMES[name][''][0]}")
 
 
 def is_initialized() -> bool:

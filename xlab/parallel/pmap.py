@@ -130,7 +130,7 @@ class _Pmapped:
         return sizes[0]
 
     def chosen(self, size):
-        available = self.devices if self.devices is not None else _client.local_devices(platform=self.backend)
+        available = self.devices if self.devices is not None else _client.local_devices(backend=self.backend)
         if size > len(available):
             raise ValueError(f"compiling pmap of {function_name(self.fun)} requires {size} devices, one for each example, but only "
                              f"{len(available)} are available: set config.num_cpu_devices before the first use of a device, or map "

@@ -47,14 +47,14 @@ def find_impl(impl) -> Implementation:
     return found
 
 
-def key_dtype(impl=None):
+def key_dtype(impl_spec=None):
     """The type of key arrays of an implementation, by its name.
 
     Example:
         >>> key_dtype("rbg")
         key<rbg>
     """
-    return find_impl(impl).dtype
+    return find_impl(impl_spec).dtype
 
 
 def _make(name: str, seed, impl):

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 
 from xlab import tree as _tree
+from xlab.compile.arguments import static_positions
 from xlab.compile.jit import hoisted, jit_p
 from xlab.compile.tracing import function_name, trace_program
 from xlab.core import effects as _effects
@@ -23,14 +24,15 @@ from xlab.transforms.policies import Offloadable, is_saveable
 
 
 def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy: Callable | None = None,
-               static_argnums=(), concrete: bool = False):
+               static_argnums=(), static_argnames=(), concrete: bool = False):
     """`fun` as before, but its reverse-mode derivative keeps only its inputs and recomputes the rest.
 
     Args:
         policy: `policy(primitive, *avals, **params)` says which results are kept, by a bool or by `Saveable`, `Recompute` or
             `Offloadable(src, dst)`; see `checkpoint_policies`.
         prevent_cse: keep the compiler from merging the recomputation with the first computation.
-        static_argnums: arguments that are Python values.
+        static_argnums: positional arguments that are Python values.
+        static_argnames: names of arguments that are Python values, given by keyword or by position.
 
     Source: Griewank and Walther, "Revolve" (2000); Chen et al., "Training deep nets with sublinear memory cost" (2016).
 
@@ -41,9 +43,11 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
         0.36
     """
     if fun is None:
-        return functools.partial(checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums)
+        return functools.partial(checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums,
+                                 static_argnames=static_argnames)
     check_callable(fun, "checkpoint")
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    by_name, names = static_positions(fun, None, static_argnames)
 
     @functools.wraps(fun)
     def checkpointed(*args, **kwargs):
@@ -51,12 +55,15 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
             if not -len(args) <= i < len(args):
                 raise ValueError(f"checkpoint of {function_name(fun)}: static_argnums={static_argnums} names argument {i}, but the call has "
                                  f"{len(args)} positional arguments")
-        fixed = {i % len(args): args[i] for i in static}
+        fixed = {i % len(args): args[i] for i in (*static, *(i for i in by_name if i < len(args)))}
+        named = {k: kwargs[k] for k in names if k in kwargs}
         chosen = fun
-        if fixed:
+        if fixed or named:
+            kwargs = {k: v for k, v in kwargs.items() if k not in named}
+
             def chosen(*dynamic, **kw):
                 rest = iter(dynamic)
-                return fun(*(fixed[i] if i in fixed else next(rest) for i in range(len(args))), **kw)
+                return fun(*(fixed[i] if i in fixed else next(rest) for i in range(len(args))), **named, **kw)
             functools.update_wrapper(chosen, fun)
         dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
         flat, in_tree = _tree.flatten((dynamic, kwargs))

@@ -209,9 +209,9 @@ pe.partial_eval_rules[custom_vmap_p] = _partial_eval
 ad.primitive_transposes[custom_vmap_p] = _transpose
 
 
-def sequential_vmap(fun: Callable) -> custom_vmap:
-    """`fun`, whose batched form is a loop over the examples."""
-    mapped = custom_vmap(fun)
+def sequential_vmap(f: Callable) -> custom_vmap:
+    """`f`, whose batched form is a loop over the examples."""
+    mapped = custom_vmap(f)
 
     @mapped.def_vmap
     def rule(axis_size, in_batched, *args):
@@ -220,7 +220,7 @@ def sequential_vmap(fun: Callable) -> custom_vmap:
 
         def one(given):
             given = iter(given)
-            return fun(*_tree.unflatten(treedef, [next(given) if f else x for x, f in zip(leaves, flags)]))
-        out = lax_map(one, [x for x, f in zip(leaves, flags) if f])
+            return f(*_tree.unflatten(treedef, [next(given) if flag else x for x, flag in zip(leaves, flags)]))
+        out = lax_map(one, [x for x, flag in zip(leaves, flags) if flag])
         return out, _tree.map(lambda _: True, out)
     return mapped
