@@ -64,7 +64,7 @@ SAMPLES = [
     *table(WHOLE, ("jnp.abs(eigh_tridiagonal(x, y)[1])", V, floats(2)), tol=LOOSE),
     *table(VALUE, ("block_diag()",), ("dft(4)",), ("dft(3, 'sqrtn')",), ("dft(3, 'n')",), ("dft(0)",), ("hadamard(4)",), ("hadamard(8, jnp.float32)",), ("hadamard(1)",), ("helmert(4)",),
            ("helmert(3, full=True)",), ("hilbert(4)",), ("invhilbert(4)",), ("pascal(5)",), ("pascal(4, 'lower')",), ("pascal(4, 'upper')",), ("invpascal(4)",),
-           ("invpascal(4, 'lower')",), ("invpascal(4, 'upper')",), ("circulant(2.0)",), ("fiedler(2.0)",), ("toeplitz(2.0)",), ("expm(jnp.zeros((0, 0)))",),
+           ("invpascal(4, 'lower')",), ("invpascal(4, 'upper')",), ("circulant(2.0)",), ("fiedler(2.0)",), ("toeplitz(2.0)",), ("toeplitz(2)",), ("toeplitz(jnp.full((3,), 2.0))",), ("hankel(jnp.full((3,), 2.0))",), ("leslie(jnp.full((3,), 2.0), jnp.full((2,), 0.5))",), ("expm(jnp.zeros((0, 0)))",),
            ("expm(200 * jnp.eye(2), max_squarings=2)",), ("cholesky(-jnp.eye(2))",), tol=LOOSE),
     *(row for error, items in {
         "ValueError": [("block_diag(x)", B), ("companion(x)", V[:1]), ("convolution_matrix(x, 0)", V), ("convolution_matrix(x, 4, 'x')", V), ("dft(3, 'x')",),

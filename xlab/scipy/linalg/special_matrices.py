@@ -13,7 +13,7 @@ from xlab.numpy.arithmetic import as_array
 from xlab.numpy.creation import asarray
 from xlab.numpy.elementary import elementary
 from xlab.numpy.joining import concatenate
-from xlab.numpy.operands import check, promoted, promoted_inexact
+from xlab.numpy.operands import check, promoted, promoted_inexact, strong
 from xlab.numpy.products import matmul
 from xlab.numpy.searching import where
 from xlab.numpy.shape import broadcast_to
@@ -116,7 +116,7 @@ def _joined(c, r, index, join):
         return lax.full((*lax.broadcast_shapes(c.shape[:-1], r.shape[:-1]), *index.shape), 0, c.dtype)
     batch = lax.broadcast_shapes(c.shape[:-1], r.shape[:-1])
     c, r = (broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))
-    return join(c, r)[..., index]
+    return strong(join(c, r)[..., index])
 
 
 @elementary
@@ -233,8 +233,8 @@ def leslie(f, s):
         raise ValueError(f"Incorrect lengths for f and s. The length of s along the last axis must be one less than the length of "
                          f"f; got f shape {f.shape} and s shape {s.shape}.")
     i, j = _grid(n, n)
-    survival = lax.pad(s, s.dtype.type(0), (*[(0, 0, 0)] * (s.ndim - 1), (0, 1, 0)))
-    below = where(i == j + 1, survival[..., None, :], s.dtype.type(0))
+    survival = lax.pad(s, lax.full_like(s, 0, shape=()), (*[(0, 0, 0)] * (s.ndim - 1), (0, 1, 0)))
+    below = where(i == j + 1, survival[..., None, :], 0)
     return where(i == 0, f[..., None, :], below)
 
 
