@@ -74,4 +74,15 @@ SAMPLES = [
     sample("choose", lambda n: (n.jnp.choose(np.array([0, 1]), [1, 2.0]), n.jnp.choose(np.zeros(0, int), [1, 2])), (), ONE),
     sample("can_cast_none", lambda n: n.jnp.can_cast(None, "float16"), (), ONE, error="TypeError"),
     sample("nextafter_weak", lambda n: n.jnp.nextafter(1.0, 2.0), ()),
+    # found by calls drawn at random
+    sample("full_like_scalars", lambda n, x: [n.jnp.full_like(a, v) for a in (x, 3, n.jnp.full(2, 1.5)) for v in (np.int32(2), np.array(2, np.int32), 2)], [np.int32(3)], ONE),
+    sample("windows_of_floats", lambda n: [f(v) for f in (n.jnp.blackman, n.jnp.hamming, n.jnp.hanning, n.jnp.bartlett) for v in (-0.5, 1.0, f32(5.5))], (), ONE),
+    sample("std_of_ints", lambda n, x: n.jnp.std(x, dtype="int32"), [A], ONE, error="ValueError"),
+    sample("sum_bools_narrow", lambda n: (n.jnp.sum(np.array([True, True]), promote_integers=False), n.jnp.prod(np.array([True]), promote_integers=False)), (), ONE),
+    sample("unwrap_nothing", lambda n, x: n.jnp.unwrap(x), [f32([])]),
+    sample("ix_nothing", lambda n, x: n.jnp.ix_(x, np.array([1, 2])), [np.zeros(0, np.complex64)], ONE),
+    sample("diagflat_weak", lambda n: (n.jnp.diagflat(2), n.jnp.diagflat(0.5)), (), ONE),
+    sample("rfftfreq_of_ints", lambda n: (n.jnp.fft.rfftfreq(4, dtype="int32"), n.jnp.fft.rfftfreq(5, 2.0, dtype="int8")), (), ONE),
+    sample("rfftfreq_complex", lambda n: n.jnp.fft.rfftfreq(4, 1j), (), ONE, error="TypeError"),
+    sample("broadcast_to_lower_rank", lambda n, x: n.lax.broadcast_to_rank(n.jnp.asarray(x), 1), [A]),
 ]

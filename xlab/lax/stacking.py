@@ -137,7 +137,7 @@ def broadcast_like(arr, like_arr):
 def broadcast_to_rank(x, rank: int):
     """An array with leading dimensions of size 1 up to a rank."""
     shape = aval_of(x).shape
-    if len(shape) == rank:
+    if len(shape) >= rank:
         return x
     return broadcast_in_dim(x, (*(1,) * (rank - len(shape)), *shape), range(rank - len(shape), rank))
 

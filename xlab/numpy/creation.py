@@ -384,7 +384,7 @@ def _like(name, x, value, dtype, shape, device, out_sharding=None):
         cut = aval.cut if device is None and aval.shape == shape and isinstance(x, Tracer) else None
         out = _filled(shape, 0 if value is None else _cut(value, out_dtype), out_dtype, weak, cut)
     else:
-        out = spread_to(bring(value, out_dtype, weak), shape)
+        out = convert(asarray(spread_to(bring(value, out_dtype, weak), shape)), out_dtype, weak)
     if device is None and dtype is None and is_native_array(x) and x.aval.shape == shape and len(x.sharding.device_set) > 1:
         device = x.sharding
     return _placed(out, device)

@@ -288,6 +288,8 @@ def unwrap(p, discont=None, axis: int = -1, period=2 * np.pi):
     p, period = promoted("unwrap", p, period)
     p = as_array(p)
     axis = canonical_axis(axis, p.ndim)
+    if not p.shape[axis]:
+        return p
     half = divide(period, 2) if dtypes.issubdtype(p.dtype, np.inexact) else lax.div(period, bring(2, p.dtype))
     jump = _diff(p, None, None, n=1, axis=axis)
     small = lax.sub(remainder(lax.add(jump, half), period), half)

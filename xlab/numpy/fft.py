@@ -249,6 +249,8 @@ def rfftfreq(n: int, d=1.0, *, dtype=None, device=None):
         Array([0., 1., 2.], dtype=float32)
     """
     n = _check_frequencies("rfftfreq", n, d)
+    if dtype is not None and dtypes.issubdtype(dtypes.to_dtype(dtype), np.integer):
+        dtype = None        # parts of whole numbers
     return _frequencies([*range(n // 2 + 1)], n, d, dtype, device)
 
 
@@ -257,6 +259,8 @@ def _check_frequencies(name, n, d) -> int:
         raise ValueError(f"The n argument of numpy.fft.{name} only takes an int. Got n = {list(n)}.")
     if isinstance(d, (list, tuple)):
         raise ValueError(f"The d argument of numpy.fft.{name} only takes a single value. Got d = {list(d)}.")
+    if isinstance(d, complex):
+        raise TypeError(f"The d argument of numpy.fft.{name} is a real distance. Got d = {d}.")
     return operator.index(n)
 
 

@@ -313,7 +313,7 @@ def correlate(a, v, mode: str = "valid", *, precision=None, preferred_element_ty
 
 
 def _window(M, values):
-    M = operator.index(M)
+    M = int(M)
     if M < 0:
         raise TypeError(f"a window has a number of points, got M={M}")
     dtype = dtypes.canonicalize_dtype(np.float64)
@@ -374,7 +374,7 @@ def kaiser(M: int, beta):
         >>> jnp.kaiser(5, 2.0).shape
         (5,)
     """
-    n = operator.index(M)
+    n = int(M)
     return _kaiser(beta, n=n) if n > 1 else _window(n, np.ones)
 
 

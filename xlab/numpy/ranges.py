@@ -403,6 +403,8 @@ def ix_(*args):
             raise ValueError(f"ix_ takes vectors, got shape {a.shape} at position {i}")
         if a.dtype == np.bool_:
             a = asarray(np.nonzero(host(a, "ix_"))[0])
+        elif not a.size:
+            a = a.astype(np.int32)      # as an empty list of positions is
         out.append(lax.broadcast_in_dim(a, [a.shape[0] if j == i else 1 for j in range(len(args))], (i,)))
     return tuple(out)
 

@@ -97,8 +97,8 @@ def _check_initial(name, initial):
 
 def _additive(name, reduce, combine, identity, a, axis, dtype, out, keepdims, initial, where, promote_integers):
     no_out(name, out)
-    if not promote_integers and dtype is None:
-        dtype = dtype_of(*check(name, a))
+    if not promote_integers and dtype is None and (given := dtype_of(*check(name, a))) != np.bool_:
+        dtype = given
     _check_initial(name, initial)
     if dtype is not None and dtypes.to_dtype(dtype) == np.bool_:
         logical = any if reduce is lax.reduce_sum else all
@@ -344,6 +344,8 @@ def _variance(name, a, axis, dtype, ddof, keepdims, where, mean_given):
     if dtypes.issubdtype(dtype_of(*check(name, a)), np.complexfloating) and dtype is not None and not dtypes.issubdtype(
             dtypes.to_dtype(dtype), np.complexfloating):
         raise ValueError(f"{name}: dtype={dtype} must be complex if the operand is; take the real part first")
+    if dtype is not None and not dtypes.issubdtype(dtypes.to_dtype(dtype), np.inexact):
+        raise ValueError(f"{name}: dtype must be a floating-point or complex type, got {dtype}; convert the result with astype")
     a, result = _computed_in(name, a, dtype)
     axes = axes_of(name, axis, ndim_of(a))
     centre = mean(a, axis=axes, keepdims=True, where=where) if mean_given is None else bring(mean_given, aval_of(a).dtype)

@@ -12,7 +12,17 @@ from xlab.core.avals import aval_of
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, choose, remainder
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, host, kind_of, known_axis, ndim_of, no_out, shape_of
+from xlab.numpy.operands import (
+    bring,
+    check,
+    host,
+    kind_of,
+    known_axis,
+    ndim_of,
+    no_out,
+    shape_of,
+    strong,
+)
 from xlab.numpy.reductions import axes_of
 from xlab.numpy.reductions import sum as _sum
 from xlab.numpy.shape import moveaxis, ravel, swapaxes
@@ -265,7 +275,7 @@ def diagflat(v, k: int = 0):
         >>> jnp.diagflat(jnp.ones((1, 2))).shape
         (2, 2)
     """
-    return diag(ravel(v), k)
+    return strong(diag(ravel(v), k))
 
 
 @elementary(static=("offset", "axis1", "axis2", "dtype", "out"))

@@ -114,4 +114,6 @@ OTHERS = [
     Sample("list", lambda n: special(n).gammaln([1.0, 2.0]), [], error="TypeError"),
     Sample("incompatible", of("beta"), [floats(2), floats(3)], error="TypeError"),
 ]
-SAMPLES = [*ORDINARY, *EDGES, *OTHERS]
+WEAK = [Sample(f"{name}_of_numbers", lambda n, name=name: [getattr(special(n), name)(x) for x in (3.0, n.jnp.full(2, 2.0))], (), ("eager", "jit"))
+        for name in ("dawsn", "erfcx", "gamma", "gammasgn", "spence", "fresnel", "wofz")]
+SAMPLES = [*ORDINARY, *EDGES, *OTHERS, *WEAK]

@@ -12,19 +12,20 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import aligned, check, promoted_inexact
+from xlab.numpy.operands import aligned, check, promoted_inexact, strong
 from xlab.transforms.custom_jvp import custom_jvp
 
 
-def special(fun: Callable | None = None, *, complexes: bool = False, keywords: tuple[str, ...] = ()):
+def special(fun: Callable | None = None, *, complexes: bool = False, weak: bool = True, keywords: tuple[str, ...] = ()):
     """Decorates a function of floating point arrays of one dtype and one rank; integers are brought to floats first.
 
     Args:
         complexes: whether complex arguments are accepted.
+        weak: whether the type of a result may be weak, as that of its arguments.
         keywords: names of further parameters, which are Python values.
     """
     if fun is None:
-        return functools.partial(special, complexes=complexes, keywords=keywords)
+        return functools.partial(special, complexes=complexes, weak=weak, keywords=keywords)
     name = fun.__name__
     count = fun.__code__.co_argcount - len(keywords)
 
@@ -34,7 +35,8 @@ def special(fun: Callable | None = None, *, complexes: bool = False, keywords: t
         args = [as_array(x) for x in promoted_inexact(name, *args)]
         if not complexes and dtypes.issubdtype(args[0].dtype, np.complexfloating):
             raise ValueError(f"{name} does not take complex arguments, got dtype {dtypes.name(args[0].dtype)}")
-        return fun(*aligned(name, *args), *rest, **kwargs)
+        out = fun(*aligned(name, *args), *rest, **kwargs)
+        return out if weak else strong(out)
     return elementary(whole, static=keywords) if keywords else elementary(whole)
 
 

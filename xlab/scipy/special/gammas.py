@@ -35,7 +35,7 @@ def gammaln(x):
     return lax.lgamma(x)
 
 
-@special
+@special(weak=False)
 def gammasgn(x):
     """The sign of the gamma function; NaN at its poles below zero."""
     floor = jnp.floor(x)
@@ -44,7 +44,7 @@ def gammasgn(x):
     return jnp.where(((x < 0) & (x == floor)) | jnp.isnan(x), number(np.nan, x), sign)
 
 
-@special
+@special(weak=False)
 def gamma(x):
     """The gamma function.
 

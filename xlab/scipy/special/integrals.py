@@ -195,12 +195,12 @@ def _ci(x):
     return jnp.where(jnp.isnan(x) | (x == -np.inf), number(np.nan, x), value)
 
 
-@special
+@special(weak=False)
 def _fresnel_s(x):
     return _fresnel_sine(x)
 
 
-@special
+@special(weak=False)
 def _fresnel_c(x):
     return _fresnel_cosine(x)
 
@@ -257,7 +257,7 @@ def spence(x):
     return _dilogarithm(float_only("spence", x))
 
 
-@special
+@special(weak=False)
 def _dilogarithm(x):
     return _spence(x)
 

@@ -59,7 +59,7 @@ _ERFCX = (
 )
 
 
-@special
+@special(weak=False)
 def erfcx(x):
     """`exp(x**2) erfc(x)`, which neither overflows nor vanishes for large `x`."""
     return _erfcx(x)
@@ -74,7 +74,7 @@ def _erfcx(x):
     return jnp.where(x < 0, 2 * jnp.exp(below * below) - value, value)
 
 
-@special
+@special(weak=False)
 def dawsn(x):
     """Dawson's integral, `exp(-x**2)` times the integral of `exp(t**2)` from 0 to `x`."""
     return _dawson(x)
@@ -250,10 +250,13 @@ def _faddeeva_coefficients(n: int = 40) -> tuple[float, tuple[float, ...]]:
     return scale, tuple(float(c) for c in spectrum[1:n + 1][::-1])
 
 
-@special(complexes=True)
+@special(complexes=True, weak=False)
 def wofz(z):
     """The Faddeeva function, `exp(-z**2) erfc(-i z)`; always complex."""
-    return _faddeeva(z if dtypes.issubdtype(z.dtype, np.complexfloating) else lax.complex(z, jnp.zeros_like(z)))
+    if dtypes.issubdtype(z.dtype, np.complexfloating):
+        return _faddeeva(z)
+    z = z if z.dtype in (np.float32, np.float64) else z.astype(np.float32)      # complex numbers have no shorter parts
+    return _faddeeva(lax.complex(z, jnp.zeros_like(z)))
 
 
 @with_slopes(lambda ans, z: 2j / math.sqrt(math.pi) - 2 * z * ans)
