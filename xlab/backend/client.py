@@ -80,7 +80,7 @@ def _check_backend(backend: Any) -> None:
     if backend is None or backend == PLATFORM or isinstance(backend, _jax.Client):
         return
     if not isinstance(backend, str):
-        raise AttributeError(f"backend has to be the name of a platform, {PLATFORM!r}, or a client such as xlab.devices()[0].client; "
+        raise TypeError(f"backend has to be the name of a platform, {PLATFORM!r}, or a client such as xlab.devices()[0].client; "
                              f"got {backend!r}")
     raise RuntimeError(
         f"Unknown backend: {backend!r} requested, but the only platform present is {PLATFORM!r}. "
