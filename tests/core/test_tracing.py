@@ -52,6 +52,19 @@ class TestConcretisation:
             return np.sin(x)
         self.check(f, errors.TracerArrayConversionError, "xlab.numpy", "pure_callback")
 
+    @pytest.mark.parametrize("transform", [xlab.grad, xlab.vmap, lambda f: lambda x: xlab.jvp(f, (x,), (x,))], ids=["grad", "vmap", "jvp"])
+    def test_numpy_under_a_transformation(self, transform):
+        """Where the value is known, NumPy would go on without its derivative, and `grad` would be zero."""
+        for f in (np.sin, lambda x: jnp.sin(np.asarray(x)), lambda x: np.multiply(x, 2)):
+            with pytest.raises(errors.TracerArrayConversionError, match=r"xlab\.numpy"):
+                transform(lambda x: f(x).sum())(np.ones(3, np.float32))
+
+    def test_numbers_under_grad(self):
+        """Python's numbers come out where the value is known; one that is no integer is no index."""
+        assert xlab.grad(lambda x: x * int(x))(2.5) == 2.0
+        with pytest.raises(TypeError, match="interpreted as an integer"):
+            xlab.grad(lambda x: x * [1.0, 2.0][x])(1.0)
+
     def test_range(self):
         def f(n):
             return list(range(n))

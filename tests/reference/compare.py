@@ -77,7 +77,7 @@ def value_differences(path: str, ours, theirs, tol=None, names=("xlab", "referen
     wrong, bound = mismatches(ours, theirs, tol)
     if not wrong.any():
         return []
-    worst = np.unravel_index(np.argmax(_distance(ours, theirs) * wrong), np.shape(ours))
+    worst = np.unravel_index(np.argmax(np.where(wrong, _distance(ours, theirs), -1)), np.shape(ours))
     at = f" at {tuple(map(int, worst))}" if np.ndim(ours) else ""
     return [f"{path}: values  {int(wrong.sum())} of {wrong.size} differ {bound}; worst{at}: "
             f"{names[0]} {ours[worst]}  {names[1]} {theirs[worst]}"]

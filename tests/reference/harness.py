@@ -11,18 +11,17 @@ import pytest
 
 from tests.reference import laws
 from tests.reference.compare import differences
-from tests.reference.oracle import Oracle
+from tests.reference.oracle import QUICK, Oracle
 from tests.reference.run import remembered
 from tests.reference.sample import Case, Namespaces, load, namespaces
-
-# Samples are compiled for the answer alone, on both sides: in half the time, and rounding the same.
-# XLAB_TEST_OPTIMIZED=1 compiles xlab's side as users do.
-QUICK = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 0}
 
 
 @contextmanager
 def compiled_quickly():
-    """What is compiled inside is compiled without the optimisations that take the compiler longest."""
+    """What is compiled inside is compiled without the optimisations that take the compiler longest, as the reference's side is.
+
+    XLAB_TEST_OPTIMIZED=1 compiles as users do.
+    """
     from xlab.backend import compiling
 
     made = compiling.compile_options

@@ -16,6 +16,7 @@ import pytest
 import xlab
 from xlab import numpy as jnp
 from xlab.backend import client
+from xlab.compile import memory_cache
 
 COMPILES = int(os.environ.get("XLAB_COMPILES", "400"))
 
@@ -46,6 +47,43 @@ def test_distinct_compiles_leave_nothing():
     assert executables[-1] <= executables[0] + 2, executables
     # The allocator keeps some of what it had; what each further round adds has to be far below what it used.
     assert sizes[-1] - sizes[1] < 20e6 + 2 * step * 4096, sizes
+
+
+def test_functions_in_use_let_go_of_their_programs():
+    """`clear_caches` reaches what a function that lives on has compiled, and the function works as before."""
+    functions = [xlab.jit(lambda x, i=i: jnp.sin(x) * i) for i in range(20)]
+    for f in functions:
+        f(1.0)
+    before = len(client.client().live_executables())
+    xlab.clear_caches()
+    gc.collect()
+    assert len(client.client().live_executables()) <= before - 20
+    np.testing.assert_allclose(functions[3](1.0), 3 * np.sin(1.0), rtol=1e-6)
+
+
+def test_programs_go_before_the_memory_maps_do(monkeypatch):
+    """Where the kernel grants a process few maps, programs are forgotten in time, and a warning says so."""
+    f = xlab.jit(lambda x: jnp.cos(x) * 2)
+    f(1.0)
+    monkeypatch.setattr(memory_cache, "_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr(memory_cache, "memory_maps", lambda: (700, 1000))
+    xlab.jit(lambda x: x + 1)(1.0)
+    assert f._xlab_jit.executables
+    monkeypatch.setattr(memory_cache, "memory_maps", lambda: (800, 1000))
+    with pytest.warns(RuntimeWarning, match="800 of the 1000 memory maps.*test_memory.py:"):
+        assert xlab.jit(lambda x: x + 2)(1.0) == 3
+    assert not f._xlab_jit.executables
+    monkeypatch.undo()
+    assert f(0.0) == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not list memory maps")
+def test_maps_are_counted():
+    used, granted = memory_cache.memory_maps()
+    kept = [xlab.jit(lambda x, i=i: jnp.tanh(x) * i) for i in range(20)]
+    for f in kept:
+        f(1.0)
+    assert used + 10 < memory_cache.memory_maps()[0] < granted < 2**40
 
 
 def test_the_ledger_is_bounded():

@@ -81,7 +81,7 @@ def _check_backend(backend: Any) -> None:
         return
     if not isinstance(backend, str):
         raise TypeError(f"backend has to be the name of a platform, {PLATFORM!r}, or a client such as xlab.devices()[0].client; "
-                             f"got {backend!r}")
+                        f"got {backend!r}")
     raise RuntimeError(
         f"Unknown backend: {backend!r} requested, but the only platform present is {PLATFORM!r}. "
         "Use xlab.devices() and set config.num_cpu_devices for more of them."

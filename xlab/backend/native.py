@@ -15,13 +15,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 guard.install()
 
 # Before `_jax`: some of its caches use a class of this module without importing it, and crash.
-from jaxlib import weakref_lru_cache  # noqa: E402, I001
+from jaxlib import weakref_lru_cache  # noqa: E402, F401, I001
 from jaxlib import _hlo, _jax  # noqa: E402
 
 from xlab import errors  # noqa: E402
 from xlab.config import config  # noqa: E402
 
-__all__ = ["UNSET", "X64", "_hlo", "_jax", "neighbour_present", "owns_state", "weakref_lru_cache"]
+__all__ = ["UNSET", "X64", "_hlo", "_jax", "neighbour_present", "owns_state"]
 
 UNSET = _jax.config.unset
 XlaRuntimeError = _jax.JaxRuntimeError

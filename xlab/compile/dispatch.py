@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 
+from xlab.backend import caches
 from xlab.compile.jit import jit
-from xlab.compile.memory_cache import on_clear
 from xlab.config import config, disable_jit
 from xlab.core import trace as _trace
 
@@ -21,7 +21,7 @@ def _callable(prim, params, context):
     return jit(apply)
 
 
-on_clear(_callable.cache_clear)
+caches.register(_callable.cache_clear)
 
 
 def apply_primitive(prim, *args, **params):

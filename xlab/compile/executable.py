@@ -16,7 +16,7 @@ from xlab.backend import arrays as _arrays
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.transfer_guards import asked_for
-from xlab.compile import disk_cache, layouts, ledger
+from xlab.compile import disk_cache, layouts, ledger, memory_cache
 from xlab.compile import effects as _effects
 from xlab.compile.devices import Absent, Claim, claim, grounded, intermediate_shardings, resolve
 from xlab.compile.keys import Placed
@@ -282,6 +282,7 @@ class Executable:
         self.ordered = lowered.module.ordered
         self.effectful = _effects.at_run_time(lowered)
         n_tokens = len(self.ordered)
+        memory_cache.make_room()
         start = events.clock()
         with events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs:
             to_outputs = [*(False for _ in self.ordered), *(s is None for s in lowered.out_shardings)]

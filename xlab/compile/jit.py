@@ -18,7 +18,7 @@ from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
-from xlab.compile import explain, keys, layouts, specials
+from xlab.compile import explain, keys, layouts, memory_cache, specials
 from xlab.compile.arguments import check_apart, static_positions
 from xlab.compile.devices import agree, formerly_placed, sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
@@ -208,8 +208,15 @@ class _Jit:
         compiled.made_by = weakref.ref(self), in_tree
         if len(self.executables) > 4096:
             self.executables.clear()
+        if not self.executables:
+            memory_cache.holds_programs(self)
         self.executables[key] = compiled
         return compiled
+
+    def forget(self) -> None:
+        """Lets go of what was compiled."""
+        self.executables.clear()
+        self.repeats.clear()
 
     def lower(self, program, placements, flat, in_tree, platform=None):
         names = program.closed.jaxpr.debug_info.arg_names

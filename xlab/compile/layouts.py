@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 
 from xlab.backend import arrays as _arrays
-from xlab.compile.memory_cache import on_clear
+from xlab.backend import caches
 from xlab.core.array import is_native_array
 from xlab.core.avals import ShapedArray
 from xlab.sharding.placement import Format, Layout, default_layout
@@ -82,7 +82,7 @@ def _copier(aval: ShapedArray, sharding, source: Layout, target: Layout):
     return _jit(lambda x: x.copy(), name="relayout", in_shardings=Format(source, sharding), out_shardings=Format(target, sharding))
 
 
-on_clear(_copier.cache_clear)
+caches.register(_copier.cache_clear)
 
 
 def attribute(layout: Layout | None, aval, what: str) -> list[str]:

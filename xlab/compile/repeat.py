@@ -11,24 +11,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from xlab.backend import arrays as _arrays
-from xlab.compile.memory_cache import on_clear
 from xlab.config import config
 
 _LIMIT = 1024
-_generation = 0
-
-
-@on_clear
-def _forget() -> None:
-    global _generation
-    _generation += 1
 
 
 class _Entry(NamedTuple):
     executable: Any
     out_tree: Any
     kept_alive: list    # what the key knows by its id
-    generation: int
 
 
 class Repeats:
@@ -48,7 +39,7 @@ class Repeats:
         if parts is None:
             return None
         found = self._entries.get((in_tree, static, config.trace_context(), *map(id, parts)))
-        if found is None or found.generation != _generation:
+        if found is None:
             return None
         for x in flat:
             if x.is_deleted():
@@ -63,7 +54,7 @@ class Repeats:
         if len(self._entries) >= _LIMIT:
             self._entries.clear()
         key = (in_tree, static, config.trace_context(), *map(id, parts))
-        self._entries[key] = _Entry(executable, out_tree, parts, _generation)
+        self._entries[key] = _Entry(executable, out_tree, parts)
 
     def clear(self) -> None:
         self._entries.clear()

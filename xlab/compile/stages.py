@@ -328,8 +328,7 @@ def attach(wrapped, owner):
         return trace(*args, **kwargs).out_info
 
     def clear_cache():
-        owner.executables.clear()
-        owner.repeats.clear()
+        owner.forget()
         wrapped._clear_cache()
 
     wrapped.trace, wrapped.lower, wrapped.eval_shape, wrapped.clear_cache = trace, lower, eval_shape, clear_cache

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from xlab import events
 from xlab import tree as _tree
+from xlab.backend import caches
 from xlab.compile import explain, keys
-from xlab.compile.memory_cache import on_clear
 from xlab.config import config
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
 from xlab.core.refs import is_ref
@@ -31,7 +31,7 @@ _cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
 
 
-@on_clear
+@caches.register
 def _clear():
     with _lock:
         _cache.clear()

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xlab.backend import caches
 from xlab.core import avals as _avals
 from xlab.core import effects as _effects
 from xlab.core.avals import INVARYING, ShapedArray, explicit_types
@@ -25,6 +26,12 @@ _CACHE_LIMIT = 16384
 def all_primitives() -> list[Primitive]:
     """Every primitive defined so far, in order of definition."""
     return list(_primitives)
+
+
+@caches.register
+def _clear_types() -> None:
+    for prim in _primitives:
+        prim.clear_cache()
 
 
 class Primitive:

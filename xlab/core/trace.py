@@ -7,6 +7,7 @@ evaluation is the trace at the bottom.
 
 from __future__ import annotations
 
+import operator
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -362,19 +363,17 @@ class Tracer:
     def __index__(self):
         value = self.concrete()
         if value is not None:
-            return value.__index__()
+            return operator.index(value)
         raise TracerIntegerConversionError(
             f"an integer is needed at {source.describe_caller()}, got {self._describe()}. Sizes, axes and Python loop "
             f"bounds must be known while tracing: use a Python int, a static argument, or lax.dynamic_slice / "
             f"lax.fori_loop.")
 
     def __array__(self, *args, **kwargs):
-        value = self.concrete()
-        if value is not None:
-            return value.__array__(*args, **kwargs)
+        # Even where the value is known: NumPy would lose its derivative.
         raise TracerArrayConversionError(
-            f"NumPy was given {self._describe()} at {source.describe_caller()}. A NumPy function runs on concrete "
-            f"data; use its namesake in xlab.numpy, or xlab.pure_callback to call NumPy from the program.")
+            f"NumPy was given {self._describe()} at {source.describe_caller()}, which it can neither compile nor differentiate. Use the "
+            f"function of that name in xlab.numpy, or xlab.pure_callback to call NumPy from the program.")
 
     def __repr__(self):
         return f"{type(self).__name__}({self.aval})"

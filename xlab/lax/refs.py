@@ -11,8 +11,8 @@ import functools
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.backend import caches
 from xlab.compile.jit import jit
-from xlab.compile.memory_cache import on_clear
 from xlab.compile.placement import host_array, on_default_device
 from xlab.core import dtypes
 from xlab.core import effects as _effects
@@ -68,8 +68,8 @@ def _writer(tree, update, donate):
     return jit(run, name=update, donate_argnums=(0,) if donate else None)
 
 
-on_clear(_reader.cache_clear)
-on_clear(_writer.cache_clear)
+caches.register(_reader.cache_clear)
+caches.register(_writer.cache_clear)
 
 
 def store(ref: Ref, value, leaves, tree, update):

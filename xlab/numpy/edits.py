@@ -173,6 +173,8 @@ def trim_zeros(filt, trim: str = "fb", axis=None):
         axes = canonical_axes(axis if isinstance(axis, (tuple, list)) else (operator.index(axis),), ndim)
     if len(set(axes)) < len(axes):
         raise ValueError(f"trim_zeros: repeated axis: {axis}")
+    if not isinstance(trim, str):
+        raise TypeError(f"trim_zeros: trim says where zeros go, in the letters \"f\" and \"b\"; got {trim!r} of type {type(trim).__name__}")
     ends = trim.lower()
     starts, stops = [0] * ndim, list(shape_of(filt))
     for a, found in zip(range(ndim), np.nonzero(host(filt, "trim_zeros")) if ndim else ()):

@@ -10,8 +10,8 @@ import functools
 
 import numpy as np
 
+from xlab.backend import caches
 from xlab.compile.jit import jit
-from xlab.compile.memory_cache import on_clear
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
@@ -185,7 +185,7 @@ def _reader(parts, options):
     return jit(getitem)
 
 
-on_clear(_reader.cache_clear)
+caches.register(_reader.cache_clear)
 
 
 def _row(x, i):

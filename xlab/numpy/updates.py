@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlab.backend import caches
 from xlab.compile.jit import jit
-from xlab.compile.memory_cache import on_clear
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
@@ -185,7 +185,7 @@ def _region(op, options, spelled, out_sharding):
     return auto_axes(region, out_sharding=out_sharding)
 
 
-on_clear(_region.cache_clear)
+caches.register(_region.cache_clear)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -196,7 +196,7 @@ def _writer(parts, op, promises):
     return jit(setitem)
 
 
-on_clear(_writer.cache_clear)
+caches.register(_writer.cache_clear)
 
 
 def update(x, parsed: Parsed, op: str, values, indices_are_sorted, unique_indices, mode, wrap):

@@ -10,11 +10,10 @@ import functools
 import types
 from typing import Any
 
-from xlab.backend import compiling, ir
+from xlab.backend import caches, compiling, ir
 from xlab.compile import executable as _executable
 from xlab.compile.executable import Executable
 from xlab.compile.jit import jit
-from xlab.compile.memory_cache import on_clear
 from xlab.compile.stages import AHEAD, Compiled, Lowered, ShapeDtypeStruct, Traced
 from xlab.core.jaxpr import (
     ClosedJaxpr,
@@ -112,7 +111,7 @@ class Subject:
 
 
 _jits: dict[int, tuple[Any, Any]] = {}
-on_clear(_jits.clear)
+caches.register(_jits.clear)
 
 
 def jitted(fun: Any, names: dict[str, Any] | None = None) -> Any:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xlab.backend import caches
 from xlab.compile.jit import jit
-from xlab.compile.memory_cache import on_clear
 from xlab.config import config, disable_jit
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
@@ -151,7 +151,7 @@ def _program(prim, impl, params, context):
     return jit(run)
 
 
-on_clear(_program.cache_clear)
+caches.register(_program.cache_clear)
 
 
 def _run(prim, impl, params, *args):

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from xlab import lax
+from xlab.backend import caches
 from xlab.compile.jit import jit
-from xlab.compile.memory_cache import on_clear
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
@@ -43,7 +43,7 @@ def drawn(static: int):
         @functools.lru_cache(maxsize=256)
         def staged(out_sharding):
             return jit(fun, static_argnums=tuple(range(1, 1 + static)), out_shardings=out_sharding, name=name)
-        on_clear(staged.cache_clear)
+        caches.register(staged.cache_clear)
 
         @functools.wraps(fun)
         def call(key, *args, out_sharding=None):

@@ -375,27 +375,32 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
     module, scope, rules = ctx.module, ctx.scope, lowerings.get
     literal = ctx.literal
     hold_results = module.devices > 1 and explicit_types.in_use
-    for eqn in jaxpr.eqns:
-        rule = rules(eqn.primitive)
-        if rule is None:
-            raise lowerings.missing(eqn.primitive)
-        names = []
-        avals_in = []
-        for v in eqn.invars:
-            avals_in.append(v.aval)
-            names.append(literal(v) if type(v) is Literal else env[v])
-        ctx.eqn = eqn
-        ctx.avals_in = avals_in
-        outvars = eqn.outvars
-        ctx.avals_out = [v.aval for v in outvars]
-        ctx.loc = module.location(eqn, scope)
-        out = rule(ctx, *names, **eqn.params)
-        if hold_results and eqn.primitive.joins:
-            out = hold(ctx, out)
-        if out.__class__ is str:
-            env[outvars[0]] = out
-        else:
-            env.update(zip(outvars, out))
+    try:
+        for eqn in jaxpr.eqns:
+            rule = rules(eqn.primitive)
+            if rule is None:
+                raise lowerings.missing(eqn.primitive)
+            names = []
+            avals_in = []
+            for v in eqn.invars:
+                avals_in.append(v.aval)
+                names.append(literal(v) if type(v) is Literal else env[v])
+            ctx.eqn = eqn
+            ctx.avals_in = avals_in
+            outvars = eqn.outvars
+            ctx.avals_out = [v.aval for v in outvars]
+            ctx.loc = module.location(eqn, scope)
+            out = rule(ctx, *names, **eqn.params)
+            if hold_results and eqn.primitive.joins:
+                out = hold(ctx, out)
+            if out.__class__ is str:
+                env[outvars[0]] = out
+            else:
+                env.update(zip(outvars, out))
+    except ValueError as e:
+        if not hasattr(e, "__notes__"):     # the innermost equation is the one
+            e.add_note(f"This is the equation `{eqn.primitive}` of {eqn.source}.")
+        raise
     return [literal(v) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 

@@ -22,6 +22,17 @@ def physical_aval(aval: AbstractValue) -> AbstractValue:
 _NO_DATA = ShapedArray((0,), np.dtype(bool))      # how the runtime hands out tokens
 
 
+# The compiler counts bytes in 64 bits with a sign, and ends the process where that overflows.
+_MOST_BYTES = 2**63 - 1
+
+
+def _check_size(aval: AbstractValue, dtype: np.dtype, shape: tuple[int, ...]) -> None:
+    size = math.prod(filter(None, shape))      # the compiler leaves a size of zero out as well
+    if size * dtype.itemsize > _MOST_BYTES:
+        raise ValueError(f"the sizes of an array of type {aval} multiply to {size:.3g} elements of {dtype.itemsize} bytes, expected "
+                         f"2**63 - 1 bytes at most, which is all a program can count: look at what its shape was made from")
+
+
 def tensor_type(aval: AbstractValue) -> str:
     """`tensor<8x4xf32>` for `f32[8,4]`; remembered on the type."""
     if type(aval) is ShapedArray:
@@ -29,6 +40,7 @@ def tensor_type(aval: AbstractValue) -> str:
         if text is None:
             physical = physical_aval(aval)
             dtype = np.dtype(bool) if physical.dtype == dtypes.float0 else physical.dtype
+            _check_size(aval, dtype, physical.shape)
             dims = "".join(f"{d}x" for d in physical.shape)
             text = aval.mlir = f"tensor<{dims}{dtypes.mlir_type(dtype)}>"
         return text

@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 
 from xlab import tree as _tree
+from xlab.backend import caches
 from xlab.compile.dispatch import apply_primitive
 from xlab.compile.jit import jit
-from xlab.compile.memory_cache import on_clear
 from xlab.config import config
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
@@ -215,7 +215,7 @@ def _with_shared(prim, params, positions, context):
     return jit(lambda *values: prim.bind(*(values[i] for i in positions), **dict(params)), name=prim.name)
 
 
-on_clear(_with_shared.cache_clear)
+caches.register(_with_shared.cache_clear)
 
 
 def _eagerly(prim):

@@ -15,7 +15,7 @@ from xlab.core import dtypes
 from xlab.core.trace import is_tracer
 from xlab.errors import ConcretizationTypeError
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.operands import bring, check, dtype_of, promoted_inexact
+from xlab.numpy.operands import check, dtype_of, promoted_inexact
 from xlab.scipy.special.functions import number, special, with_slopes
 from xlab.transforms.jvp import jvp
 
@@ -85,8 +85,7 @@ def polygamma(n, x):
     n, x = check("polygamma", n, x)
     if not dtypes.issubdtype(dtype_of(n), np.integer):
         raise ValueError(f"polygamma takes an order of integer type, got dtype {dtypes.name(dtype_of(n))}")
-    (x,) = promoted_inexact("polygamma", x)
-    return _polygamma(bring(n, dtype_of(x)), x)
+    return _polygamma(n, x)
 
 
 @special
