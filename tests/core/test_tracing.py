@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 import numpy as np
@@ -59,8 +60,14 @@ class TestConcretisation:
             with pytest.raises(errors.TracerArrayConversionError, match=r"xlab\.numpy"):
                 transform(lambda x: f(x).sum())(np.ones(3, np.float32))
 
-    def test_numbers_under_grad(self):
-        """Python's numbers come out where the value is known; one that is no integer is no index."""
+    @pytest.mark.parametrize("use", [float, complex, math.sin, lambda x: math.isclose(x, 1.0)], ids=["float", "complex", "sin", "isclose"])
+    def test_python_numbers_under_grad(self, use):
+        """As with NumPy: `grad` of what Python's `math` computes would be zero."""
+        with pytest.raises(errors.ConcretizationTypeError, match=r"xlab\.numpy has"):
+            xlab.grad(lambda x: x * use(x).real)(1.0)
+
+    def test_integers_under_grad(self):
+        """They have no derivative to lose; a number that is no integer is no index."""
         assert xlab.grad(lambda x: x * int(x))(2.5) == 2.0
         with pytest.raises(TypeError, match="interpreted as an integer"):
             xlab.grad(lambda x: x * [1.0, 2.0][x])(1.0)

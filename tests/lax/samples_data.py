@@ -124,6 +124,12 @@ PRODUCTS = [
 
 ERRORS = [
     Sample("slice_bounds", lambda n, x: n.lax.slice(x, (0,), (9,)), [floats(5)], error="TypeError"),
+    Sample("batch_matmul_of_a_vector", lambda n, x, y: n.lax.batch_matmul(x, y), [floats(3), floats(2, 3)], error="ValueError"),
+    Sample("concatenate_from_the_back", lambda n, x: n.lax.concatenate([x, x], -1), [floats(2, 3)], error="TypeError"),
+    Sample("cumsum_from_the_back", lambda n, x: n.lax.cumsum(x, -1), [floats(3)], error="ValueError"),
+    Sample("cumlogsumexp_from_the_back", lambda n, x: n.lax.cumlogsumexp(x, -1), [floats(3)], error="ValueError"),
+    Sample("shape_of_floats", lambda n, x: n.lax.shape_as_value(x), [floats(3)], ("eager",), error="TypeError"),
+    Sample("truth_of_a_key", lambda n: bool(n.random.key(0)), [], ("eager",), error="TypeError"),
     Sample("dynamic_slice_size", lambda n, x: n.lax.dynamic_slice(x, (0,), (9,)), [floats(5)], error="TypeError"),
     Sample("dot_general_sizes", general(((1,), (0,))), [floats(2, 4), floats(3, 2)], error="TypeError"),
     Sample("reduce_axis", reduction("reduce_sum", (3,)), [floats(2, 4)], error="ValueError"),

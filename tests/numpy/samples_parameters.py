@@ -83,6 +83,7 @@ SAMPLES = [
     sample("ix_nothing", lambda n, x: n.jnp.ix_(x, np.array([1, 2])), [np.zeros(0, np.complex64)], ONE),
     sample("diagflat_weak", lambda n: (n.jnp.diagflat(2), n.jnp.diagflat(0.5)), (), ONE),
     sample("rfftfreq_of_ints", lambda n: (n.jnp.fft.rfftfreq(4, dtype="int32"), n.jnp.fft.rfftfreq(5, 2.0, dtype="int8")), (), ONE),
+    sample("fftfreq_of_arrays", lambda n, x: n.jnp.fft.fftfreq(3, x), [A[:, :1]], ONE),
     sample("rfftfreq_complex", lambda n: n.jnp.fft.rfftfreq(4, 1j), (), ONE, error="TypeError"),
     sample("broadcast_to_lower_rank", lambda n, x: n.lax.broadcast_to_rank(n.jnp.asarray(x), 1), [A]),
 ]

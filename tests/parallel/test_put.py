@@ -180,6 +180,11 @@ def test_from_callback_and_local_data():
     assert np.asarray(xlab.make_array_from_process_local_data(rows(), X)).tolist() == X.tolist()
 
 
+@pytest.mark.parametrize("transform", [xlab.jit, xlab.vmap, lambda f: xlab.grad(lambda x: f(x).sum())], ids=["jit", "vmap", "grad"])
+def test_getting_traced_values_leaves_them(transform):
+    assert transform(lambda x: xlab.device_get({"a": x})["a"] * 2)(X).shape == X.shape
+
+
 def test_get_wait_and_stacked_puts():
     a = xlab.device_put(X, rows())
     got = xlab.device_get({"a": a, "b": 3.0, "c": X})

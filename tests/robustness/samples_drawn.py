@@ -58,6 +58,10 @@ def own_mean(args, kwargs):
     return kwargs.get("dtype") in ("int32", "bool") or np.ndim(kwargs.get("mean")) > np.ndim(args[0])
 
 
+def complex_distance(args, kwargs):
+    return np.iscomplexobj(kwargs.get("d"))
+
+
 def no_axis(args, kwargs):
     return kwargs.get("axis", -1) is None
 
@@ -90,7 +94,8 @@ DIFFERENT = {
     "numpy.fft.fft": (no_axis, "axis=None is refused, as NumPy refuses it"),
     "numpy.fft.ifft": (no_axis, "as fft"),
     "numpy.fft.rfft": (no_axis, "as fft"),
-    "numpy.fft.rfftfreq": (lambda args, kwargs: np.ndim(kwargs.get("d", 1)) > 0, "the distance is a number"),
+    "numpy.fft.fftfreq": (complex_distance, "the distance is real"),
+    "numpy.fft.rfftfreq": (complex_distance, "as fftfreq"),
     "numpy.fft.rfftn": (scalar, "of what has no dimensions is a floating-point number the Fourier transform takes"),
     "nn.softplus": (holds("b", "c"), "weak types of booleans; inf of a complex infinity"),
     "nn.squareplus": (holds("b"), "weak types of booleans"),

@@ -77,12 +77,13 @@ def test_what_counts_as_a_problem():
     (lambda x, n: x.lax.reduce_precision(n.ones(3, n.float32), 7, 10**12), ValueError),
     (lambda x, n: x.numpy.eye(10**12), ValueError),                                    # the compiler ended the process
     (lambda x, n: x.numpy.zeros((2**40, 2**40, 0)), ValueError),
+    (lambda x, n: x.lax.broadcast(n.ones(0, n.float32), (10**6, 10**6)), ValueError),  # never ended
     (lambda x, n: x.jit(lambda y: x.lax.broadcast(y, (2**61,)).sum()).lower(1.0), ValueError),
     (lambda x, n: x.jit(lambda y: y.sum()).lower(x.ShapeDtypeStruct((2**60, 2), n.float32)), ValueError),
     (lambda x, n: x.numpy.trim_zeros(n.ones(3), trim=None), TypeError),
     (lambda x, n: x.lax.sort_key_val(n.array([True, False]), x.random.split(x.random.key(0))), TypeError),
 ], ids=["rng_uniform", "array_split", "bernoulli", "register_dataclass", "single_device_arrays", "from_dlpack", "bitcast", "ragged_dot",
-        "reduce_precision_of_integers", "no_exponent", "huge_mantissa", "huge_eye", "huge_and_empty", "huge_value", "huge_argument",
+        "reduce_precision_of_integers", "no_exponent", "huge_mantissa", "huge_eye", "huge_and_empty", "never_filled", "huge_value", "huge_argument",
         "trim_where", "sorted_keys"])
 def test_found_by_long_runs(call, error):
     import numpy

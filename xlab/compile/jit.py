@@ -84,12 +84,17 @@ class _Jit:
         flat, in_tree = _tree.flatten((dynamic, dynamic_kw))
         return flat, in_tree, static
 
-    def program(self, flat, in_tree, static) -> Program:
+    def program(self, flat: list, in_tree, static) -> Program:
+        """The traced program; in `flat`, wrapped arrays give way to the arrays they wrap."""
         avals = []
         for i, x in enumerate(flat):
             try:
                 avals.append(aval_of(x))
             except InvalidInputException as e:
+                if hasattr(type(x), "__jax_array__"):
+                    flat[i] = x.__jax_array__()
+                    avals.append(aval_of(flat[i]))
+                    continue
                 path = self.names(in_tree, len(flat), static)[i]
                 raise InvalidInputException(
                     f"cannot call jit({self.name}): argument `{path}` is {x!r} of type {type(x).__name__}, which is not "

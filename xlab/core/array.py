@@ -119,6 +119,9 @@ class KeyArray:
     def __array__(self, *args, **kwargs):
         raise TypeError("a random key array cannot become a NumPy array: take its bits with xlab.random.key_data(key)")
 
+    def __bool__(self):
+        raise TypeError("a random key array is neither true nor false: compare its bits, xlab.random.key_data(key)")
+
     def block_until_ready(self):
         self.base.block_until_ready()
         return self

@@ -275,8 +275,6 @@ def aval_of(x: Any) -> AbstractValue:
         if make is not None:
             aval_makers[type(x)] = make  # found directly from now on
             return make(x)
-    if hasattr(x, "__xlab_array__"):
-        return aval_of(x.__xlab_array__())
     raise InvalidInputException(
         f"{x!r} of type {type(x).__name__} is not a valid array value: expected an array, a NumPy "
         f"array or scalar, or a Python number. Convert it with xlab.numpy.asarray, or mark the "

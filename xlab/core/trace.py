@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from xlab.backend.native import set_tracing as _set_tracing
 from xlab.config import config
 from xlab.core import avals as _avals
-from xlab.core import source
+from xlab.core import dtypes, source
 from xlab.core.avals import AbstractValue, ShapedArray, aval_of
 from xlab.errors import (
     ConcretizationTypeError,
@@ -343,22 +345,23 @@ class Tracer:
             f"xlab.numpy.where(pred, a, b), a loop as xlab.lax.while_loop, or make the argument that decides static "
             f"(static_argnames; --static in a cell).")
 
-    def _number(self, convert, name):
+    def _number(self, convert):
         value = self.concrete()
-        if value is not None:
+        # A float has a derivative, which Python's number would be without.
+        if value is not None and (convert is int or not dtypes.issubdtype(_avals.aval_of(value).dtype, np.inexact)):  # type: ignore[attr-defined]
             return convert(value)
         raise ConcretizationTypeError(
-            f"{name}() needs a number, got {self._describe()} at {source.describe_caller()}. Keep it an array "
-            f"(x.astype(...)), or make the argument it comes from static.")
+            f"{convert.__name__}() needs a number, got {self._describe()} at {source.describe_caller()}. Keep it an array "
+            f"(x.astype(...); xlab.numpy has the functions of Python's math), or make the argument it comes from static.")
 
     def __float__(self):
-        return self._number(float, "float")
+        return self._number(float)
 
     def __int__(self):
-        return self._number(int, "int")
+        return self._number(int)
 
     def __complex__(self):
-        return self._number(complex, "complex")
+        return self._number(complex)
 
     def __index__(self):
         value = self.concrete()

@@ -78,6 +78,8 @@ def dot(lhs, rhs, *, dimension_numbers=None, precision=None, preferred_element_t
 def batch_matmul(lhs, rhs, precision=None):
     """Matrix products over equal leading dimensions."""
     n = aval_of(lhs).ndim
+    if min(n, aval_of(rhs).ndim) < 2:
+        raise ValueError(f"batch_matmul takes matrices, arrays of two dimensions or more; got {aval_of(lhs)} and {aval_of(rhs)}")
     batch = tuple(range(n - 2))
     return dot_general(lhs, rhs, (((n - 1,), (n - 2,)), (batch, batch)), precision)
 

@@ -321,8 +321,11 @@ def concatenate(operands, dimension: int):
         raise ValueError("concatenate requires a non-empty sequences of arrays")
     if len(operands) == 1 and hasattr(operands[0], "aval"):
         return operands[0]
-    avals = list(map(aval_of, operands))
-    return concatenate_p.bind(*operands, dimension=canonical_axis(dimension, avals[0].ndim) if avals[0].ndim else 0)
+    ndim = aval_of(operands[0]).ndim
+    if dimension < 0:
+        raise TypeError(f"lax.concatenate counts dimensions from the front, got dimension={dimension}; xlab.numpy.concatenate takes "
+                        f"negative axes too")
+    return concatenate_p.bind(*operands, dimension=canonical_axis(dimension, ndim) if ndim else 0)
 
 
 def _concatenate_aval(*xs, dimension):

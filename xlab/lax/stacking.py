@@ -15,6 +15,7 @@ from xlab.lax import cuts
 from xlab.lax.shape import (
     broadcast_in_dim,
     canonical_axis,
+    canonical_shape,
     concatenate,
     expand_dims,
     squeeze,
@@ -144,7 +145,7 @@ def broadcast_to_rank(x, rank: int):
 
 def shape_as_value(shape):
     """A shape as an array of integers."""
-    return np.asarray(shape, np.int32)
+    return np.asarray(canonical_shape(shape), np.int32)
 
 
 def dtype(x):

@@ -78,7 +78,7 @@ _accepts: dict[type, bool] = {}
 
 def _accepted(cls: type) -> bool:
     found = _accepts[cls] = (issubclass(cls, (ArrayImpl, Tracer, KeyArray, np.ndarray, np.generic, bool, int, float, complex))
-                             or hasattr(cls, "__xlab_array__"))
+                             or hasattr(cls, "__jax_array__"))
     return found
 
 

@@ -102,7 +102,7 @@ def _array(x, dtype, copy: bool):
     if kind == "host":
         return _from_host(x if dtype is None else _host_convert(x, dtype), None)
     if kind == "wrapped":
-        return _array(x.__xlab_array__(), dtype, copy)
+        return _array(x.__jax_array__(), dtype, copy)
     if x is None:
         raise ValueError("None is not a valid value for array: it is no number. Use nan, or a mask of missing entries.")
     if isinstance(x, (list, tuple, range)):

@@ -12,7 +12,7 @@ from xlab.core import dtypes
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import check, ndim_of, shape_of
+from xlab.numpy.operands import aligned, check, ndim_of, shape_of
 from xlab.numpy.repeating import roll
 
 __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
@@ -61,7 +61,7 @@ def irfft(a, n: int | None = None, axis: int = -1, norm: str | None = None):
 
 def hfft(a, n: int | None = None, axis: int = -1, norm: str | None = None):
     """Fourier transform of input with Hermitian symmetry, given by its first half: real output."""
-    (a,) = check("jax.numpy.fft.hfft", a)
+    (a,) = check("numpy.fft.hfft", a)
     return _along("hfft", "IRFFT", lax.conj(as_array(a)) if as_array(a).dtype.kind == "c" else a, n, axis, _other_way(norm))
 
 
@@ -75,14 +75,14 @@ def _other_way(norm):
 
 
 def _along(name, kind, a, n, axis, norm):
-    (a,) = check(f"jax.numpy.fft.{name}", a)
+    (a,) = check(f"numpy.fft.{name}", a)
     if isinstance(axis, (tuple, list)):
         raise ValueError(f"numpy.fft.{name} does not support multiple axes. Please use numpy.fft.{name}n. Got axis = {axis}.")
     return _transform(a, kind=kind, s=None if n is None else (_length(n),), axes=(operator.index(axis),), norm=_norm(norm))
 
 
 def _several(name, kind, a, s, axes, norm):
-    (a,) = check(f"jax.numpy.fft.{name}", a)
+    (a,) = check(f"numpy.fft.{name}", a)
     ndim = ndim_of(a)
     s = None if s is None else tuple(map(_length, s))
     if axes is None:
@@ -259,7 +259,7 @@ def _check_frequencies(name, n, d) -> int:
         raise ValueError(f"The n argument of numpy.fft.{name} only takes an int. Got n = {list(n)}.")
     if isinstance(d, (list, tuple)):
         raise ValueError(f"The d argument of numpy.fft.{name} only takes a single value. Got d = {list(d)}.")
-    if isinstance(d, complex):
+    if isinstance(d, (complex, np.complexfloating)):
         raise TypeError(f"The d argument of numpy.fft.{name} is a real distance. Got d = {d}.")
     return operator.index(n)
 
@@ -272,7 +272,7 @@ def _frequencies(places, n, d, dtype, device):
             out = out / np.multiply(d, n, dtype=np.float64)
         return lax.convert_element_type(out.astype(dtype), dtype)
     step = lax.mul(lax.convert_element_type(d, dtype), np.asarray(n, dtype)[()])
-    return lax.div(lax.convert_element_type(out.astype(dtype), dtype), step)
+    return lax.div(*aligned("fftfreq", lax.convert_element_type(out.astype(dtype), dtype), step))
 
 
 def fftshift(x, axes=None):

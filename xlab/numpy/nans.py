@@ -112,7 +112,7 @@ def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, w
     no_out("nanvar", out)
     _, missing = _without("nanvar", a, 0)
     if missing is None:
-        return _r.var(a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, where=where, mean=mean)
+        return _r.variance("nanvar", a, axis, dtype, ddof, keepdims, where, mean)
     if dtype is not None and dtype_of(a).kind == "c" and dtypes.check_user_dtype(dtype, "nanvar").kind != "c":
         raise ValueError(f"nanvar: dtype={dtype} must be complex if the operand is; take the real part first")
     if mean is None:

@@ -36,7 +36,7 @@ def kind_of(x) -> str | None:
         kind = "array"
     elif issubclass(cls, (np.ndarray, np.generic)):
         kind = "host"
-    elif hasattr(cls, "__xlab_array__"):
+    elif hasattr(cls, "__jax_array__"):
         return "wrapped"
     elif isinstance(x, (int, float, complex)):
         return "python"
@@ -57,7 +57,7 @@ def check(name: str, *xs):
                 f"converted implicitly: pass xlab.numpy.asarray(x).")
         if kind == "wrapped":
             opened = list(xs) if opened is None else opened
-            opened[i] = x.__xlab_array__()
+            opened[i] = x.__jax_array__()
     return xs if opened is None else tuple(opened)
 
 

@@ -340,7 +340,7 @@ def mean(a, axis=None, dtype=None, out=None, keepdims: bool = False, *, where=No
     return convert(lax.div(total, count), result, False)
 
 
-def _variance(name, a, axis, dtype, ddof, keepdims, where, mean_given):
+def variance(name, a, axis, dtype, ddof, keepdims, where, mean_given):
     if dtypes.issubdtype(dtype_of(*check(name, a)), np.complexfloating) and dtype is not None and not dtypes.issubdtype(
             dtypes.to_dtype(dtype), np.complexfloating):
         raise ValueError(f"{name}: dtype={dtype} must be complex if the operand is; take the real part first")
@@ -376,7 +376,7 @@ def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, *, w
 
 @elementary(static=("axis", "dtype", "keepdims"))
 def _var(a, axis, dtype, ddof, keepdims, where, mean):
-    return _variance("var", a, axis, dtype, ddof, keepdims, where, mean)
+    return variance("var", a, axis, dtype, ddof, keepdims, where, mean)
 
 
 def _one_of(ddof, correction):
@@ -402,4 +402,4 @@ def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, *, w
 
 @elementary(static=("axis", "dtype", "keepdims"))
 def _std(a, axis, dtype, ddof, keepdims, where, mean):
-    return lax.sqrt(_variance("std", a, axis, dtype, ddof, keepdims, where, mean))
+    return lax.sqrt(variance("std", a, axis, dtype, ddof, keepdims, where, mean))

@@ -33,6 +33,7 @@ from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, expand_dims, full
 from xlab.numpy.arithmetic import power
 from xlab.numpy.creation import asarray
 from xlab.numpy.indexing import eager_getitem, eager_parts, from_parts, getitem
+from xlab.numpy.operands import kind_of
 from xlab.numpy.positions import Parsed, Span, parse, plan_positions
 from xlab.numpy.ufuncs import divide
 
@@ -146,7 +147,7 @@ class Updater:
         promises = (indices_are_sorted, unique_indices, mode, wrap)
         if isinstance(x, KeyArray):
             return _update_keys(x, self.index, op, values, promises)
-        if isinstance(values, (list, tuple)):
+        if isinstance(values, (list, tuple)) or kind_of(values) == "wrapped":
             values = asarray(values)
         parsed = parse(self.index, x.aval.shape, wrap)
         if state.trace is not EVAL:

@@ -114,7 +114,7 @@ def _destination(d):
 
 
 def device_get(x):
-    """Values as NumPy arrays on the host; all transfers are started before the first is waited for.
+    """Values as NumPy arrays on the host; all transfers are started before the first is waited for. Traced values stay as they are.
 
     Example:
         >>> import xlab
@@ -131,7 +131,7 @@ def device_get(x):
 def _host(v):
     if isinstance(v, KeyArray):
         raise TypeError("device_get of random keys: a NumPy array cannot hold keys; take their bits with xlab.random.key_data")
-    return np.asarray(v) if hasattr(v, "__array__") and not isinstance(v, np.generic) else v
+    return np.asarray(v) if hasattr(v, "__array__") and not isinstance(v, (np.generic, Tracer)) else v
 
 
 def block_until_ready(x):

@@ -99,6 +99,7 @@ OTHERS = [
     Sample("ranks", of("beta"), [floats(2, 3, low=0.5), floats(3, low=0.5)], WHOLE),
     Sample("factorial_exact", of("factorial", exact=True), [3], error="NotImplementedError"),
     Sample("zeta_without_q", of("zeta"), [2.0], error="NotImplementedError"),
+    Sample("polygamma_numbers", lambda n: (special(n).polygamma(2, 2.5), special(n).polygamma(1, 3)), [], ("eager", "jit")),
     Sample("polygamma_float_order", of("polygamma"), [1.0, 2.0], error="ValueError"),
     Sample("bernoulli_negative", lambda n: special(n).bernoulli(-1), [], error="ValueError"),
     Sample("bernoulli_float", lambda n: special(n).bernoulli(2.5), [], error="TypeError"),

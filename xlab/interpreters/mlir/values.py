@@ -24,6 +24,8 @@ _NO_DATA = ShapedArray((0,), np.dtype(bool))      # how the runtime hands out to
 
 # The compiler counts bytes in 64 bits with a sign, and ends the process where that overflows.
 _MOST_BYTES = 2**63 - 1
+# It walks over the other dimensions of an empty array: for minutes at this many steps.
+_MOST_STEPS = 2**32
 
 
 def _check_size(aval: AbstractValue, dtype: np.dtype, shape: tuple[int, ...]) -> None:
@@ -31,6 +33,9 @@ def _check_size(aval: AbstractValue, dtype: np.dtype, shape: tuple[int, ...]) ->
     if size * dtype.itemsize > _MOST_BYTES:
         raise ValueError(f"the sizes of an array of type {aval} multiply to {size:.3g} elements of {dtype.itemsize} bytes, expected "
                          f"2**63 - 1 bytes at most, which is all a program can count: look at what its shape was made from")
+    if 0 in shape and size > _MOST_STEPS:
+        raise ValueError(f"the sizes of an empty array of type {aval} multiply to {size:.3g} without its zeros, expected 2**32 at most: "
+                         f"the compiler walks over all of them. Look at what its shape was made from")
 
 
 def tensor_type(aval: AbstractValue) -> str:
