@@ -67,7 +67,7 @@ def cumlogsumexp(operand, axis: int = 0, reverse: bool = False):
 
 def _bind(prim, operand, axis, reverse):
     if axis < 0:
-        raise ValueError(f"lax.{prim} counts axes from the front, got axis={axis}; xlab.numpy.{prim} takes negative axes too")
+        raise ValueError(f"lax.{prim} counts axes from the front, from 0 to ndim - 1: got axis={axis} for an operand of type {aval_of(operand)}")
     return prim.bind(operand, axis=canonical_axis(axis, aval_of(operand).ndim), reverse=bool(reverse))
 
 

@@ -24,7 +24,7 @@ _NO_DATA = ShapedArray((0,), np.dtype(bool))      # how the runtime hands out to
 
 # The compiler counts bytes in 64 bits with a sign, and ends the process where that overflows.
 _MOST_BYTES = 2**63 - 1
-# It walks over the other dimensions of an empty array: for minutes at this many steps.
+# It walks over the other dimensions of an empty array: for ten minutes at this many steps.
 _MOST_STEPS = 2**32
 
 
