@@ -9,8 +9,10 @@ from importlib import import_module as _import_module
 from xlab import backend as _backend
 from xlab.config import config as config
 from xlab.core import array as _array
+from xlab.core import tracebacks as _tracebacks
 
 _array.load_members_by(lambda: _import_module("xlab.numpy"))
+_tracebacks.install()
 
 _NAMES = {
     "xlab.backend.client": "Device default_backend device_count devices live_arrays local_device_count local_devices "

@@ -138,7 +138,7 @@ FLAGS: dict[str, Flag] = {
         Flag("log_compiles", False, bool, "Log each stage of each compilation as a warning."),
         Flag("log_checkpoint_residuals", False, bool, "Log what checkpoint keeps."),
         Flag("traceback_filtering", "auto", ("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto"),
-             "How much of the runtime a traceback shows."),
+             "Whether a printed traceback shows the frames of the package: with \"off\" it does; \"remove_frames\" says that it left them out."),
         Flag("compilation_cache_dir", None, str, "Directory of the persistent cache."),
         Flag("enable_compilation_cache", True, bool, "Use the persistent cache when a directory is set."),
         Flag("persistent_cache_min_compile_time_secs", 1.0, float, "Shorter compilations are not stored."),

@@ -8,6 +8,8 @@ import re
 import pytest
 from IPython.utils.capture import capture_output
 
+import xlab
+
 SETUP = """
 import numpy as np
 import xlab
@@ -114,6 +116,26 @@ def test_tracebacks_show_the_persons_frames_only(lab, mistake):
     _, text, _ = fails(lab, MISTAKES[mistake][0])
     assert "/xlab/" not in text.partition("Traceback")[2].rpartition("\n\n")[0]
     assert "interactiveshell" not in text and "run_cell_magic" not in text
+
+
+PLAIN = "def wave(v):\n    return np.sin(v) * 2\nxlab.jit(lambda v: xlab.grad(wave)(v.sum()))(x)"
+
+
+def test_errors_of_plain_cells_show_the_persons_frames_only(lab):
+    """Not only magics: whatever a cell calls. `traceback_filtering` brings the others back, and so does unloading."""
+    error, text, _ = fails(lab, PLAIN)
+    assert type(error).__name__ == "TracerArrayConversionError"
+    assert "/xlab/" not in text and "return np.sin(v) * 2" in text and "xlab.grad(wave)" in text
+    xlab.config.update("traceback_filtering", "off")
+    try:
+        assert "/xlab/" in fails(lab, PLAIN)[1]
+    finally:
+        xlab.config.update("traceback_filtering", "auto")
+    lab.run_line_magic("unload_ext", "xlab")
+    assert "/xlab/" in fails(lab, PLAIN)[1]
+    lab.run_line_magic("load_ext", "xlab")
+    assert "/xlab/" not in fails(lab, PLAIN)[1]
+    assert "1 / 0" in fails(lab, "1 / 0")[1]
 
 
 def test_a_syntax_error_of_somebody_else_still_has_its_traceback(lab):

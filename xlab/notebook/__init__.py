@@ -32,12 +32,13 @@ def __getattr__(name: str) -> Any:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext xlab`: registers magics and displays; a second time replaces the first."""
-    from xlab.notebook import completions, displays, heartbeat, magics
+    from xlab.notebook import completions, displays, heartbeat, magics, tracebacks
 
     completions.register(shell)
     magics.register(shell)
     displays.register(shell)
     heartbeat.register(shell)
+    tracebacks.register(shell)
     source.namers[:] = [_CellNames(shell)]
     for event, run in _EVENTS:
         if run not in shell.events.callbacks[event]:
@@ -46,12 +47,13 @@ def load_ipython_extension(shell: Any) -> None:
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext xlab`: takes back what loading registered."""
-    from xlab.notebook import completions, displays, heartbeat, magics
+    from xlab.notebook import completions, displays, heartbeat, magics, tracebacks
 
     completions.unregister(shell)
     magics.unregister(shell)
     displays.unregister(shell)
     heartbeat.unregister(shell)
+    tracebacks.unregister(shell)
     creations = sys.modules.get("xlab.observe.creations")
     if creations is not None and creations.tracking():
         creations.track_arrays(False)

@@ -12,6 +12,8 @@ from typing import Any
 
 import xlab
 from xlab.core.source import is_internal, shown_name
+from xlab.core.tracebacks import chain, concerns, entries
+from xlab.core.tracebacks import shorten as _shorten
 from xlab.observe.records import Failure, Source
 
 _OWN = os.path.join(os.path.dirname(os.path.abspath(xlab.__file__)), "notebook") + os.sep
@@ -28,33 +30,39 @@ def is_users(code: CodeType) -> bool:
 def _frames(tb: TracebackType | None) -> list[TracebackType]:
     """Entries of the user's frames; what the standard library did before the first of them is left out."""
     found: list[TracebackType] = []
-    while tb is not None:
-        code = tb.tb_frame.f_code
+    for each in entries(tb):
+        code = each.tb_frame.f_code
         library = code.co_filename.startswith(_LIBRARY) and "site-packages" not in code.co_filename
         if is_users(code) and (found or not library):
-            found.append(tb)
-        tb = tb.tb_next
+            found.append(each)
     return found
 
 
 def shorten(error: BaseException) -> BaseException:
     """Leaves only the user's frames in the traceback of an error and of those it came from."""
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        each = waiting.pop()
-        if each is not None and id(each) not in seen:
-            seen.add(id(each))
-            each.__traceback__ = _chain(_frames(each.__traceback__))
-            waiting += [each.__cause__, each.__context__]
-    return error
+    return _shorten(error, _frames)
 
 
-def _chain(frames: list[TracebackType]) -> TracebackType | None:
-    made = None
-    for each in reversed(frames):
-        made = TracebackType(made, each.tb_frame, each.tb_lasti, each.tb_lineno)
-    return made
+def register(shell: Any) -> None:
+    """Has the errors of every cell shown so."""
+    unregister(shell)
+    shown = shell.InteractiveTB.structured_traceback
+
+    def structured(etype=None, value=None, tb=None, tb_offset=None, *args, **kwargs):
+        presented = hasattr(value, "_render_traceback_")        # by `present`, with a traceback of its own
+        if value is not None and not presented and concerns(value) and _frames(tb):
+            tb, tb_offset = shorten(value).__traceback__, 0
+        return shown(etype, value, tb, tb_offset, *args, **kwargs)
+
+    structured.instead_of = shown  # type: ignore[attr-defined]
+    shell.InteractiveTB.structured_traceback = structured
+
+
+def unregister(shell: Any) -> None:
+    """Shows the frames in between again."""
+    before = getattr(shell.InteractiveTB.structured_traceback, "instead_of", None)
+    if before is not None:
+        shell.InteractiveTB.structured_traceback = before
 
 
 def present(error: BaseException, shell: Any, file: str | None = None) -> BaseException:
@@ -69,7 +77,7 @@ def present(error: BaseException, shell: Any, file: str | None = None) -> BaseEx
         shown = error.__traceback__ = _first_line(file)
 
     def render() -> list[str]:
-        at = shown or _chain(_frames(error.__traceback__))
+        at = shown or chain(_frames(error.__traceback__))
         return shell.InteractiveTB.structured_traceback(type(error), error, at, tb_offset=0)
 
     with contextlib.suppress(AttributeError):       # a class with slots shows as Python shows it

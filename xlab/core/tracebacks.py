@@ -1,0 +1,77 @@
+"""Tracebacks as people want to read them: their own lines, without the frames of the package in between.
+
+Only what is printed is shortened, so debuggers and test runners still see everything; `config.traceback_filtering = "off"`
+prints everything too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import TracebackType
+
+from xlab.config import config
+from xlab.core.source import is_internal
+
+_HINT = "xlab left out frames of its own; XLAB_TRACEBACK_FILTERING=off shows them."
+
+
+def entries(tb: TracebackType | None) -> Iterator[TracebackType]:
+    """A traceback's entries, the outermost first."""
+    while tb is not None:
+        yield tb
+        tb = tb.tb_next
+
+
+def users(tb: TracebackType | None) -> list[TracebackType]:
+    """The entries outside the package."""
+    return [each for each in entries(tb) if not is_internal(each.tb_frame.f_code.co_filename)]
+
+
+def chain(kept: list[TracebackType]) -> TracebackType | None:
+    """A traceback of these entries alone."""
+    made = None
+    for each in reversed(kept):
+        made = TracebackType(made, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return made
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """An error and those it came from."""
+    found: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is not None and not any(each is known for known in found):
+            found.append(each)
+            waiting += [each.__cause__, each.__context__]
+    return found
+
+
+def shorten(error: BaseException, kept: Callable[[TracebackType | None], list[TracebackType]] = users) -> BaseException:
+    """Leaves only what `kept` keeps in the traceback of an error and of those it came from."""
+    for each in causes(error):
+        each.__traceback__ = chain(kept(each.__traceback__))
+    return error
+
+
+def concerns(error: BaseException) -> bool:
+    """Whether the traceback of an error that is about to be printed leads from the user's code into the package's."""
+    return (config.traceback_filtering != "off" and bool(users(error.__traceback__))
+            and any(len(users(each.__traceback__)) < len(list(entries(each.__traceback__))) for each in causes(error)))
+
+
+def _excepthook(kind, error, tb):
+    if not concerns(error):
+        sys.__excepthook__(kind, error, tb)
+        return
+    shorten(error)
+    sys.__excepthook__(kind, error, error.__traceback__)
+    if config.traceback_filtering == "remove_frames":
+        print(_HINT, file=sys.stderr)
+
+
+def install() -> None:
+    """Has uncaught errors printed short, unless somebody else prints them already."""
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _excepthook
