@@ -107,6 +107,19 @@ def test_prefixes_and_mistakes():
         config.enable_x64 = True
 
 
+def test_options_without_a_meaning_here_say_so_and_do_not_stop_a_program():
+    with pytest.warns(UserWarning, match="'jax_enable_pgle' has no effect in xlab: it is about accelerators"):
+        config.update("jax_enable_pgle", True)
+    with pytest.raises(AttributeError, match="There is no option 'jax_explicit_x64_dtypes'"):       # results depend on it
+        config.update("jax_explicit_x64_dtypes", "allow")
+
+
+def test_wide_types_by_the_name_programs_ask_for():
+    assert config.x64_enabled is False
+    with enable_x64(True):
+        assert config.x64_enabled is True
+
+
 def test_environment(tmp_path):
     code = ("from xlab.config import config, cpu_device_count as n;"
             "print(config.enable_x64, config.numpy_rank_promotion, n())")

@@ -20,6 +20,7 @@ import os
 import re
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -165,6 +166,21 @@ FLAGS: dict[str, Flag] = {
     )
 }  # fmt: skip
 
+# Options of the field that no result depends on and that nothing here looks at: setting one says so and goes on.
+_WITHOUT_EFFECT = {name: what for what, names in {
+    "accelerators that xlab does not run on": "compilation_cache_expect_pgle enable_pgle pgle_aggregation_percentile pgle_profiling_runs "
+        "persistent_cache_enable_xla_caches threefry_gpu_kernel_lowering use_magma xla_profile_version",
+    "programs compiled by several hosts": "enable_preemption_service enable_recoverability share_binary_between_hosts "
+        "share_binary_between_hosts_timeout_ms",
+    "the compiler's effort, which Lowered.compile(compiler_options=...) sets": "compiler_enable_remat_pass exec_time_optimization_effort "
+        "memory_fitting_effort memory_fitting_level optimization_level",
+    "how programs and logs are written down": "captured_constants_report_frames captured_constants_warn_bytes debug_log_modules "
+        "hlo_source_file_canonicalization_regex include_full_tracebacks_in_locations logging_level pprint_use_color "
+        "send_traceback_to_runtime source_url_schema traceback_in_locations_limit",
+    "checks of the persistent cache": "compilation_cache_check_contents compilation_cache_include_metadata_in_key",
+    "another way to the same results": "cpu_collectives_implementation use_direct_linearize",
+}.items() for name in names.split()}  # fmt: skip
+
 _TRACED = tuple(flag.name for flag in FLAGS.values() if flag.traced)
 
 
@@ -197,6 +213,9 @@ class Config(threading.local):
         Example:
             >>> config.update("log_compiles", False)
         """
+        if (about := _WITHOUT_EFFECT.get(_plain(name))) is not None:
+            warnings.warn(f"The option {name!r} has no effect in xlab: it is about {about}.", stacklevel=2)
+            return
         flag = _flag(name)
         value = flag.check(value)
         for validate in _validators.get(flag.name, ()):
@@ -220,6 +239,11 @@ class Config(threading.local):
     def values(self) -> dict[str, Any]:
         """Every flag and its value in this thread."""
         return {name: getattr(self, name) for name in FLAGS}
+
+    @property
+    def x64_enabled(self) -> bool:
+        """Whether 64-bit types are kept: `enable_x64` by the name that programs ask for."""
+        return self.enable_x64
 
     def trace_context(self) -> tuple:
         """Hashable values of everything that changes what tracing and lowering produce, for this thread."""

@@ -398,6 +398,15 @@ class TestAheadOfTime:
         assert traced.out_info[0].shape == (3,) and traced.out_info[1]["z"].shape == ()
         assert len(traced.jaxpr.eqns) == 0
         assert traced.lower().out_info[0].dtype == np.float32
+        assert str(traced.out_avals[0]) == "float32[3]" and traced.out_avals[1]["z"].weak_type
+
+    def test_arguments_and_donations_are_told_at_every_stage(self):
+        traced = xlab.jit(lambda a, b: (a["x"] + b, a["y"]), donate_argnums=0).trace({"x": X, "y": X}, b=X)
+        lowered = traced.lower()
+        for stage in (traced, lowered, lowered.compile()):
+            (a,), named = stage.args_info
+            assert [a["x"].donated, a["y"].donated, named["b"].donated] == [True, True, False]
+            assert stage.donate_argnums == (0, 1) and a["x"].shape == (3,) and a["x"].dtype == np.float32
 
     def test_calls(self):
         np.testing.assert_allclose(self.compiled()(X, {"k": X})["s"], 2 * X)

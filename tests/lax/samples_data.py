@@ -45,6 +45,15 @@ SLICING = [
            [floats(5), np.int32([0, 2, 2]), floats(3)], ("eager", "jit", "vmap")),
     Sample("at_get_fill", lambda n, x, i: n.jnp.asarray(x).at[i].get(mode="fill", fill_value=-1.0),
            [floats(5), np.int32([0, 9, 2])]),
+    Sample("at_one_hot", lambda n, x, i: (n.jnp.asarray(x).at[i].set(7.0, mode="one_hot"), n.jnp.asarray(x).at[i].add(x[:2], mode="one_hot")),
+           [floats(5), np.int32([1, 9])], WHOLE),
+    Sample("scatter_one_hot", lambda n, x, v: [getattr(n.lax, name)(x, np.int32([[1], [9], [-1]]), v, n.lax.ScatterDimensionNumbers(
+        (), (0,), (0,)), mode="one_hot") for name in ("scatter", "scatter_add", "scatter_mul", "scatter_max")],
+           [floats(4), floats(3)], ("eager", "jit", "vmap")),
+    *(Sample(f"take_along_axis_one_hot {axis}", lambda n, x, i, axis=axis: n.jnp.take_along_axis(x, i, axis, mode="one_hot"), [x, i])
+      for x, i, axis in [(floats(3, 4), np.int32([[0, 9, -1], [-9, 2, 3], [4, -4, 1]]), 1), (floats(4), np.int32([3, 7, 0]), 0)]),
+    *(Sample(f"take_along_axis_one_hot {x.dtype}", lambda n, x, i: n.jnp.take_along_axis(x, i, 0, mode="one_hot"), [x, i], WHOLE)
+      for x, i in [(ints(3, 4), np.int32([[0, 1, 5, -1]])), (np.arange(6) % 2 == 0, np.int32([1, 8, 0]))]),
     Sample("at_set_dropped", lambda n, x, i: n.jnp.asarray(x).at[i].set(0.0, mode="drop"),
            [floats(5), np.int32([1, 9])]),
 ]

@@ -15,7 +15,8 @@ UPDATES = np.arange(15, dtype=np.float32).reshape(3, 5)
 
 @pytest.mark.parametrize(("mode", "rows"), [
     ("clip", X[[0, 3, 0]]), ("promise_in_bounds", X[[0, 3, 0]]),
-    ("fill", np.stack([X[0], np.full(5, np.nan), np.full(5, np.nan)]))])
+    ("fill", np.stack([X[0], np.full(5, np.nan), np.full(5, np.nan)])), ("one_hot", np.stack([X[0], np.zeros(5), np.zeros(5)])),
+    (lax.GatherScatterMode.ONE_HOT, np.stack([X[0], np.zeros(5), np.zeros(5)]))])
 def test_reads_outside(mode, rows):
     np.testing.assert_array_equal(lax.gather(X, OUTSIDE, ROWS, (1, 5), mode=mode), rows.astype(np.float32))
 
@@ -25,6 +26,16 @@ def test_reads_outside(mode, rows):
 def test_default_fill_values(dtype, fill):
     out = np.asarray(lax.gather(np.ones(3, dtype), np.int32([[7]]), lax.GatherDimensionNumbers((), (0,), (0,)), (1,), mode="fill"))
     np.testing.assert_array_equal(out, np.array([fill], dtype))
+
+
+def test_one_hot_reads_zero_wherever_it_is_asked_for():
+    x = xlab.numpy.arange(4.0) + 1
+    np.testing.assert_array_equal(x.at[np.array([1, 9])].get(mode="one_hot"), [2, 0])
+    assert (x.at[9].get(mode="one_hot"), x.at[3].get(mode="one_hot")) == (0, 4)
+    np.testing.assert_array_equal(xlab.numpy.take(x, np.array([0, 7]), mode="one_hot"), [1, 0])
+    assert "dot_general" in str(xlab.make_jaxpr(lambda x: xlab.numpy.take_along_axis(x, np.array([1]), 0, mode="one_hot"))(x))
+    with pytest.raises(ValueError, match="'promise_in_bounds' or 'one_hot'"):
+        x.at[9].get(mode="none_hot")
 
 
 def test_writes_outside_are_dropped_or_clipped():

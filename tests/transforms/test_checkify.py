@@ -32,6 +32,11 @@ class TestErrors:
         assert isinstance(e.value, ValueError)
         checkify.checkify(f)(X + 1)[0].throw()
 
+    def test_the_exception_itself(self):
+        found = checkify.checkify(f)(X)[0].get_exception()
+        assert isinstance(found, checkify.JaxRuntimeError) and "must be big" in str(found)
+        assert checkify.checkify(f)(X + 1)[0].get_exception() is None
+
     def test_of_mapped_programs(self):
         error, _ = xlab.vmap(checkify.checkify(f))(jnp.stack([X, X + 1, X - 1]))
         assert error.get().splitlines() == ["at mapped index 0: must be big: 1.0 (`check` failed)",

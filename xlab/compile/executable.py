@@ -23,7 +23,7 @@ from xlab.compile.keys import Placed
 from xlab.compile.placement import place
 from xlab.config import check_thread, config
 from xlab.core import dtypes
-from xlab.core.array import KeyArray, is_native_array
+from xlab.core.array import KeyArray, is_native_array, key_sharding
 from xlab.core.avals import TOKEN, ShapedArray, aval_of, explicit_types
 from xlab.core.jaxpr import ClosedJaxpr, Var
 from xlab.core.refs import Ref
@@ -67,8 +67,7 @@ def arg_sharding(x):
     if type(x) is Ref:
         x = x.peek()
     if isinstance(x, KeyArray):
-        found, ndim = arg_sharding(x.base), x.aval.ndim
-        return found.update(spec=found.spec.partitions[:ndim]) if isinstance(found, NamedSharding) else found
+        return key_sharding(arg_sharding(x.base), x.aval.ndim)
     if is_native_array(x) and x._committed:
         return from_native(x._sharding)
     return None

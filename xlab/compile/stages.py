@@ -122,6 +122,19 @@ class Traced:
         return _tree.unflatten(self.out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
                                                for a in self.jaxpr.out_avals])
 
+    out_avals = property(lambda self: _tree.unflatten(self.out_tree, self.jaxpr.out_avals))
+
+    @property
+    def args_info(self):
+        """Per argument its type and whether it is donated."""
+        return _args_info(self.in_tree, self.jaxpr.in_avals, self.donate_argnums)
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """Positions, among the leaves of all arguments, of those that are donated."""
+        donated = self._owner.donations(self._in_tree, len(self.jaxpr.in_avals))
+        return tuple([i for i, d in enumerate(donated) if d])
+
     @property
     def effects(self):
         return self.jaxpr.effects
@@ -163,8 +176,7 @@ class Lowered:
     @property
     def args_info(self):
         """Per argument its type and whether it is donated."""
-        return _tree.unflatten(self.in_tree, [
-            ArgInfo(a, i in self._lowered.donated) for i, a in enumerate(self._traced.jaxpr.in_avals)])
+        return _args_info(self.in_tree, self._traced.jaxpr.in_avals, self._lowered.donated)
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
@@ -202,6 +214,10 @@ class Lowered:
         return f"Lowered({self.name}, {len(self._lowered.module.text)} bytes of StableHLO)"
 
 
+def _args_info(in_tree, avals, donated):
+    return _tree.unflatten(in_tree, [ArgInfo(a, i in donated) for i, a in enumerate(avals)])
+
+
 class ArgInfo:
     """An argument of a lowered program."""
 
@@ -228,6 +244,8 @@ class Compiled:
     in_avals = property(lambda self: self._lowered.in_avals)
     out_info = property(lambda self: self._lowered.out_info)
     lowered = property(lambda self: self._lowered)
+    args_info = property(lambda self: self._lowered.args_info)
+    donate_argnums = property(lambda self: self._lowered.donate_argnums)
 
     @property
     def input_shardings(self):

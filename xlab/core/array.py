@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from xlab.core import dtypes, source
 from xlab.core.avals import ShapedArray
 from xlab.core.trace import Tracer
 from xlab.errors import ConcretizationTypeError
-from xlab.sharding import Format, Layout, from_native
+from xlab.sharding import Format, Layout, NamedSharding, from_native
 
 
 def is_native_array(x: Any) -> bool:
@@ -111,7 +110,7 @@ class KeyArray:
         self.aval = ShapedArray(base_aval.shape[:base_aval.ndim - n], dtype, sharding=base_aval.cut)
 
     def _host_value(self):
-        return self.base._host_value()
+        return np.asarray(self.base)
 
     def __repr__(self):
         return f"Array({self.aval.shape}, dtype={dtypes.name(self.dtype)}) overlaying:\n{self.base._host_value()}"
@@ -132,8 +131,56 @@ class KeyArray:
     def delete(self):
         self.base.delete()
 
+    def devices(self):
+        return self.base.devices()
+
+    def copy_to_host_async(self):
+        self.base.copy_to_host_async()
+
+    def on_device_size_in_bytes(self):
+        return self.base.on_device_size_in_bytes()
+
+    def unsafe_buffer_pointer(self):
+        return self.base.unsafe_buffer_pointer()
+
+    def addressable_data(self, index):
+        return KeyArray(self.base.addressable_data(index), self.dtype)
+
+    @property
+    def sharding(self):
+        """How the keys, not the words they are made of, are cut over devices."""
+        return key_sharding(self.base.sharding, self.aval.ndim)
+
+    @property
+    def device(self):
+        found = self.base.device
+        return self.sharding if found == self.base.sharding else found
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        return self._shards(self.base.addressable_shards)
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        return self._shards(self.base.global_shards)
+
+    def _shards(self, shards) -> list[Shard]:
+        sharding = self.sharding
+        return [Shard(s.device, sharding, self.aval.shape, None if s.data is None else KeyArray(s.data, self.dtype)) for s in shards]
+
     is_fully_addressable = property(lambda self: self.base.is_fully_addressable)
+    is_fully_replicated = property(lambda self: self.base.is_fully_replicated)
     committed = property(lambda self: self.base.committed)
+
+
+def key_of_words(number, dtype) -> KeyArray:
+    """The key whose words are all one number."""
+    return KeyArray(np.full(dtype.base_shape, number, dtype.base_dtype), dtype)
+
+
+def key_sharding(sharding, ndim: int):
+    """The sharding of an array of words as one of the `ndim`-dimensional keys made of them."""
+    return sharding.update(spec=sharding.spec.partitions[:ndim]) if isinstance(sharding, NamedSharding) else sharding
 
 
 def _shape(self: Any) -> tuple[int, ...]:
@@ -287,7 +334,7 @@ _MEMBERS = {
     "addressable_shards": property(_shards),
     "global_shards": property(_global_shards),
     "addressable_data": lambda self, index: _arrays.shards(self)[index],
-    "devices": lambda self: self.sharding.device_set,
+    "devices": lambda self: set(self.sharding.device_set),
     "device": property(lambda self: next(iter(self.sharding.device_set))
                        if len(self.sharding.device_set) == 1 else self.sharding),
     "copy_to_host_async": _copy_to_host_async,
@@ -348,11 +395,6 @@ for _name in _DATA_METHODS:
     setattr(Tracer, _name, _of_data(_name))
 for _name in _DATA_PROPERTIES:
     setattr(Tracer, _name, property(_of_data(_name)))
-for _name in ("sharding", "devices", "device"):
-    if _name == "devices":
-        setattr(KeyArray, _name, lambda self: self.base.devices())
-    else:
-        setattr(KeyArray, _name, property(attrgetter(f"base.{_name}")))
 
 # What `numpy/array_methods.py` brings. Until somebody imports that, the first use of one of these does.
 _LATER_METHODS = (

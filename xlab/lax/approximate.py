@@ -15,6 +15,7 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import cuts
 from xlab.lax import elementwise as _e
+from xlab.lax.reductions import highest, lowest
 from xlab.lax.sort import take_along
 
 __all__ = ["approx_max_k", "approx_min_k"]
@@ -117,7 +118,7 @@ def _approx_lowering(ctx, x, *, k, reduction_dimension, recall_target, is_max_k,
     axis = reduction_dimension % aval.ndim
     index = ShapedArray(aval.shape, np.int32)
     scalar, i32 = aval.update(shape=(), weak_type=False), ShapedArray((), np.int32)
-    worst = ctx.constant(np.asarray(-np.inf if is_max_k else np.inf, aval.dtype), scalar)
+    worst = ctx.constant(np.asarray((lowest if is_max_k else highest)(aval.dtype)), scalar)
     nowhere = ctx.constant(np.asarray(-1, np.int32), i32)
     positions = ctx.op(f"stablehlo.iota dim = {axis} : {mlir.tensor_type(index)}")
     symbol = _comparator(ctx.module, aval.dtype, is_max_k)

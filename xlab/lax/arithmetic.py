@@ -180,7 +180,7 @@ ad.defjvp2(div_p, lambda t, ans, x, y: _spread_tangent(div_p.bind(t, y), ans),
 ad.primitive_transposes[div_p] = _div_transpose
 mlir.register_lowering(div_p, _guarded("stablehlo.divide", lambda ctx, x, aval: ctx.fill(
     np.asarray(-1).astype(aval.dtype) if not dtypes.issubdtype(aval.dtype, np.unsignedinteger)
-    else np.iinfo(aval.dtype).max, aval)))
+    else int(dtypes.iinfo(aval.dtype).max), aval)))
 
 
 def rem(x, y):

@@ -31,15 +31,39 @@ def _total_kind(dtype) -> str:
     return "TOTALORDER" if dtypes.issubdtype(dtype, np.inexact) else _kind(dtype)
 
 
-def _comparison(name: str, accepts, kind=_kind):
+def _comparison(name: str, accepts, kind=_kind, words=None):
     prim = elementwise(name, accepts, result=_e.to_bool, operands=2)
     ad.defzero(prim)
-    mlir.register_lowering(prim, mlir.comparison(name[:2].upper(), kind))
+    direction = name[:2].upper()
+    rule = mlir.comparison(direction, kind)
+    mlir.register_lowering(prim, rule if words is None else _on_keys_as_well(rule, direction, *words))
     return prim
 
 
-eq_p = _comparison("eq", _e.anything)
-ne_p = _comparison("ne", _e.anything)
+def _on_keys_as_well(rule, direction: str, join: str, start: bool):
+    """The rule of a comparison that random keys have too: their words are compared, and the answers of one key joined."""
+    def lowering(ctx, x, y, **params):
+        src, out = ctx.avals_in[0], ctx.avals_out[0]
+        if not dtypes.is_extended(src.dtype):
+            return rule(ctx, x, y, **params)
+        x, y = ctx.spread(x, src, out), ctx.spread(y, ctx.avals_in[1], out)
+        words = mlir.values.physical_aval(src.update(shape=out.shape, sharding=None))
+        flags = words.update(dtype=np.dtype(bool))
+        t, f = mlir.tensor_type(words), mlir.tensor_type(flags)
+        same = ctx.op(f"stablehlo.compare {direction}, {x}, {y}, UNSIGNED : ({t}, {t}) -> {f}")
+        init = ctx.constant(np.asarray(start), flags.update(shape=()))
+        dims = ", ".join(map(str, range(out.ndim, words.ndim)))
+        return ctx.op(f"stablehlo.reduce({same} init: {init}) applies {join} across dimensions = [{dims}] : "
+                      f"({f}, tensor<i1>) -> {ctx.type_out()}")
+    return lowering
+
+
+def _any_dtype(_):
+    return True
+
+
+eq_p = _comparison("eq", _any_dtype, words=("stablehlo.and", True))
+ne_p = _comparison("ne", _any_dtype, words=("stablehlo.or", False))
 ge_p = _comparison("ge", _e.ordered)
 gt_p = _comparison("gt", _e.ordered)
 le_p = _comparison("le", _e.ordered)

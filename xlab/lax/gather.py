@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlab.core import dtypes
+from xlab.core.array import key_of_words
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
@@ -33,27 +34,30 @@ class GatherScatterMode(enum.Enum):
     """What happens to positions outside the operand.
 
     CLIP moves them inside; FILL_OR_DROP reads a fill value and drops writes; PROMISE_IN_BOUNDS states that there are
-    none.
+    none; ONE_HOT reads zero and drops writes, as a product with rows of zeros and one 1 does
+    (`numpy.take_along_axis` makes that product).
     """
 
     CLIP = enum.auto()
     FILL_OR_DROP = enum.auto()
     PROMISE_IN_BOUNDS = enum.auto()
+    ONE_HOT = enum.auto()
 
     @staticmethod
     def from_any(mode) -> GatherScatterMode:
-        """A mode from its name ('clip', 'fill', 'drop', 'promise_in_bounds'), a mode, or None (fill or drop)."""
+        """A mode from its name ('clip', 'fill', 'drop', 'promise_in_bounds', 'one_hot'), a mode, or None (fill or drop)."""
         if isinstance(mode, GatherScatterMode):
             return mode
         found = _MODE_NAMES.get(mode)
         if found is None:
-            raise ValueError(f"unknown gather/scatter mode {mode!r}: use 'clip', 'fill', 'drop' or 'promise_in_bounds'")
+            raise ValueError(f"unknown gather/scatter mode {mode!r}: use 'clip', 'fill', 'drop', "
+                             f"'promise_in_bounds' or 'one_hot'")
         return found
 
 
 _MODE_NAMES = {None: GatherScatterMode.FILL_OR_DROP, "fill": GatherScatterMode.FILL_OR_DROP,
                "drop": GatherScatterMode.FILL_OR_DROP, "clip": GatherScatterMode.CLIP,
-               "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS}
+               "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS, "one_hot": GatherScatterMode.ONE_HOT}
 
 
 class GatherDimensionNumbers(NamedTuple):
@@ -94,7 +98,9 @@ def gather(operand, start_indices, dimension_numbers: GatherDimensionNumbers, sl
         [3. 1.]
     """
     mode = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
-    if mode is not GatherScatterMode.FILL_OR_DROP:
+    if mode is GatherScatterMode.ONE_HOT:
+        mode, fill_value = GatherScatterMode.FILL_OR_DROP, 0
+    elif mode is not GatherScatterMode.FILL_OR_DROP:
         fill_value = None
     elif fill_value is None:
         fill_value = default_fill(aval_of(operand).dtype)
@@ -137,8 +143,8 @@ def index_take(src, idxs, axes: Sequence[int]):
 
 def default_fill(dtype):
     """What a read outside the operand gives, as a Python number."""
-    if dtypes.is_extended(dtype):
-        raise ValueError("mode='fill' is not defined for random keys: use mode='clip' or 'promise_in_bounds'")
+    if dtypes.is_extended(dtype):       # of keys: in each of their words
+        return default_fill(dtype.base_dtype)
     if dtypes.issubdtype(dtype, np.inexact):
         return np.nan
     if dtypes.issubdtype(dtype, np.signedinteger):
@@ -256,7 +262,8 @@ def _filled(x, indices, *, dimension_numbers, slice_sizes, fill_value, **params)
                         **{**params, "mode": GatherScatterMode.CLIP})
     shape = aval_of(out).shape
     inside = broadcast_in_dim(inside, shape, [i for i in range(len(shape)) if i not in n.offset_dims])
-    fill = np.asarray(fill_value).astype(aval_of(out).dtype)[()]
+    dtype = aval_of(out).dtype
+    fill = key_of_words(fill_value, dtype) if dtypes.is_extended(dtype) else np.asarray(fill_value).astype(dtype)[()]
     return select(inside, out, broadcast_in_dim(fill, shape, ()))
 
 

@@ -47,8 +47,15 @@ def lowest(dtype):
     if _e.complexes(dtype):
         return np.asarray(complex(-np.inf, -np.inf), dtype)[()]
     if dtypes.issubdtype(dtype, np.floating):
-        return np.asarray(-np.inf).astype(dtype)[()] if dtypes.finfo(dtype).min < 0 else dtypes.finfo(dtype).min
+        return _end(dtype, -np.inf, dtypes.finfo(dtype).min)
     return np.asarray(dtypes.iinfo(dtype).min).astype(dtype)[()]
+
+
+def _end(dtype, infinity, number):
+    """An infinity, or the number farthest out where a dtype has none: 8-bit floats without infinities make NaN of one."""
+    with np.errstate(invalid="ignore"):
+        value = np.asarray(infinity).astype(dtype)[()]
+    return value if value == infinity else np.asarray(number).astype(dtype)[()]
 
 
 def highest(dtype):
@@ -59,7 +66,7 @@ def highest(dtype):
     if _e.complexes(dtype):
         return np.asarray(complex(np.inf, np.inf), dtype)[()]
     if dtypes.issubdtype(dtype, np.floating):
-        return np.asarray(np.inf).astype(dtype)[()]
+        return _end(dtype, np.inf, dtypes.finfo(dtype).max)
     return np.asarray(dtypes.iinfo(dtype).max).astype(dtype)[()]
 
 

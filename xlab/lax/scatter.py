@@ -72,12 +72,15 @@ def _public(prim, operand, indices, updates, numbers, indices_are_sorted, unique
     operand_aval_, dtype = aval_of(operand), aval_of(operand).dtype
     if isinstance(updates, (bool, int, float, complex)):
         updates = np.asarray(updates).astype(dtype)
+    mode = GatherScatterMode.from_any(mode)
+    if mode is GatherScatterMode.ONE_HOT:       # for writes it says the same
+        mode = GatherScatterMode.FILL_OR_DROP
     if update_jaxpr is None and prim.combine is not None:
         update_jaxpr = _combiner(prim.combine, operand_aval_.dtype)
     return prim.bind(
         operand, indices, updates, dimension_numbers=ScatterDimensionNumbers(*map(tuple, numbers)),
         indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices),
-        mode=GatherScatterMode.from_any(mode), update_jaxpr=update_jaxpr, update_consts=())
+        mode=mode, update_jaxpr=update_jaxpr, update_consts=())
 
 
 @functools.lru_cache(maxsize=256)

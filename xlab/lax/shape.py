@@ -9,6 +9,7 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.core import dtypes
+from xlab.core.array import key_of_words
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
@@ -368,6 +369,8 @@ def _pad_aval(x, value, *, padding_config):
     if value.shape or len(padding_config) != x.ndim:
         raise ValueError(f"pad takes a scalar value and one (low, high, interior) per dimension of {x}; got {value} and "
                          f"{padding_config}")
+    if dtypes.is_extended(x.dtype):
+        raise TypeError(f"pad does not take random keys such as {x}: join keys with xlab.numpy.concatenate")
     if x.dtype != value.dtype:
         raise TypeError(f"pad needs operand and padding value of one dtype, got {x} and {value}")
     shape = []
@@ -418,7 +421,9 @@ def _filled(shape, fill_value, dtype, weak, sharding):
     if type(fill_value) is complex and not weak and not dtypes.issubdtype(dtype, np.complexfloating):
         raise TypeError(f"full cannot put the complex number {fill_value} into an array of {dtypes.name(dtype)}: give its real part, or "
                         f"a complex dtype")
-    if isinstance(fill_value, (bool, int, float, complex, np.generic, np.ndarray)):
+    if dtypes.is_extended(dtype) and type(fill_value) in (bool, int, float):
+        value = key_of_words(fill_value, dtype)
+    elif isinstance(fill_value, (bool, int, float, complex, np.generic, np.ndarray)):
         value = scalar_like(fill_value, ShapedArray((), dtype, weak))
         if weak and isinstance(value, np.generic):     # a weak type that no Python number has
             value = convert(value, dtype, True)
@@ -431,8 +436,6 @@ def _filled(shape, fill_value, dtype, weak, sharding):
 def full_like(x, fill_value, dtype=None, shape=None, sharding=None):
     """Like `full`, with shape and dtype of `x` unless given."""
     aval = x if isinstance(x, ShapedArray) else aval_of(x)
-    if dtypes.is_extended(aval.dtype) and dtype is None:
-        raise TypeError("full_like cannot fill an array of keys")
     if sharding is None and aval.cut is not None and (shape is None or tuple(shape) == aval.shape):
         sharding = aval.cut
     shape = aval.shape if shape is None else shape

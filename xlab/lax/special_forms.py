@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.interpreters import mlir
 from xlab.lax.arithmetic import add
@@ -30,7 +29,8 @@ def brought(xs):
     """Operands of one shape and of at least 32 bits."""
     avals = [aval_of(x) for x in xs]
     shape = joint_shape("special function", avals)
-    wide = dtypes.promote_types(avals[0].dtype, np.float32)
+    dtype = avals[0].dtype
+    wide = dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
     return [_spread(convert_element_type(x, wide), shape) for x in xs]
 
 

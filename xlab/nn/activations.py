@@ -6,6 +6,7 @@ import numpy as np
 
 import xlab.numpy as jnp
 from xlab import lax
+from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.lax.comparison import select
 from xlab.lax.shape import canonical_axis
@@ -75,8 +76,15 @@ softplus = _activation("softplus", lambda x: jnp.logaddexp(*promoted_inexact("so
 log_sigmoid = _activation("log_sigmoid", lambda x: lax.neg(jnp.logaddexp(lax.neg(*_floats("log_sigmoid", x)), 0.0)),
                           "Logarithm of the logistic function.")
 soft_sign = _activation("soft_sign", lambda x: jnp.divide(x, jnp.add(jnp.abs(x), 1)), "`x / (1 + |x|)`.")
-hard_tanh = _activation("hard_tanh", lambda x: jnp.where(jnp.greater(x, 1), 1, jnp.where(jnp.less(x, -1), -1, x)),
-                        "The input limited to [-1, 1].")
+
+
+def _hard_tanh(x):
+    if not dtypes.issubdtype(x.dtype, np.unsignedinteger):
+        x = jnp.where(jnp.less(x, -1), -1, x)
+    return jnp.where(jnp.greater(x, 1), 1, x)
+
+
+hard_tanh = _activation("hard_tanh", _hard_tanh, "The input limited to [-1, 1].")
 hard_sigmoid = _activation("hard_sigmoid", lambda x: jnp.divide(relu6(jnp.add(x, 3.0)), 6.0), "`relu6(x + 3) / 6`.")
 hard_silu = hard_swish = _activation("hard_silu", lambda x: jnp.multiply(x, hard_sigmoid(x)), "`x * relu6(x + 3) / 6`.")
 

@@ -17,14 +17,14 @@ from xlab.lax.comparison import select
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, choose_like, scalar
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, kind_of, ndim_of, promoted_inexact, shape_of
+from xlab.numpy.operands import bring, check, farthest, kind_of, ndim_of, promoted_inexact, shape_of
 from xlab.numpy.reductions import axes_of
 from xlab.transforms.custom_jvp import custom_jvp
 
 
 def _shifted(x, axis, where):
     """The input minus its maximum, through which no derivative flows."""
-    biggest = jnp.max(x, axis=axis, where=where, initial=-np.inf, keepdims=True)
+    biggest = jnp.max(x, axis=axis, where=where, initial=farthest(-np.inf, x.dtype), keepdims=True)
     if where is not None:
         x = jnp.where(where, x, -np.inf)
     return x, lax.sub(x, lax.stop_gradient(biggest))

@@ -8,7 +8,6 @@ traced, to the function.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,10 +20,10 @@ from xlab.core.refs import AbstractRef
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.lax.complexes import complex as complex_
 from xlab.lax.convert import bitcast_convert_type
-from xlab.lax.reductions import reduce_and
 from xlab.lax.ref_functions import RefIndexer, ref_get, ref_set
 from xlab.lax.shape import copy, rev
 from xlab.numpy import indexing as _indexing
+from xlab.numpy.ufuncs import equal
 from xlab.numpy.updates import At
 
 # operator: (function, whether it has a reflected form)
@@ -67,7 +66,7 @@ def install(namespace: dict[str, Any]) -> None:
     })
     members.update(_MEMBERS)
     install_members(members)
-    _install_on_keys()
+    _install_on_keys(members)
 
 
 # -- operators ----------------------------------------------------------------------------------------------
@@ -286,40 +285,10 @@ _TRACED_REFS = {
 # -- keys ---------------------------------------------------------------------------------------------------
 
 
-def _on_base(x: KeyArray, fun):
-    """The key array whose base is `fun(base, trailing dimensions)`."""
-    trailing = x.base.aval.shape[x.ndim:]
-    return KeyArray(fun(x.base, trailing), x.dtype)
-
-
-def _key_reshape(self, *shape, order: str = "C"):
-    """The keys in another shape."""
-    shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
-    if -1 in shape:
-        known = -math.prod(shape)
-        shape = tuple(self.size // known if d == -1 and known else d for d in shape)
-    return _on_base(self, lambda base, rest: base.reshape(*shape, *rest))
-
-
-def _key_transpose(self, *axes):
-    """The keys with their dimensions in another order."""
-    axes = tuple(axes[0]) if len(axes) == 1 and not isinstance(axes[0], int) and axes[0] is not None else axes
-    axes = tuple(a % self.ndim for a in axes) if axes and axes != (None,) else tuple(reversed(range(self.ndim)))
-    return _on_base(self, lambda base, rest: base.transpose(*axes, *range(self.ndim, base.ndim)))
-
-
-def _key_squeeze(self, axis=None):
-    """The keys without the given dimensions of size 1."""
-    axes = ([i for i, d in enumerate(self.shape) if d == 1] if axis is None else
-            [a % self.ndim for a in ((axis,) if isinstance(axis, int) else axis)])
-    return _on_base(self, lambda base, rest: base.squeeze(tuple(axes)))
-
-
 def _key_equal(self, other):
     if not isinstance(other, (KeyArray, Tracer)) or other.dtype != self.dtype:
         return NotImplemented
-    same = self.base == (other.base if isinstance(other, KeyArray) else other)
-    return reduce_and(same, tuple(range(max(self.ndim, other.ndim), same.ndim)))
+    return equal(self, other)
 
 
 def _key_not_equal(self, other):
@@ -327,16 +296,15 @@ def _key_not_equal(self, other):
     return same if same is NotImplemented else ~same
 
 
-_KEY_MEMBERS = {
-    "__getitem__": _indexing.key_getitem, "__iter__": _indexing.iterate_keys, "__setitem__": _setitem,
-    "reshape": _key_reshape, "ravel": lambda self: _key_reshape(self, -1), "flatten": lambda self: _key_reshape(self, -1),
-    "transpose": _key_transpose, "T": property(_key_transpose), "squeeze": _key_squeeze, "copy": lambda self: self,
-    "__eq__": _key_equal, "__ne__": _key_not_equal, "at": property(At),
-}
+_KEY_MEMBERS = {"__getitem__": _indexing.key_getitem, "__iter__": _indexing.iterate_keys, "__setitem__": _setitem,
+                "copy": lambda self: self, "__eq__": _key_equal, "__ne__": _key_not_equal, "at": property(At)}
+
+# Members of all arrays that only move elements: keys have them as well.
+_OF_ANYTHING = ("T", "compress", "diagonal", "flatten", "mT", "ravel", "repeat", "reshape", "squeeze", "swapaxes", "take", "transpose")
 
 
-def _install_on_keys() -> None:
-    for name, member in _KEY_MEMBERS.items():
+def _install_on_keys(members: dict[str, Any]) -> None:
+    for name, member in {**{name: members[name] for name in _OF_ANYTHING}, **_KEY_MEMBERS}.items():
         setattr(KeyArray, name, member)
     for name, member in _TRACED_REFS.items():
         setattr(Tracer, name, member)

@@ -282,7 +282,7 @@ def _shape(shape, name: str):
 
 
 def _filled(shape, value, dtype, weak: bool = False, sharding=None):
-    scalar = np.asarray(value).astype(dtype)[()]
+    scalar = value if dtypes.is_extended(dtype) else np.asarray(value).astype(dtype)[()]
     if weak:
         return convert(lax.full(shape, scalar, dtype), dtype, True) if state.trace is EVAL else lax.full(
             shape, dtypes.scalar_type_of(dtype)(value), sharding=sharding)

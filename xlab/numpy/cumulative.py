@@ -263,6 +263,7 @@ def trapezoid(y, x=None, dx=1.0, axis: int = -1):
     from xlab.numpy.reductions import sum
     from xlab.numpy.shape import moveaxis
     from xlab.numpy.ufuncs import add, multiply
+    (y,) = promoted_inexact("trapezoid", y)
     y, dx = promoted_inexact("trapezoid", y, dx) if x is None else (promoted_inexact("trapezoid", y, x))
     y = moveaxis(y, axis, -1)
     n = y.ndim - 1

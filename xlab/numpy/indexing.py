@@ -17,12 +17,14 @@ from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, state
 from xlab.lax.arithmetic import add, rem
-from xlab.lax.comparison import lt, select
+from xlab.lax.comparison import eq, lt, select
 from xlab.lax.convert import convert_element_type
+from xlab.lax.dot import dot_general
 from xlab.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from xlab.lax.shape import (
     broadcast_in_dim,
     broadcast_shapes,
+    broadcasted_iota,
     canonical_axis,
     expand_dims,
     full,
@@ -30,6 +32,7 @@ from xlab.lax.shape import (
     reshape,
     rev,
     squeeze,
+    transpose,
 )
 from xlab.lax.slicing import dynamic_slice_p
 from xlab.lax.slicing import slice as lax_slice
@@ -54,7 +57,8 @@ def read(x, parsed: Parsed, mode=None, fill_value=None, indices_are_sorted=False
     if flags:
         x = expand_dims(x, flags)
     mode = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
-    if mode is not GatherScatterMode.FILL_OR_DROP and not any(type(e) is Many for e in entries):
+    outside = (GatherScatterMode.FILL_OR_DROP, GatherScatterMode.ONE_HOT)
+    if mode not in outside and not any(type(e) is Many for e in entries):
         return _read_slice(x, entries, wrap)
     plan = plan_positions(aval_of(x).shape, entries, wrap)
     if not plan.size:
@@ -217,12 +221,12 @@ def array_getitem(x, index):
 
 
 def key_getitem(x: KeyArray, index):
-    """`x[index]` for an array of random keys: the same on its base, whose trailing dimensions stay whole."""
+    """`x[index]` for an array of random keys: eagerly the same on its base, whose trailing dimensions stay whole."""
     parsed = parse(index, x.shape)
+    if state.trace is not EVAL:
+        return read(x, parsed)
     whole = tuple(Span(0, n, 1) for n in x.base.aval.shape[x.ndim:])
     parsed = parsed._replace(entries=parsed.entries + whole)
-    if state.trace is not EVAL:
-        return KeyArray(read(x.base, parsed), x.dtype)
     parts, operands = eager_parts(parsed)
     return KeyArray(_reader(parts, ())(x.base, *operands), x.dtype)
 
@@ -294,6 +298,8 @@ def take(a, indices, axis: int | None = None, out: None = None, mode: str | None
         >>> print(jnp.take(jnp.array([10, 20, 30]), jnp.array([2, -1, 0])))
         [30 30 10]
     """
+    if getattr(indices, "dtype", None) == np.bool_:
+        indices = convert_element_type(indices, np.int32)
     a, indices = _array_operands("take", a, indices)
     if out is not None:
         raise NotImplementedError("the 'out' argument of take is not supported: arrays are immutable")
@@ -324,7 +330,8 @@ def take_along_axis(arr, indices, axis: int | None = -1, mode=None, fill_value=N
     """Elements at one position along an axis for each place of `indices`.
 
     The other dimensions of array and indices correspond (or broadcast). Outside the array NaN is read, or the lowest
-    integer; `mode` and `fill_value` as for `take`.
+    integer; `mode` and `fill_value` as for `take`. With `mode='one_hot'` the elements are read by a product with a matrix of
+    zeros and ones, which a partitioner cuts better than a gather; outside the array that reads zero.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -351,9 +358,22 @@ def take_along_axis(arr, indices, axis: int | None = -1, mode=None, fill_value=N
     if not aval_of(indices).size:
         return full(aval_of(indices).shape, 0, aval.dtype)
     others = tuple(d for d in range(aval.ndim) if d != axis)
+    if mode is not None and GatherScatterMode.from_any(mode) is GatherScatterMode.ONE_HOT:
+        return _take_by_product(arr, indices, axis, others)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     return gather(arr, reshape(indices, (*aval_of(indices).shape, 1)), numbers, (1,) * aval.ndim,
                   mode="fill" if mode is None else mode, fill_value=fill_value)
+
+
+def _take_by_product(arr, indices, axis: int, others: tuple[int, ...]):
+    aval, ndim = aval_of(arr), aval_of(arr).ndim
+    words = np.dtype(np.int32) if aval.dtype == bool else aval.dtype
+    hot = eq(expand_dims(indices, (ndim,)), broadcasted_iota(aval_of(indices).dtype, (*(1,) * ndim, aval.shape[axis]), ndim))
+    out = dot_general(convert_element_type(hot, words), convert_element_type(arr, words), (((ndim,), (axis,)), (others, others)),
+                      precision="highest")
+    order = [*range(ndim - 1)]
+    order.insert(axis, ndim - 1)
+    return convert_element_type(transpose(out, order), aval.dtype)
 
 
 def put_along_axis(arr, indices, values, axis: int | None, inplace: bool = True, *, mode=None):

@@ -10,6 +10,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
+from xlab.core.trace import EVAL, state
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
@@ -34,8 +35,8 @@ def _listed(name, arrays):
 
 
 def _keys(name, arrays, operation):
-    """Key arrays, joined through the arrays of numbers they are made of."""
-    if any(isinstance(a, KeyArray) for a in arrays):
+    """Key arrays, joined eagerly through the arrays of numbers they are made of."""
+    if state.trace is EVAL and any(isinstance(a, KeyArray) for a in arrays):
         if not all(isinstance(a, KeyArray) and a.dtype == arrays[0].dtype for a in arrays):
             raise TypeError(f"{name} got random keys beside other arrays; join keys with keys of one type")
         return KeyArray(operation([a.base for a in arrays]), arrays[0].dtype)

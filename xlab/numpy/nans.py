@@ -10,7 +10,7 @@ from xlab.core.avals import aval_of
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import choose, choose_like
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, concrete_width, dtype_of, ndim_of, no_out
+from xlab.numpy.operands import bring, check, concrete_width, dtype_of, farthest, ndim_of, no_out
 
 __all__ = ["nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
 
@@ -25,6 +25,7 @@ def _without(name, a, fill):
 
 
 def _extremum(name, reduce, fill, a, axis, out, keepdims, initial, where):
+    fill = farthest(fill, dtype_of(*check(name, a)))
     filled, missing = _without(name, a, fill)
     found = reduce(filled, axis=axis, out=out, keepdims=keepdims, initial=fill if where is not None and initial is None else initial,
                    where=where)
@@ -143,7 +144,7 @@ def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, w
 
 
 def _position(name, arg, fill, a, axis, out, keepdims):
-    filled, missing = _without(name, a, fill)
+    filled, missing = _without(name, a, farthest(fill, dtype_of(*check(name, a))))
     found = arg(filled, axis=axis, out=out, keepdims=keepdims)
     if missing is None:
         return found

@@ -18,6 +18,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import Tracer
 from xlab.errors import ConcretizationTypeError
 from xlab.lax.convert import convert
+from xlab.lax.reductions import highest, lowest
 from xlab.lax.shape import broadcast_in_dim
 
 _SCALARS = {bool: (bool, False), int: (int, True), float: (float, True), complex: (complex, True)}
@@ -145,6 +146,13 @@ def promoted_numeric(name: str, *xs):
     if dtype == np.bool_:
         dtype, weak = dtypes.canonicalize_dtype(np.int64), False
     return tuple([bring(x, dtype, weak) for x in xs])
+
+
+def farthest(infinity: float, dtype) -> float:
+    """An infinity as a Python number, or the number farthest out where a floating point dtype has none."""
+    if not dtypes.issubdtype(dtype, np.floating):
+        return infinity
+    return float(lowest(dtype) if infinity < 0 else highest(dtype))
 
 
 def concrete_width(x):

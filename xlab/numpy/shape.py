@@ -9,7 +9,6 @@ import warnings
 import numpy as np
 
 from xlab import lax
-from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
 from xlab.lax.reshard import reshard
 from xlab.lax.shape import canonical_axis
@@ -109,8 +108,6 @@ def reshape(a, shape, order: str = "C", *, copy=None, out_sharding=None):
     if copy is False:
         raise NotImplementedError("reshape: copy=False is not available; arrays have no views")
     sizes = new_shape(a, shape)
-    if isinstance(a, KeyArray):
-        return KeyArray(lax.reshape(a.base, (*sizes, *a.dtype.base_shape)), a.dtype)
     if order in ("C", None):
         return lax.reshape(as_array(a), sizes, out_sharding=out_sharding)
     if out_sharding is not None:

@@ -129,7 +129,9 @@ def sort_complex(a):
         dtype('complex64')
     """
     check("sort_complex", a)
-    return sort(bring(as_array(a), dtypes.promote_types(aval_of(a).dtype, np.complex64)))
+    a = as_array(a)
+    real = np.float32 if dtypes.issubdtype(a.dtype, np.integer) else a.dtype
+    return sort(bring(a, dtypes.promote_types(real, np.complex64)))
 
 
 def searchsorted(a, v, side: str = "left", sorter=None, *, method: str = "scan"):

@@ -82,7 +82,7 @@ class Updater:
         """`x[index]` with options; `mode='fill'` reads `fill_value` outside the array."""
         options = {"mode": mode, "fill_value": fill_value, "indices_are_sorted": indices_are_sorted,
                    "unique_indices": unique_indices, "wrap": wrap_negative_indices}
-        if isinstance(self.array, KeyArray):
+        if isinstance(self.array, KeyArray) and mode is None and out_sharding is None:
             return self.array[self.index]
         if out_sharding is not None:
             return _with_out_sharding("get", tuple(options.items()), out_sharding, self.array, self.index)
@@ -145,7 +145,7 @@ class Updater:
             options = (indices_are_sorted, unique_indices, mode, wrap)
             return _with_out_sharding(op, options, out_sharding, x, self.index, values)
         promises = (indices_are_sorted, unique_indices, mode, wrap)
-        if isinstance(x, KeyArray):
+        if isinstance(x, KeyArray) and state.trace is EVAL:
             return _update_keys(x, self.index, op, values, promises)
         if isinstance(values, (list, tuple)) or kind_of(values) == "wrapped":
             values = asarray(values)

@@ -114,7 +114,9 @@ def _destination(d):
 
 
 def device_get(x):
-    """Values as NumPy arrays on the host; all transfers are started before the first is waited for. Traced values stay as they are.
+    """Values as NumPy arrays on the host; all transfers are started before the first is waited for.
+
+    Traced values and random keys, which NumPy cannot hold, stay as they are.
 
     Example:
         >>> import xlab
@@ -129,9 +131,7 @@ def device_get(x):
 
 
 def _host(v):
-    if isinstance(v, KeyArray):
-        raise TypeError("device_get of random keys: a NumPy array cannot hold keys; take their bits with xlab.random.key_data")
-    return np.asarray(v) if hasattr(v, "__array__") and not isinstance(v, (np.generic, Tracer)) else v
+    return np.asarray(v) if hasattr(v, "__array__") and not isinstance(v, (np.generic, Tracer, KeyArray)) else v
 
 
 def block_until_ready(x):

@@ -137,11 +137,16 @@ class Error:
                 return mine
         return []
 
+    def get_exception(self) -> Exception | None:
+        """What `throw` raises, or None."""
+        words = self.get()
+        return None if words is None else JaxRuntimeError(words)
+
     def throw(self) -> None:
         """Raises `JaxRuntimeError` if something failed."""
-        words = self.get()
-        if words is not None:
-            raise JaxRuntimeError(words)
+        exception = self.get_exception()
+        if exception is not None:
+            raise exception
 
     def __str__(self):
         return f"Error({'traced' if is_tracer(self._failed) else self.get()})"

@@ -19,7 +19,7 @@ from xlab.core.avals import aval_of, explicit_types
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, number_equations
 from xlab.core.rules import RuleTable
 from xlab.interpreters.mlir.shardings import MeshTable, hold
-from xlab.interpreters.mlir.values import constant_text, escape, tensor_type
+from xlab.interpreters.mlir.values import constant_text, escape, physical_aval, tensor_type
 
 lowerings = RuleTable(
     "mlir.lowerings", "lower",
@@ -210,7 +210,8 @@ class Context:
             target = aval_out.mlir or tensor_type(aval_out)
         else:
             target = tensor_type(aval_in.update(shape=aval_out.shape))
-        dims = ", ".join(map(str, range(aval_in.ndim))) if aval_in.ndim else ""
+        words = physical_aval(aval_in).ndim - aval_in.ndim      # trailing dimensions that a random key is made of
+        dims = ", ".join(map(str, (*range(aval_in.ndim), *range(aval_out.ndim, aval_out.ndim + words))))
         return self.op(f"stablehlo.broadcast_in_dim {x}, dims = [{dims}] : ({tensor_type(aval_in)}) -> {target}")
 
     def literal(self, atom: Literal) -> str:

@@ -115,6 +115,11 @@ real_of = _e.real_part_dtype
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 
 
+def in_lapack(dtype) -> bool:
+    """Whether LAPACK computes in a dtype."""
+    return dtype.name in _LETTERS
+
+
 def char(letter: str) -> str:
     """A letter as LAPACK's calls take it."""
     return f"{ord(letter)} : ui8"

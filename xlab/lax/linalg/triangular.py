@@ -12,6 +12,7 @@ from xlab.lax.linalg.common import (
     conjugate,
     define,
     fronted,
+    in_lapack,
     product,
     square,
     t,
@@ -122,7 +123,7 @@ def _lowering(ctx, a, b, *, left_side, lower, transpose_a, conjugate_a, unit_dia
         return zeros(ctx, bv)
     if conjugate_a and not transpose_a:
         a, = within(ctx, _conjugated, [a], [av])
-    if ctx.platform != "cpu":
+    if ctx.platform != "cpu" or not in_lapack(av.dtype):       # the compiler has a solver of its own, also of short floats
         kind = "NO_TRANSPOSE" if not transpose_a else "ADJOINT" if conjugate_a else "TRANSPOSE"
         flags = ", ".join(f"{n} = {str(bool(v)).lower()}" for n, v in (
             ("left_side", left_side), ("lower", lower), ("unit_diagonal", unit_diagonal)))
