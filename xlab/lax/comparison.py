@@ -12,6 +12,7 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.lax import cuts
 from xlab.lax import elementwise as _e
+from xlab.lax.convert import convert_element_type
 from xlab.lax.elementwise import elementwise
 from xlab.lax.shape import broadcast_in_dim, full_like
 
@@ -109,9 +110,12 @@ def select(pred, on_true, on_false):
 
 
 def select_n(which, *cases):
-    """Elementwise choice among cases: by a bool (two cases) or an int32 index; `which` may be a scalar."""
+    """Elementwise choice among cases: by a bool (two cases) or an index; `which` may be a scalar."""
     if not cases:
         raise TypeError("select_n needs at least one case")
+    aval = aval_of(which)
+    if dtypes.issubdtype(aval.dtype, np.integer) and aval.dtype != np.int32:
+        which = convert_element_type(which, np.int32)
     return select_n_p.bind(which, *cases)
 
 

@@ -15,8 +15,9 @@ from xlab.interpreters.ad import Zero
 from xlab.interpreters.mlir.values import i64_array
 from xlab.lax import cuts
 from xlab.lax import elementwise as _e
-from xlab.lax.arithmetic import abs, add, complex_extremum, max, min, mul, neg, sub
-from xlab.lax.comparison import ne, select
+from xlab.lax.arithmetic import abs, add, complex_extremum, div, floor, max, min, mul, neg, sub
+from xlab.lax.comparison import gt, ne, select
+from xlab.lax.complexes import complex, imag, real
 from xlab.lax.reductions import highest, lowest, reduce_prod_p, reduce_sum
 from xlab.lax.shape import (
     broadcast_in_dim,
@@ -102,7 +103,13 @@ def _spread_out(x, axis: int, first: int, n: int):
 
 
 def log_add_exp(x, y):
-    """log(exp(x) + exp(y)) without overflow."""
+    """log(exp(x) + exp(y)) without overflow; of complex numbers the logarithm whose imaginary part lies in [-pi, pi)."""
+    if _e.complexes(aval_of(x).dtype):
+        first = gt(real(x), real(y))
+        out = add(select(first, x, y), log1p(exp(select(first, sub(y, x), sub(x, y)))))
+        angle = imag(out)
+        half, turn = (np.asarray(v).astype(aval_of(angle).dtype)[()] for v in (np.pi, 2 * np.pi))
+        return complex(real(out), sub(angle, mul(floor(div(add(angle, half), turn)), turn)))
     top, difference = max(x, y), sub(x, y)
     # Equal infinities have no difference; their sum is themselves.
     undefined = ne(difference, difference)
@@ -162,7 +169,7 @@ cumsum_p = _family("cumsum", _e.numeric, add, lambda d: np.zeros((), d), "stable
 cumprod_p = _family("cumprod", _e.numeric, mul, lambda d: np.ones((), d), "stablehlo.multiply")
 cummax_p = _family("cummax", _e.numeric, max, lowest, "stablehlo.maximum")
 cummin_p = _family("cummin", _e.numeric, min, highest, "stablehlo.minimum")
-cumlogsumexp_p = _family("cumlogsumexp", _e.floating, log_add_exp, lowest, None)
+cumlogsumexp_p = _family("cumlogsumexp", _e.inexact, log_add_exp, lowest, None)
 
 cumsum_p.linear_in_unreduced = True
 ad.deflinear2(cumsum_p, lambda ct, x, axis, reverse: [cumsum_p.bind(ct, axis=axis, reverse=not reverse)])

@@ -9,6 +9,7 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of, explicit_types
 from xlab.core.trace import Tracer
 from xlab.lax.comparison import select
+from xlab.lax.cumulative import log_add_exp
 from xlab.lax.reshard import reshard
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import (
@@ -370,9 +371,9 @@ def logaddexp(x, y, /):
 @custom_jvp
 def _logaddexp(x, y):
     if is_complex(x):
-        big = choose(lax.gt(lax.real(x), lax.real(y)), x, y)
-        delta = choose(lax.gt(lax.real(x), lax.real(y)), lax.sub(y, x), lax.sub(x, y))
-        return lax.add(big, lax.log1p(lax.exp(delta)))
+        shape = lax.broadcast_shapes(shape_of(x), shape_of(y))
+        out = log_add_exp(_spread(x, shape), _spread(y, shape))
+        return bring(out, out.dtype, aval_of(x).weak_type and aval_of(y).weak_type)
     delta = lax.sub(x, y)
     soft = lax.add(lax.max(x, y), lax.log1p(lax.exp(lax.neg(lax.abs(delta)))))
     return choose(lax.ne(delta, delta), lax.add(x, y), soft)

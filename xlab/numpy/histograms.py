@@ -16,6 +16,7 @@ from xlab.numpy.operands import (
     float_like,
     kind_of,
     ndim_of,
+    positions_dtype,
     promoted_inexact,
     shape_of,
 )
@@ -170,7 +171,7 @@ def histogramdd(sample, bins=10, range=None, weights=None, density=None):
 
 @elementary(static="density")
 def _histogramdd(columns, edges, weights, density):
-    w = lax.full(columns[0].shape, 1, np.dtype(np.int32)) if weights is None else as_array(weights)
+    w = lax.full(columns[0].shape, 1, positions_dtype()) if weights is None else as_array(weights)
     counts = _sums(w, [_places(c, e) for c, e in zip(columns, edges)], [e.shape[0] + 1 for e in edges])
     counts = lax.slice(counts, (1,) * len(edges), [e.shape[0] for e in edges])
     if not density:

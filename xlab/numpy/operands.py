@@ -148,6 +148,11 @@ def promoted_numeric(name: str, *xs):
     return tuple([bring(x, dtype, weak) for x in xs])
 
 
+def positions_dtype() -> np.dtype:
+    """The dtype of positions and counts: the default integer."""
+    return dtypes.canonicalize_dtype(np.int64)
+
+
 def farthest(infinity: float, dtype) -> float:
     """An infinity as a Python number, or the number farthest out where a floating point dtype has none."""
     if not dtypes.issubdtype(dtype, np.floating):

@@ -15,7 +15,7 @@ from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.creation import asarray
 from xlab.numpy.elementary import elementary
 from xlab.numpy.logic import choose_where, truth
-from xlab.numpy.operands import bring, check, host, ndim_of, promoted, shape_of
+from xlab.numpy.operands import bring, check, host, ndim_of, positions_dtype, promoted, shape_of
 from xlab.numpy.shape import ravel
 from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
@@ -44,7 +44,7 @@ def nonzero(a, *, size: int | None = None, fill_value=None):
     if isinstance(fill_value, list) or len(fills) != ndim_of(a) or any(map(shape_of, fills)):
         raise ValueError(f"nonzero: fill_value must be a number or a tuple of one per axis, here {ndim_of(a)}; got {fill_value}")
     if size is None:
-        found = [asarray(i.astype(np.int32)) for i in np.nonzero(host(a, "nonzero"))]
+        found = [asarray(i.astype(positions_dtype())) for i in np.nonzero(host(a, "nonzero"))]
         # Fill values fill nothing here, but positions have their type; none of them have no such type.
         return tuple(promoted("nonzero", i, f)[0] if i.size else i for i, f in zip(found, fills))
     return tuple(_nonzero(a, list(fills), size=operator.index(size)))
@@ -57,12 +57,12 @@ def _nonzero(a, fills, size):
     from xlab.numpy.sorting import _searchsorted
     shape = shape_of(a)
     mask = lax.reshape(truth(a), (int(np.prod(shape, dtype=np.int64)),))
-    index = np.dtype(np.int32)
+    index = positions_dtype()
     if not mask.shape[0] or not size:
         return [lax.full((size,), bring(f, index) if not hasattr(f, "aval") else f, index) for f in fills]
     counts = cumsum(lax.convert_element_type(mask, index), 0)
     wanted = lax.add(lax.iota(index, size), index.type(1))
-    flat = _searchsorted(counts, wanted, side="left")
+    flat = bring(_searchsorted(counts, wanted, side="left"), index)
     total = lax.index_in_dim(counts, -1, 0, keepdims=False)
     missing = lax.gt(wanted, total)
     out = []
@@ -168,7 +168,7 @@ def _filled(x, positions, n, axis, fill_value):
 @elementary(static=("minlength", "length"))
 def _bincount(x, weights, minlength, length):
     from xlab.numpy.creation import zeros
-    weights = bring(1, np.dtype(np.int32)) if weights is None else weights
+    weights = bring(1, positions_dtype()) if weights is None else weights
     x = lax.max(as_array(x), aval_of(x).dtype.type(0))
     return zeros(length, aval_of(weights).dtype).at[x].add(weights, mode="drop")
 

@@ -16,7 +16,7 @@ from xlab.numpy.creation import asarray
 from xlab.numpy.elementary import elementary
 from xlab.numpy.indexing import take
 from xlab.numpy.joining import concatenate
-from xlab.numpy.operands import bring, check, host, promoted, shape_of, strong
+from xlab.numpy.operands import bring, check, host, positions_dtype, promoted, shape_of, strong
 from xlab.numpy.searching import _nonzero, flatnonzero
 from xlab.numpy.shape import ravel
 from xlab.numpy.sorting import _searchsorted
@@ -52,7 +52,7 @@ def unique(ar, return_index: bool = False, return_inverse: bool = False, return_
     if size is None:
         # Asked for positions, NumPy sorts stably: of zeros of both signs the first one stands for them.
         values, index, inverse, counts = np.unique(host(ar, "unique"), True, True, True, axis, equal_nan=equal_nan)
-        out = [_made(values, ar), *(asarray(v.astype(np.int32)) for v, asked in (
+        out = [_made(values, ar), *(asarray(v.astype(positions_dtype())) for v, asked in (
             (index, return_index), (inverse, return_inverse), (counts, return_counts)) if asked)]
         return out[0] if len(out) == 1 else tuple(out)
     shape = shape_of(ar)
@@ -78,7 +78,7 @@ def _unique(rows, fill_value, size, equal_nan):
     from xlab.lax.sort import sort
     from xlab.numpy.indexing import take
     n, width = rows.shape
-    index = np.dtype(np.int32)
+    index = positions_dtype()
     if not n:
         if size and fill_value is None:
             raise ValueError("unique of an empty array with a size needs fill_value")
@@ -301,9 +301,8 @@ def _intersection(x, y):
     x, first, new = _sorted_groups(x)
     y, order, _ = _sorted_groups(y)
     keep = lax.bitwise_and(new, _among(x, y))
-    if not y.shape[0]:
-        return x, first, lax.full(x.shape, 0, _INDEX), keep
-    return x, first, take(order, _searchsorted(y, x, side="left"), mode="clip"), keep
+    second = (take(order, _searchsorted(y, x, side="left"), mode="clip") if y.shape[0] else lax.full(x.shape, 0, _INDEX))
+    return x, bring(first, positions_dtype()), bring(second, positions_dtype()), keep
 
 
 def setxor1d(ar1, ar2, assume_unique: bool = False, *, size: int | None = None, fill_value=None):
@@ -380,5 +379,5 @@ def _picked(name, keep, size, *columns):
     if not n:
         return [lax.full((operator.index(size),), bring(fill, x.dtype, x.weak_type), None) for x, fill in columns]
     places = flatnonzero(keep, size=size, fill_value=n)
-    there = lax.lt(places, _INDEX.type(n))
+    there = lax.lt(places, places.dtype.type(n))
     return [choose(there, take(x, places, mode="clip"), bring(fill, x.dtype, x.weak_type)) for x, fill in columns]

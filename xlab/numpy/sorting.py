@@ -13,7 +13,7 @@ from xlab.lax.shape import canonical_axis
 from xlab.lax.sort import sort as _sorted
 from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, ndim_of, promoted, shape_of
+from xlab.numpy.operands import bring, check, ndim_of, positions_dtype, promoted, shape_of
 from xlab.numpy.shape import ravel
 from xlab.numpy.ufuncs import greater_equal
 
@@ -79,9 +79,9 @@ def lexsort(keys, axis: int = -1):
     if len({k.shape for k in keys}) > 1:
         raise ValueError("all keys need to be the same shape in lexsort")
     if not keys[0].ndim:
-        return lax.full((), 0, np.dtype(np.int32))
+        return lax.full((), 0, positions_dtype())
     axis = canonical_axis(axis, keys[0].ndim)
-    index = lax.broadcasted_iota(dtypes.canonicalize_dtype(np.int64), keys[0].shape, axis)
+    index = lax.broadcasted_iota(positions_dtype(), keys[0].shape, axis)
     return _sorted([*keys[::-1], index], axis, num_keys=len(keys))[-1]
 
 
@@ -108,7 +108,7 @@ def argpartition(a, kth: int, axis: int = -1):
         Array([1, 3, 0, 2, 4], dtype=int32)
     """
     a, axis, kth = _kth("argpartition", a, kth, axis)
-    out = argsort(a, axis)
+    out = bring(argsort(a, axis), np.dtype(np.int32))
     return lax.concatenate([lax.slice_in_dim(out, 0, kth + 1, axis=axis), sort(lax.slice_in_dim(out, kth + 1, None, axis=axis), axis)], axis)
 
 
@@ -130,7 +130,7 @@ def sort_complex(a):
     """
     check("sort_complex", a)
     a = as_array(a)
-    real = np.float32 if dtypes.issubdtype(a.dtype, np.integer) else a.dtype
+    real = a.dtype if not dtypes.issubdtype(a.dtype, np.integer) else np.float32 if a.dtype.itemsize < 8 else np.float64
     return sort(bring(a, dtypes.promote_types(real, np.complex64)))
 
 

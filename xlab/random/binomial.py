@@ -34,7 +34,10 @@ def binomial(key, n, p, shape=None, dtype=None, *, out_sharding=None):
 
 @drawn(2)
 def _binomial(key, shape, dtype, n, p):
-    return _binomials(key, shape, *(to_shape(as_dtype(v, dtype), shape) for v in (n, p)))
+    drawn_in = aval_of(p).dtype         # the dtype asked for is that of the result alone
+    if not dtypes.issubdtype(drawn_in, np.floating):
+        drawn_in = float_dtype("binomial", None)
+    return as_dtype(_binomials(key, shape, *(to_shape(as_dtype(v, drawn_in), shape) for v in (n, p))), dtype)
 
 
 def _binomials(key, shape, n, p):

@@ -58,7 +58,7 @@ def randint(key, shape, minval, maxval, dtype=None, *, out_sharding=None):
         (2,)
     """
     key, _ = one_key("randint", key)
-    dtype = int_dtype("randint", dtype)
+    dtype = int_dtype("randint", dtype, error=TypeError)
     minval, maxval = _bound(minval), _bound(maxval)
     return _randint(key, joint_shape("randint", shape, minval, maxval), dtype, minval, maxval,
                     out_sharding=out_sharding)

@@ -69,11 +69,11 @@ def float_dtype(name: str, dtype, *, complexes: bool = False):
     return dtype
 
 
-def int_dtype(name: str, dtype, default=int):
+def int_dtype(name: str, dtype, default=int, error: type[Exception] = ValueError):
     """The integer dtype asked for, the default one for None."""
     dtype = dtypes.canonicalize_dtype(default if dtype is None else dtype)
     if not dtypes.issubdtype(dtype, np.integer):
-        raise TypeError(f"{name} only accepts integer dtypes, got {dtypes.name(dtype)}")
+        raise error(f"{name} only accepts integer dtypes, got {dtypes.name(dtype)}")
     return dtype
 
 

@@ -7,6 +7,7 @@ from xlab.core.avals import aval_of
 from xlab.lax.linalg.common import diagonal, h, over_columns
 from xlab.lax.shape import canonical_shape
 from xlab.numpy.einsum import einsum
+from xlab.numpy.operands import promoted_inexact
 from xlab.random.continuous import normal
 from xlab.random.drawing import as_dtype, drawn, float_dtype, to_shape
 from xlab.random.keys import one_key
@@ -22,7 +23,7 @@ def multivariate_normal(key, mean, cov, shape=None, dtype=None, method: str = "c
         mean: mean of shape (..., n).
         cov: covariance matrices of shape (..., n, n).
         shape: shape of the result without its last dimension; that of the parameters together by default.
-        dtype: a floating dtype, float32 by default.
+        dtype: a floating dtype, by default the one of `mean` and `cov` together.
         method: how to take the root of `cov`: "cholesky" (the fastest), "eigh" or "svd" (for singular ones).
         out_sharding: where the result goes.
 
@@ -32,6 +33,9 @@ def multivariate_normal(key, mean, cov, shape=None, dtype=None, method: str = "c
         (5, 2)
     """
     key, _ = one_key("multivariate_normal", key)
+    if dtype is None:
+        mean, cov = promoted_inexact("multivariate_normal", mean, cov)
+        dtype = aval_of(mean).dtype
     dtype = float_dtype("multivariate_normal", dtype)
     mean, cov = as_dtype(mean, dtype), as_dtype(cov, dtype)
     if method not in ("svd", "eigh", "cholesky"):

@@ -16,7 +16,7 @@ from xlab.numpy.elementary import elementary
 from xlab.numpy.linalg.decompositions import hermitian_transpose, svd
 from xlab.numpy.linalg.norms import norm
 from xlab.numpy.logic import isnan, logical_not
-from xlab.numpy.operands import bring, check, promoted_inexact
+from xlab.numpy.operands import bring, check, positions_dtype, promoted_inexact
 from xlab.numpy.products import matmul
 from xlab.numpy.ranges import eye
 from xlab.numpy.searching import where
@@ -250,7 +250,7 @@ def _matrix_rank(M, rtol, hermitian):
         cutoff = _largest(s) * (max(M.shape[-2:]) * _epsilon(M.dtype))
     else:
         cutoff = lax.expand_dims(as_array(bring(rtol, s.dtype)), (-1,))
-    return _r.sum(s > cutoff, axis=-1, dtype=np.int32)
+    return _r.sum(s > cutoff, axis=-1, dtype=positions_dtype())
 
 
 @elementary(static=("p",))
