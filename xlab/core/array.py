@@ -164,7 +164,7 @@ class KeyArray:
     def global_shards(self) -> list[Shard]:
         return self._shards(self.base.global_shards)
 
-    def _shards(self, shards) -> list[Shard]:
+    def _shards(self, shards: list[Shard]) -> list[Shard]:
         sharding = self.sharding
         return [Shard(s.device, sharding, self.aval.shape, None if s.data is None else KeyArray(s.data, self.dtype)) for s in shards]
 
@@ -173,12 +173,12 @@ class KeyArray:
     committed = property(lambda self: self.base.committed)
 
 
-def key_of_words(number, dtype) -> KeyArray:
+def key_of_words(number: Any, dtype: Any) -> KeyArray:
     """The key whose words are all one number."""
     return KeyArray(np.full(dtype.base_shape, number, dtype.base_dtype), dtype)
 
 
-def key_sharding(sharding, ndim: int):
+def key_sharding(sharding: Any, ndim: int) -> Any:
     """The sharding of an array of words as one of the `ndim`-dimensional keys made of them."""
     return sharding.update(spec=sharding.spec.partitions[:ndim]) if isinstance(sharding, NamedSharding) else sharding
 
