@@ -12,6 +12,8 @@ from tests.reference.sample import WHOLE, Sample
 FLOATS = [np.array([[1, -3, 2], [0.5, -0.25, 4]]).astype(getattr(ml_dtypes, name)) for name in (
     "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e3m4", "float8_e4m3")]
 SMALL = [np.array([[1, 3, 2], [4, 5, 7]]).astype(getattr(ml_dtypes, name)) for name in ("int4", "uint4")]
+COMPLEX = np.complex64([[1 + 2j, 3 - 4j]])
+FLAT = floats(2, 4)
 SYSTEM = (floats(3, 3) + 4 * np.eye(3, dtype=np.float32)).astype(BF16)
 
 
@@ -31,5 +33,6 @@ SAMPLES = [
     *(named(x.dtype, DIVISIONS, x, x[::-1]) for x in SMALL if x.dtype != "int4"),
     *(named(x.dtype, ("jnp.trapezoid(x)", "jnp.sort_complex(x)", "jnp.trapezoid(x, axis=0)"), x) for x in SMALL),
     *rows(WHOLE, ("jnp.take(x, y)", floats(4), np.array([True, False])), ("jax.scipy.linalg.solve_triangular(x, x[0], lower=True)", SYSTEM),
-          ("lax.linalg.triangular_solve(x, x, left_side=True, transpose_a=True)", SYSTEM), tol=(2e-2, 1e-2)),
+          *((f"jnp.asarray(x).view('{t}')", c) for t, c in (("float32", COMPLEX), ("uint8", COMPLEX), ("uint32", COMPLEX[:0]))),
+          ("jnp.asarray(x).view('complex64')", FLAT), ("lax.linalg.triangular_solve(x, x, left_side=True, transpose_a=True)", SYSTEM), tol=(2e-2, 1e-2)),
 ]

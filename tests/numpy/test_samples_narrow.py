@@ -31,6 +31,21 @@ def test_the_narrowest_floats_have_extremes(name):
     assert [int(jnp.argmax(x)), int(jnp.argmin(x)), float(jnp.max(x)), float(jnp.min(x))] == [1, 0, float(x[1]), 1.0]
 
 
+def test_bits_of_complex_numbers():
+    """The compiler refuses them with words of its own."""
+    x = np.ones(2, np.complex64)
+    for wrong in (lambda: xlab.lax.bitcast_convert_type(x, np.float32), lambda: xlab.lax.bitcast_convert_type(x.real, np.complex64)):
+        with pytest.raises(TypeError, match=r"Take parts with lax\.real and lax\.imag"):
+            wrong()
+    assert xlab.lax.bitcast_convert_type(x, np.complex64).dtype == np.complex64
+
+
+def test_piecewise_takes_lists():
+    for wrong in (({"a": 1}, [1]), ([True], {"a": 1}), ([True], "f")):
+        with pytest.raises(TypeError, match="piecewise takes its (condlist|funclist) in a list"):
+            jnp.piecewise(jnp.ones(3), *wrong)
+
+
 def test_hard_tanh_of_unsigned_integers():
     x = jnp.array([0, 1, 5], "uint8")
     np.testing.assert_array_equal(xlab.nn.hard_tanh(x), np.uint8([0, 1, 1]))

@@ -91,6 +91,9 @@ def bitcast_convert_type(operand, new_dtype):
 
 
 def _bitcast_aval(x, *, new_dtype):
+    if dtypes.issubdtype(x.dtype, np.complexfloating) != dtypes.issubdtype(new_dtype, np.complexfloating):
+        raise TypeError(f"bitcast_convert_type does not read complex numbers as others, nor the other way round: got {x} and "
+                        f"{dtypes.name(new_dtype)}. Take parts with lax.real and lax.imag, join them with lax.complex")
     old, new = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new_dtype)
     if old == new:
         return ShapedArray(x.shape, new_dtype)

@@ -21,7 +21,7 @@ from xlab.core.trace import EVAL, Tracer, state
 from xlab.lax.complexes import complex as complex_
 from xlab.lax.convert import bitcast_convert_type
 from xlab.lax.ref_functions import RefIndexer, ref_get, ref_set
-from xlab.lax.shape import copy, rev
+from xlab.lax.shape import concatenate, copy, rev
 from xlab.numpy import indexing as _indexing
 from xlab.numpy.ufuncs import equal
 from xlab.numpy.updates import At
@@ -186,16 +186,24 @@ def _view(self, dtype=None, type=None):
         self = self.astype(np.uint8)
     if dtype == np.bool_:
         return bitcast_convert_type(self, np.uint8) != 0 if self.dtype != np.bool_ else self
-    if mine == other:
+    by_parts = self.dtype != dtype and "c" in (self.dtype.kind, dtype.kind)      # the compiler reads no bits of complex numbers
+    if mine == other and not by_parts:
         return bitcast_convert_type(self, dtype)
     if not self.ndim:
         raise ValueError("view cannot change the item size of an array without dimensions: reshape it to (1,) first")
+    if by_parts and self.dtype.kind == "c":
+        pairs = concatenate([part.reshape(*self.shape, 1) for part in (self.real, self.imag)], self.ndim)
+        return pairs.reshape(*self.shape[:-1], 2 * self.shape[-1]).view(dtype)
     if other < mine:
         out = bitcast_convert_type(self, dtype)
         return out.reshape(*self.shape[:-1], self.shape[-1] * (mine // other))
     if self.shape[-1] * mine % other:
         raise ValueError(f"view from {self.dtype} to {dtype} needs a last dimension that is a multiple of {other // mine}, got "
                          f"shape {self.shape}")
+    if by_parts:
+        parts = self.view(f"float{dtype.itemsize * 4}")
+        parts = parts.reshape(*self.shape[:-1], parts.shape[-1] // 2, 2)
+        return complex_(parts[..., 0], parts[..., 1])
     return bitcast_convert_type(self.reshape(*self.shape[:-1], -1, other // mine), dtype)
 
 

@@ -74,6 +74,9 @@ def piecewise(x, condlist, funclist, *args, **kw):
         Array([ 1., 20.], dtype=float32)
     """
     x = as_array(*check("piecewise", x))
+    for what, given in (("condlist", condlist), ("funclist", funclist)):
+        if isinstance(given, (dict, set, str)):
+            raise TypeError(f"piecewise takes its {what} in a list, one after the other; got {given!r}")
     conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist[i] for i in range(len(condlist))]
     n, given = len(conditions), len(funclist)
     if not n:
