@@ -49,7 +49,7 @@ SLICING = [
            [floats(5), np.int32([1, 9])], WHOLE),
     Sample("scatter_one_hot", lambda n, x, v: [getattr(n.lax, name)(x, np.int32([[1], [9], [-1]]), v, n.lax.ScatterDimensionNumbers(
         (), (0,), (0,)), mode="one_hot") for name in ("scatter", "scatter_add", "scatter_mul", "scatter_max")],
-           [floats(4), floats(3)], ("eager", "jit", "vmap")),
+           [floats(4), floats(3)], WHOLE),
     *(Sample(f"take_along_axis_one_hot {axis}", lambda n, x, i, axis=axis: n.jnp.take_along_axis(x, i, axis, mode="one_hot"), [x, i])
       for x, i, axis in [(floats(3, 4), np.int32([[0, 9, -1], [-9, 2, 3], [4, -4, 1]]), 1), (floats(4), np.int32([3, 7, 0]), 0)]),
     *(Sample(f"take_along_axis_one_hot {x.dtype}", lambda n, x, i: n.jnp.take_along_axis(x, i, 0, mode="one_hot"), [x, i], WHOLE)

@@ -24,6 +24,11 @@ def do(text):
     return fun
 
 
+def together(name, texts, *args, transforms=("eager", "jit"), **options):
+    """One sample of several expressions of the same arguments."""
+    return Sample(name, do(f"({', '.join(texts)})"), list(args), transforms, **options)
+
+
 def rows(transforms, *items, **options):
     """A sample per (text, arguments)."""
     return [Sample(text, do(text), list(args), transforms, **options) for text, *args in items]

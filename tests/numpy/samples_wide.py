@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from tests.numpy.samples_more import do
+from tests.numpy.samples_more import together
 from tests.random.samples import SEED
 from tests.reference.sample import Sample
 
@@ -23,8 +25,7 @@ LOGS = ("jnp.logaddexp(x, x[::-1])", "jnp.logaddexp(x, x[0])", "jnp.logaddexp2(x
         "lax.cumlogsumexp(x, reverse=True)[:-1]")
 
 
-def group(name, texts, *args, ways=("eager", "jit"), **options):
-    return Sample(name, do(f"({', '.join(texts)})"), list(args), ways, x64=True, **options)
+group = partial(together, x64=True)
 
 
 def draws(name, *params, **options):
@@ -36,11 +37,11 @@ def draws(name, *params, **options):
 
 
 SAMPLES = [
-    group("positions on the host", HOST, X, I, ways=("eager",)), group("positions", SIZED, X, I), group("order", ORDER, X, I),
+    group("positions on the host", HOST, X, I, transforms=("eager",)), group("positions", SIZED, X, I), group("order", ORDER, X, I),
     group("moved", MOVED, X, I), group("logarithms of complex sums", LOGS, C, tol=(1e-12, 1e-12)),
     group("logarithms of complex sums, short", LOGS, C.astype(np.complex64), tol=(1e-4, 1e-4)),
     group("counts in boxes", ("jnp.histogram2d(y, y, 3)", "jnp.histogram2d(x, x, 3)", "jnp.histogramdd(np.ones((3, 2)), 3)[0]"), X, I,
-          ways=("eager",)),
+          transforms=("eager",)),
     draws("poisson", 3.0), draws("poisson", 40.0), draws("poisson", 3.0, dtype=np.int32), draws("binomial", 9.0, 0.3),
     draws("binomial", 9.0, 0.3, dtype=np.float32), draws("binomial", 90.0, 0.6, dtype=np.float16),
     draws("gamma", 2.0), draws("beta", 2.0, 3.0), draws("geometric", 0.3), draws("t", 3.0),

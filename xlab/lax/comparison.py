@@ -113,8 +113,8 @@ def select_n(which, *cases):
     """Elementwise choice among cases: by a bool (two cases) or an index; `which` may be a scalar."""
     if not cases:
         raise TypeError("select_n needs at least one case")
-    aval = aval_of(which)
-    if dtypes.issubdtype(aval.dtype, np.integer) and aval.dtype != np.int32:
+    dtype = aval_of(which).dtype
+    if dtype != np.bool_ and dtype != np.int32 and dtypes.issubdtype(dtype, np.integer):
         which = convert_element_type(which, np.int32)
     return select_n_p.bind(which, *cases)
 

@@ -44,6 +44,9 @@ __all__ = ["put_along_axis", "take", "take_along_axis"]
 
 # -- reading ------------------------------------------------------------------------------------------------
 
+# Modes in which a position outside gives a value of its own, so that no slice can stand for the read.
+_READ_OUTSIDE = (GatherScatterMode.FILL_OR_DROP, GatherScatterMode.ONE_HOT)
+
 
 def getitem(x, index, *, mode=None, fill_value=None, indices_are_sorted=False, unique_indices=False, wrap=True):
     """`x[index]` as equations of whatever is being traced."""
@@ -57,8 +60,7 @@ def read(x, parsed: Parsed, mode=None, fill_value=None, indices_are_sorted=False
     if flags:
         x = expand_dims(x, flags)
     mode = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
-    outside = (GatherScatterMode.FILL_OR_DROP, GatherScatterMode.ONE_HOT)
-    if mode not in outside and not any(type(e) is Many for e in entries):
+    if mode not in _READ_OUTSIDE and not any(type(e) is Many for e in entries):
         return _read_slice(x, entries, wrap)
     plan = plan_positions(aval_of(x).shape, entries, wrap)
     if not plan.size:

@@ -27,6 +27,7 @@ from xlab.numpy.operands import (
     known_axis,
     ndim_of,
     no_out,
+    positions_dtype,
     shape_of,
 )
 
@@ -247,7 +248,7 @@ def count_nonzero(a, axis=None, keepdims: bool = False):
         >>> jnp.count_nonzero(jnp.array([0, 3, 4]))
         Array(2, dtype=int32)
     """
-    return sum(truth(*check("count_nonzero", a)), axis=axis, dtype=dtypes.canonicalize_dtype(np.int64), keepdims=keepdims)
+    return sum(truth(*check("count_nonzero", a)), axis=axis, dtype=positions_dtype(), keepdims=keepdims)
 
 
 @elementary(static=("axis", "out", "keepdims"))
@@ -268,10 +269,10 @@ def _arg(name, op, a, axis, out, keepdims):
     a = concrete_width(*check(name, a))
     ndim = ndim_of(a)
     if axis is None:
-        found = op(lax.reshape(a, (int(np.prod(shape_of(a), dtype=np.int64)),)), 0, dtypes.canonicalize_dtype(np.int64))
+        found = op(lax.reshape(a, (int(np.prod(shape_of(a), dtype=np.int64)),)), 0, positions_dtype())
         return lax.reshape(found, (1,) * ndim) if keepdims else found
     axis = canonical_axis(axis, ndim)
-    found = op(a, axis, dtypes.canonicalize_dtype(np.int64))
+    found = op(a, axis, positions_dtype())
     return lax.expand_dims(found, (axis,)) if keepdims else found
 
 

@@ -55,7 +55,7 @@ def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = T
     _check_kind("argsort", kind, order)
     check("argsort", a)
     a, axis = (ravel(a), 0) if axis is None else (as_array(a), canonical_axis(axis, ndim_of(a)))
-    dtype = dtypes.canonicalize_dtype(np.int64) if dtype is None else dtypes.check_user_dtype(dtype, "argsort")
+    dtype = positions_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "argsort")
     index = lax.broadcasted_iota(dtype, a.shape, axis)
     if not descending:
         return _sorted([a, index], axis, is_stable=stable, num_keys=1)[1]
