@@ -17,6 +17,7 @@ from typing import Any
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
+from xlab.backend.arrays import any_kin
 from xlab.compile import executable as _executable
 from xlab.compile import explain, keys, layouts, memory_cache, specials
 from xlab.compile.arguments import check_apart, static_positions
@@ -27,6 +28,7 @@ from xlab.compile.placement import as_sharding, place
 from xlab.compile.repeat import Repeats
 from xlab.compile.tracing import Program, function_name, trace_program
 from xlab.config import config
+from xlab.core import donation
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr, jaxpr_as_fun
@@ -61,6 +63,7 @@ class _Jit:
         self.compiler_options = dict(compiler_options or {})
         self.executables: dict[tuple, Executable] = {}
         self.repeats = Repeats()
+        self.given: dict[Any, tuple[int, ...]] = {}     # by structure, which leaves are donated
 
     def is_plain(self) -> bool:
         """Whether it was made with no options, so that it compiles what anybody else's jit of the function would."""
@@ -134,6 +137,35 @@ class _Jit:
 
     # -- the call --------------------------------------------------------------------------------------
 
+    def giving(self, native, *args, **kwargs):
+        """Every call of a function that is given buffers: what `native` does, and the arrays it took are noted.
+
+        A program may only start on arrays that are apart, and whoever uses one of these later has to be told of this call: native code
+        does neither.
+        """
+        if state.trace is not EVAL:
+            return self.miss(*args, **kwargs)
+        flat, in_tree, static = self.flatten(args, kwargs)
+        known = self.known(flat, in_tree, static)
+        if known is not None:
+            return known[0], None
+        if len(set(map(id, flat))) != len(flat) or any_kin(flat):
+            return self.miss(*args, **kwargs)[0], None      # which sees whether the program takes any of those
+        positions = self.given.get(in_tree)
+        if positions is None:
+            positions = self.given[in_tree] = tuple(i for i, d in enumerate(self.donations(in_tree, len(flat))) if d)
+        out = native(*args, **kwargs)
+        donation.take([flat[i] for i in positions], f"jit({self.name})")
+        return out, None
+
+    def known(self, flat, in_tree, static) -> tuple | None:
+        """The result, in a tuple, where Python starts a program that answered a call like this one before."""
+        if self.repeats and not _observed() and not layouts.unusual(flat):
+            known = self.repeats.find(flat, in_tree, static)
+            if known is not None:
+                return _tree.unflatten(known.out_tree, known.executable.repeat(flat)),
+        return None
+
     def miss(self, *args, **kwargs):
         """Called by the native dispatcher when it has no executable for the arguments."""
         if config.disable_jit:
@@ -141,10 +173,9 @@ class _Jit:
         flat, in_tree, static = self.flatten(args, kwargs)
         if state.trace is not EVAL:
             return self.staged(flat, in_tree, static), None
-        if self.repeats and not _observed() and not layouts.unusual(flat):
-            known = self.repeats.find(flat, in_tree, static)
-            if known is not None:
-                return _tree.unflatten(known.out_tree, known.executable.repeat(flat)), None
+        known = self.known(flat, in_tree, static)
+        if known is not None:
+            return known[0], None
         for x in flat:
             if isinstance(x, Tracer):
                 raise _leaked(x, self.name)
@@ -415,11 +446,14 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
                         f"of yielding them")
     self = _Jit(fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
                 keep_unused, inline, name, compiler_options)
-    wrapped = _native.native_jit(self.name, fun, self.miss, self.static_argnums, self.static_argnames,
-                                 key=(next(_numbers),), shard_arg=_shard_arg)
+    make = functools.partial(_native.native_jit, self.name, fun, static_argnums=self.static_argnums, static_argnames=self.static_argnames,
+                             shard_arg=_shard_arg)
+    native = wrapped = make(cache_miss=self.miss, key=(next(_numbers),))
+    if (self.donate_argnums or self.donate_argnames) and not getattr(fun, "_owns_what_it_is_given", False):
+        wrapped = make(cache_miss=functools.partial(self.giving, native), key=(next(_numbers),))
     functools.wraps(fun)(wrapped)
     from xlab.compile import stages
-    stages.attach(wrapped, self)
+    stages.attach(wrapped, self, native)
     return wrapped
 
 
