@@ -17,18 +17,17 @@ from typing import Any
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
-from xlab.backend.arrays import any_kin
 from xlab.compile import executable as _executable
 from xlab.compile import explain, keys, layouts, memory_cache, specials
 from xlab.compile.arguments import check_apart, static_positions
 from xlab.compile.devices import agree, formerly_placed, sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
+from xlab.compile.giving import donations, give
 from xlab.compile.mutation import check_arguments, check_captured, forward_refs, on_values
 from xlab.compile.placement import as_sharding, place
 from xlab.compile.repeat import Repeats
 from xlab.compile.tracing import Program, function_name, trace_program
 from xlab.config import config
-from xlab.core import donation
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr, jaxpr_as_fun
@@ -137,27 +136,6 @@ class _Jit:
 
     # -- the call --------------------------------------------------------------------------------------
 
-    def giving(self, native, *args, **kwargs):
-        """Every call of a function that is given buffers: what `native` does, and the arrays it took are noted.
-
-        A program may only start on arrays that are apart, and whoever uses one of these later has to be told of this call: native code
-        does neither.
-        """
-        if state.trace is not EVAL:
-            return self.miss(*args, **kwargs)
-        flat, in_tree, static = self.flatten(args, kwargs)
-        known = self.known(flat, in_tree, static)
-        if known is not None:
-            return known[0], None
-        if len(set(map(id, flat))) != len(flat) or any_kin(flat):
-            return self.miss(*args, **kwargs)[0], None      # which sees whether the program takes any of those
-        positions = self.given.get(in_tree)
-        if positions is None:
-            positions = self.given[in_tree] = tuple(i for i, d in enumerate(self.donations(in_tree, len(flat))) if d)
-        out = native(*args, **kwargs)
-        donation.take([flat[i] for i in positions], f"jit({self.name})")
-        return out, None
-
     def known(self, flat, in_tree, static) -> tuple | None:
         """The result, in a tuple, where Python starts a program that answered a call like this one before."""
         if self.repeats and not _observed() and not layouts.unusual(flat):
@@ -220,7 +198,7 @@ class _Jit:
             ins = self.shardings_for(self.in_shardings, in_tree, program, len(flat))
             outs = jit_p.bind(*moved, *flat, jaxpr=closed, in_shardings=(None,) * n + ins,
                               out_shardings=self.out_shardings_for(program),
-                              donated_invars=(False,) * n + self.donations(in_tree, len(flat)),
+                              donated_invars=(False,) * n + donations(self, in_tree, len(flat)),
                               name=self.name, keep_unused=self.keep_unused, inline=False,
                               compiler_options_kvs=tuple(sorted(self.compiler_options.items())))
         return _tree.unflatten(program.out_tree, outs)
@@ -266,7 +244,7 @@ class _Jit:
                     f"jit({self.name}) got argument `{path}` of type {aval} with sharding {given}, but in_shardings asks "
                     f"for {asked}. Move it first with xlab.device_put(x, {asked}), or leave this entry of in_shardings "
                     f"out to follow the argument.")
-        donated = [i for i, d in enumerate(self.donations(in_tree, n)) if d]
+        donated = [i for i, d in enumerate(donations(self, in_tree, n)) if d]
         outs = self.out_shardings_for(program)
         if mutation is not None:       # references keep their places, and their buffers
             ins += (None,) * len(mutation.captured)
@@ -306,23 +284,6 @@ class _Jit:
             return (None,) * n
         like = _tree.unflatten(program.out_tree, list(range(n)))
         return tuple(map(read, _tree.broadcast_prefix(self.out_shardings, like, is_leaf=_is_sharding_leaf)))
-
-    def donations(self, in_tree, n) -> tuple[bool, ...]:
-        if not self.donate_argnums and not self.donate_argnames:
-            return (False,) * n
-        args, kwargs = _tree.unflatten(in_tree, list(range(n)))
-        static = len(self.static_argnums)
-        out = [False] * n
-        positions = {i - sum(s < i for s in self.static_argnums) if static else i for i in self.donate_argnums}
-        for i, a in enumerate(args):
-            if i in positions or i - len(args) in positions:
-                for leaf in _tree.leaves(a):
-                    out[leaf] = True
-        for k, v in kwargs.items():
-            if k in self.donate_argnames:
-                for leaf in _tree.leaves(v):
-                    out[leaf] = True
-        return tuple(out)
 
 
 def _observed() -> bool:
@@ -450,7 +411,7 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
                              shard_arg=_shard_arg)
     native = wrapped = make(cache_miss=self.miss, key=(next(_numbers),))
     if (self.donate_argnums or self.donate_argnames) and not getattr(fun, "_owns_what_it_is_given", False):
-        wrapped = make(cache_miss=functools.partial(self.giving, native), key=(next(_numbers),))
+        wrapped = make(cache_miss=functools.partial(give, self, native), key=(next(_numbers),))
     functools.wraps(fun)(wrapped)
     from xlab.compile import stages
     stages.attach(wrapped, self, native)

@@ -12,6 +12,7 @@ from xlab.backend import compiling as _compiling
 from xlab.compile import executable as _executable
 from xlab.compile import layouts, specials
 from xlab.compile.executable import Executable, arg_sharding
+from xlab.compile.giving import donations
 from xlab.compile.mutation import copied, on_values
 from xlab.compile.placement import as_sharding
 from xlab.compile.tracing import Program
@@ -132,7 +133,7 @@ class Traced:
     @property
     def donate_argnums(self) -> tuple[int, ...]:
         """Positions, among the leaves of all arguments, of those that are donated."""
-        donated = self._owner.donations(self._in_tree, len(self.jaxpr.in_avals))
+        donated = donations(self._owner, self._in_tree, len(self.jaxpr.in_avals))
         return tuple([i for i, d in enumerate(donated) if d])
 
     @property
