@@ -25,7 +25,7 @@ def take(arrays: Sequence[Any], name: str) -> None:
                 continue
         if x.is_deleted():
             for one in _arrays.give_up(x):
-                one._xlab_taken = taker
+                one._xlab_taken = taker  # type: ignore[attr-defined]  # native arrays take attributes
 
 
 def delete(x: Any) -> None:
@@ -34,7 +34,7 @@ def delete(x: Any) -> None:
         return
     frame = source.user_frame(2)
     for one in _arrays.give_up(x):
-        one._xlab_taken = ("", None, 0) if frame is None else ("", frame.f_code, frame.f_lasti)
+        one._xlab_taken = ("", frame and frame.f_code, frame.f_lasti if frame else 0)  # type: ignore[attr-defined]
 
 
 def gone(x: Any) -> RuntimeError:
