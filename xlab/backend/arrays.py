@@ -284,6 +284,13 @@ def bound_waits() -> None:
         shared.install(ArrayImpl, {"block_until_ready": block_until_ready}, lambda x: True)
 
 
+def block_until_idle() -> None:
+    """Waits for the last program in which devices wait for one another."""
+    running = _running
+    if running is not None:
+        running.block_until_ready()
+
+
 class _CalledBack(threading.local):
     """How many host callbacks the current thread is inside of."""
 
