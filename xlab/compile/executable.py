@@ -16,7 +16,7 @@ from xlab.backend import arrays as _arrays
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.transfer_guards import asked_for
-from xlab.compile import disk_cache, layouts, ledger, memory_cache
+from xlab.compile import disk_cache, divergence, layouts, ledger, memory_cache
 from xlab.compile import effects as _effects
 from xlab.compile.devices import Absent, Claim, claim, grounded, intermediate_shardings, resolve
 from xlab.compile.keys import Placed
@@ -323,6 +323,9 @@ class Executable:
         ledger.add(self.name, closed, start, events.clock(), reason, differences, placed, cached)
         # Devices that wait for one another: such programs take turns, and Python starts each of them.
         self.in_turn = several and _compiling.communicates(self.native)
+        self.describe_stuck = None      # of a program whose devices may wait for ever
+        if self.in_turn and not self.across_processes:
+            self.describe_stuck = divergence.watched(closed, self.name, self.devices)
         self.callbacks = tuple(lowered.module.callbacks)
         for callback in self.callbacks:
             callback.goes_on = self.in_turn
@@ -413,8 +416,10 @@ class Executable:
         given = [*self.consts, *args] if self.consts else args
         if self.effectful:
             outs = _effects.run(self, given)
+        elif self.in_turn:
+            outs = _arrays.execute_in_turn(self.native, given, self.handlers, self.describe_stuck)
         else:
-            outs = (_arrays.execute_in_turn if self.in_turn else _arrays.execute)(self.native, given, self.handlers)
+            outs = _arrays.execute(self.native, given, self.handlers)
         if self.donated:
             donation.take([args[k] for k in self.donated], f"jit({self.name})")
         return outs
