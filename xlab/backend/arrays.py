@@ -254,6 +254,13 @@ def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Seque
         return _told(results.consume_with_handlers(handlers)), done
 
 
+def block_until_idle() -> None:
+    """Waits for the last program in which devices wait for one another."""
+    running = _running
+    if running is not None:
+        running.block_until_ready()
+
+
 class _CalledBack(threading.local):
     """How many host callbacks the current thread is inside of."""
 

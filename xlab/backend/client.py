@@ -220,9 +220,10 @@ def virtual_devices(count: int) -> tuple[Device, ...]:
 
 
 def live_arrays(platform: str | Any | None = None) -> list[Any]:
-    """Every array alive on this client; `platform` is the name of its platform, or the client."""
+    """Every array alive on this client, without the buffers that arrays over several devices are made of; `platform` is the name of its
+    platform, or the client."""
     _check_backend(platform)
-    return client().live_arrays()
+    return [a for a in client().live_arrays() if a.aval is not None]
 
 
 def _refuse_late_change(value: Any) -> None:

@@ -345,11 +345,24 @@ class Executable:
             x = flat[i]
             if isinstance(x, KeyArray | Token):
                 x = x.base
+            if self.across_processes and not is_native_array(x):
+                self._check_host_argument(i, x)
             out.append(place(x, self.physical_in[i], s, committed=None))
         if layouts.in_use():
             asked = self.lowered.in_layouts or [None] * len(out)
             out = [x if self.in_avals[i] is TOKEN else layouts.fitting(x, a, flat[i], self.name) for i, x, a in zip(self.kept, out, asked)]
         return out
+
+    def _check_host_argument(self, i, x) -> None:
+        """Host data goes as a whole to every process; of which it would take parts, no one could say that all have the same."""
+        asked = self.lowered.in_shardings[self.kept.index(i)]
+        if asked is not None and not asked.is_fully_replicated:
+            names = self.lowered.closed.jaxpr.debug_info.arg_names
+            raise ValueError(
+                f"jit({self.name}): argument `{names[i] if i < len(names) else i}` is a {type(x).__name__} of type {self.in_avals[i].str_short()}, and "
+                f"in_shardings lays it over several processes as {asked}, each of which would take parts of its own copy. Make it an array "
+                f"first: xlab.device_put(x, sharding) where all processes have the same value, xlab.make_array_from_process_local_data(sharding, "
+                f"x) where each has its part; or ask for a replicated sharding.")
 
     def call(self, flat: Sequence) -> list:
         """Runs on values that fit `in_avals`; returns the flat results."""
