@@ -50,9 +50,12 @@ def run(task: Callable[..., Iterator[Any]], *args: Any, limit: float | None = No
     global _kept
     with _lock:
         try:
+            if _kept is not None and not _kept.alive():
+                _kept.end()
+                _kept = None
+            if _kept is None:
+                _kept = _Worker()
             worker = _kept
-            if worker is None or not worker.alive():
-                worker = _kept = _Worker()
         except OSError as error:
             return [], f"its process did not start: {error}"
         try:
@@ -82,11 +85,17 @@ class _Worker:
             raise FileNotFoundError("sys.executable names no Python to run")
         self.link, theirs = socket.socketpair()
         self.said = tempfile.TemporaryFile()        # noqa: SIM115  (lives as long as the process)
-        with theirs:
+        try:
             # Isolated from the caller's folder and environment, importing from where this process does; out of reach of its interrupts.
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _START, _root(), *filter(None, sys.path)], stdin=theirs, stdout=subprocess.DEVNULL,
                 stderr=self.said, start_new_session=True)
+        except BaseException:
+            self.link.close()
+            self.said.close()
+            raise
+        finally:
+            theirs.close()
 
     def alive(self) -> bool:
         return self.process.poll() is None

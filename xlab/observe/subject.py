@@ -128,7 +128,9 @@ class Subject:
     def unstaged(self) -> str:
         """A sentence about a preview of partitioning that came to no end: before which stage, and why. Empty where it did."""
         stage, _, why = self._stages.get("failed", "").partition(": ")
-        return f"the partitioner's preview of this program ended before stage `{stage}`: {why}" if why else ""
+        why = " ".join(why.split())[:300]
+        return (f"the partitioner's preview of this program ended before its stage `{stage}`, where its text stops ({why}); what is "
+                "compiled and runs does not depend on it") if why else ""
 
     @property
     def propagation(self) -> _propagation.Propagation:
