@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,8 +23,7 @@ from xlab.compile.devices import agree, formerly_placed, sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.mutation import check_arguments, check_captured, forward_refs, on_values
 from xlab.compile.placement import as_sharding, place
-from xlab.compile.repeat import Repeats
-from xlab.compile.tracing import Program, function_name, trace_program
+from xlab.compile.tracing import Program, function_name, made_of, trace_program
 from xlab.config import config
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
@@ -38,9 +36,6 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import closed_call, discharge_rules
 from xlab.sharding import Format, NamedSharding, PartitionSpec, Sharding, get_mesh
-
-# Keys of the native cache. A number, because that cache keeps its keys alive, and with an object its function.
-_numbers = itertools.count()
 
 
 class _Jit:
@@ -59,8 +54,15 @@ class _Jit:
         check_apart(fun, (self.static_argnums, self.static_argnames), (self.donate_argnums, self.donate_argnames))
         self.keep_unused, self.inline = keep_unused, inline
         self.compiler_options = dict(compiler_options or {})
-        self.executables: dict[tuple, Executable] = {}
-        self.repeats = Repeats()
+        self.programs = memory_cache.programs_of(fun, self.options())
+        self.executables, self.repeats = self.programs.executables, self.programs.repeats
+
+    def options(self) -> tuple:
+        """Everything besides the function that was given to `jit`: where it is equal, the programs are."""
+        ins, in_tree = _tree.flatten(self.in_shardings, is_leaf=_is_sharding_leaf)
+        outs, out_tree = _tree.flatten(self.out_shardings, is_leaf=_is_sharding_leaf)       # specs of results as they were asked for
+        return (self.name, tuple(map(_shortest, ins)), in_tree, tuple(outs), out_tree, self.static_argnums, self.static_argnames, self.donate_argnums, self.donate_argnames,
+                self.keep_unused, self.inline, *((k, type(v), v) for k, v in sorted(self.compiler_options.items())))
 
     def is_plain(self) -> bool:
         """Whether it was made with no options, so that it compiles what anybody else's jit of the function would."""
@@ -197,7 +199,7 @@ class _Jit:
     def executable(self, program, flat, in_tree) -> Executable:
         """The compiled program for these argument placements."""
         placements = tuple(map(arg_sharding, flat))
-        key = (id(program.closed), placements, _context_devices())
+        key = _key(program, placements)
         found = self.executables.get(key)
         if found is not None and found.lowered.closed is program.closed:
             events.emit("cache_hit", name=self.name, cache="memory", executable=found)
@@ -205,25 +207,35 @@ class _Jit:
         reason, differences = explain.compile_miss(self, program.closed, key)
         events.emit("cache_miss", name=self.name, cache="memory", reason=reason, closed=program.closed)
         try:
-            compiled = Executable(self.lower(program, placements, flat, in_tree), reason, differences,
-                                  keys.Placed(placements, key[2], explain.options_of(self), keys.number(self)))
+            return self.compiled(self.lowered(program, placements, flat, in_tree), in_tree, reason, differences)
         except BaseException:
             explain.compile_ended(self, program.closed)
             raise
-        compiled.made_by = weakref.ref(self), in_tree
-        if len(self.executables) > 4096:
-            self.executables.clear()
-        if not self.executables:
-            memory_cache.holds_programs(self)
-        self.executables[key] = compiled
-        return compiled
 
-    def forget(self) -> None:
-        """Lets go of what was compiled."""
-        self.executables.clear()
-        self.repeats.clear()
+    def lowered(self, program, placements, flat, in_tree) -> _executable.Lowered:
+        """The program lowered for these placements, once for all who ask."""
+        wanted = tuple(getattr(x, "_layout", None) for x in flat)       # of a ShapeDtypeStruct
+        key = _key(program, placements) + ((wanted,) if any(wanted) else ())
+        found = self.programs.lowered.get(key)
+        if found is None or found.closed is not program.closed:
+            found = self.lower(program, placements, flat, in_tree)
+            found.key = key
+            self.programs.keep(self.programs.lowered, key, found)
+        return found
 
-    def lower(self, program, placements, flat, in_tree, platform=None):
+    def compiled(self, lowered, in_tree, reason, differences=()) -> Executable:
+        """The executable of a program that `lowered` made, once for all who ask."""
+        found = self.executables.get(lowered.key)
+        if found is not None and found.lowered is lowered:
+            return found
+        _, placements, mesh = lowered.key[:3]
+        made = Executable(lowered, reason, differences,
+                          keys.Placed(placements, mesh, explain.options_of(self), keys.number(self.programs)))
+        made.made_by = weakref.ref(self), in_tree
+        self.programs.keep(self.executables, lowered.key, made)
+        return made
+
+    def lower(self, program, placements, flat, in_tree, platform=None) -> _executable.Lowered:
         names = program.closed.jaxpr.debug_info.arg_names
         n, mutation = in_tree.num_leaves, program.mutation
         ins = self.shardings_for(self.in_shardings, in_tree, program, n)
@@ -335,6 +347,20 @@ def _is_sharding_leaf(x) -> bool:
     return x is None or isinstance(x, (Sharding, PartitionSpec, Format))
 
 
+def _key(program: Program, placements: tuple) -> tuple:
+    """What tells one compiled form of a function from another. Specs that differ in trailing Nones place alike."""
+    return id(program.closed), tuple(map(_shortest, placements)), _context_devices()
+
+
+def _shortest(sharding):
+    if type(sharding) is not NamedSharding or not len(sharding.spec) or sharding.spec[-1] is not None:
+        return sharding
+    used = len(sharding.spec)
+    while used and sharding.spec[used - 1] is None:
+        used -= 1
+    return NamedSharding(sharding.mesh, sharding.spec.update(partitions=sharding.spec[:used]), memory_kind=sharding.memory_kind)
+
+
 def _context_devices():
     mesh = get_mesh()
     return None if mesh is None or mesh.empty else mesh
@@ -416,8 +442,8 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
     self = _Jit(fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
                 keep_unused, inline, name, compiler_options)
     wrapped = _native.native_jit(self.name, fun, self.miss, self.static_argnums, self.static_argnames,
-                                 key=(next(_numbers),), shard_arg=_shard_arg)
-    functools.wraps(fun)(wrapped)
+                                 key=(self.programs.number,), shard_arg=_shard_arg)
+    made_of(fun, "jit", *self.options())(functools.wraps(fun)(wrapped))
     from xlab.compile import stages
     stages.attach(wrapped, self)
     return wrapped
@@ -448,7 +474,8 @@ def _jit_impl(*args, jaxpr, **params):
 
 def compiled_jaxpr(closed: ClosedJaxpr, params: dict) -> Callable:
     """A native callable for a program that was traced already."""
-    key = ("callable", params["name"], params["in_shardings"], params["out_shardings"], params["donated_invars"])
+    key = ("callable", *(params[p] for p in ("name", "in_shardings", "out_shardings", "donated_invars", "keep_unused",
+                                             "compiler_options_kvs")))
 
     def make():
         fun = jaxpr_as_fun(closed)
