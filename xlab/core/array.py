@@ -36,6 +36,12 @@ class _ArrayMeta(type):
         return (is_native_array(x) or isinstance(x, KeyArray)
                 or (isinstance(x, Tracer) and isinstance(x.aval, ShapedArray)))
 
+    def __subclasscheck__(cls, c):
+        """So that `issubclass(type(x), Array)`, and with it `functools.singledispatch`, finds what `isinstance` finds."""
+        if cls is Array and isinstance(c, type) and (c is ArrayImpl or issubclass(c, (KeyArray, Tracer))):
+            return True
+        return type.__subclasscheck__(cls, c)
+
 
 class Array(metaclass=_ArrayMeta):
     """The type of arrays, concrete or traced. Make one with `xlab.numpy`; use the class with isinstance.

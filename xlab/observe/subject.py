@@ -88,6 +88,23 @@ class Subject:
         return found
 
     @functools.cached_property
+    def times(self) -> dict[int, int | None]:
+        """How often each equation runs in one run of the program, by id; None in a loop of unknown length."""
+        found: dict[int, int | None] = {}
+
+        def visit(jaxpr: Jaxpr, often: int | None) -> None:
+            for eqn in jaxpr.eqns:
+                number = self.numbers[id(eqn)]
+                known = found.get(number, 0)
+                found[number] = None if often is None or known is None else known + often
+                name = eqn.primitive.name
+                inner = None if name == "while" or often is None else often * int(eqn.params["length"]) if name == "scan" else often
+                for _, nested in subjaxprs_of_params(eqn.params):
+                    visit(open_jaxpr(nested), inner)
+        visit(self.closed.jaxpr, 1)
+        return found
+
+    @functools.cached_property
     def user_names(self) -> dict[Var, str]:
         """The user's names of variables of the outermost program."""
         return names.user_names(self.closed.jaxpr)
