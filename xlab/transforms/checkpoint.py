@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from xlab import tree as _tree
 from xlab.compile.arguments import static_positions
-from xlab.compile.jit import hoisted, jit_p
+from xlab.compile.jit import hoisted
+from xlab.compile.jit_primitive import jit_p
 from xlab.compile.tracing import function_name, made_of, trace_program
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
