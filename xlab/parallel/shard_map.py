@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.compile import divergence
 from xlab.compile.devices import sharding_sources
 from xlab.compile.jit import jit
 from xlab.compile.tracing import argument_names, context_key, function_name, made_of
@@ -152,6 +153,7 @@ class Mapped:
         with body_context(mesh, names, self.check_vma):
             jaxpr, consts = pe.trace_to_jaxpr(flat_body, local, DebugInfo(name, arg_names))
         check_closed_over(consts)
+        divergence.check_body(jaxpr, mesh, in_specs, self.check_vma)
         params = {"jaxpr": pe.convert_constvars_jaxpr(jaxpr), "mesh": mesh, "in_specs": (_WHOLE,) * len(consts) + in_specs,
                       "out_specs": out["specs"], "check_vma": self.check_vma, "newly_manual_axes": names}
         return params, consts, out["tree"]
