@@ -61,6 +61,7 @@ class Lowered:
     refused: tuple[int, ...] = ()  # donated arguments that no result can use
     in_layouts: tuple = ()         # per kept argument the layout asked for, or None; empty where none was
     out_layouts: tuple = ()        # the same of results
+    key: tuple = ()                # by which the jit that lowered it finds it, and what was compiled of it
 
 
 def arg_sharding(x):
@@ -437,7 +438,8 @@ class Executable:
     def repeatable(self, flat: Sequence) -> bool:
         """Whether `repeat` may answer the next call like this one: arguments lie where the program wants them."""
         return self._plain() and all(
-            x._sharding is s.native for x, s in ((flat[i], s) for i, s in zip(self.kept, self.in_shardings)))
+            x._sharding is s.native or from_native(x._sharding).is_equivalent_to(s, x.ndim)
+            for x, s in ((flat[i], s) for i, s in zip(self.kept, self.in_shardings)))
 
     def _logical(self, out, aval):
         if isinstance(aval, ShapedArray) and isinstance(aval.dtype, dtypes.ExtendedDType):
