@@ -264,7 +264,7 @@ def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | Non
     info = mesh_info(about.mesh)
     groups = tuple(tuple(map(device, g)) for g in c.groups)
     axes = axes_of_groups(info, groups) if info is not None and groups else ()
-    reason = cause.reason if cause else "the partitioner gave no location for it"
+    reason = cause.reason if cause else _unknown(about, eqn)
     if cause and cause.rebuilt and c.kind == "all_gather" and c.bytes_out >= cause.rebuilt * _itemsize(c):
         reason += "; every device rebuilds the whole array to keep a part of it (full rematerialisation)"
     if cause and cause.kind == "all_reduce" and c.kind == "all_gather":
@@ -277,6 +277,17 @@ def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | Non
                       instruction=c.instruction.name, equation=equation if eqn is not None else -1, program=program,
                       source=_names.source_of(eqn) if eqn is not None else None, mesh=info)
     return predicted(record, link, algorithm, groups)
+
+
+def _unknown(about: Subject, eqn: JaxprEqn | None) -> str:
+    """Why no cause of a collective is known."""
+    if about.stage("resharded") is None and about.unstaged:
+        return f"why is not known: {about.unstaged}"
+    if eqn is None:
+        return "the partitioner gave no location for it"
+    source = _names.source_of(eqn)
+    return (f"{eqn.primitive.name}{f' (line {source.line})' if source else ''} is carried out with it on devices that hold parts of its "
+            "operands: the compiler decides so after the partitioner's preview, which knows no closer reason")
 
 
 def _itemsize(c: _hlo.Collective) -> int:
