@@ -68,7 +68,7 @@ def decided(about: Subject) -> tuple[list[Cause], dict[int, list[Value]]]:
     """The causes, and what each equation reads."""
     found: list[Cause] = []
     read: dict[int, list[Value]] = {}
-    text = about.stages.get("resharded")
+    text = about.stage("resharded")
     if not text:
         return found, read
     made = mlir_level("resharded", text)

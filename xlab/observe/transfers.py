@@ -329,6 +329,8 @@ def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | Non
 
 def _unlisted(about: Subject, eqn: JaxprEqn | None, c: _hlo.Collective, axes: tuple[str, ...], read: Sequence[Value]) -> str:
     """What can be said of a collective that the partitioner's decisions do not list: whose operation it is for, and what of it is split."""
+    if about.stage("resharded") is None and about.unstaged:
+        return f"why is not known: {about.unstaged}"
     if eqn is None:
         return "the partitioner gave no location for it"
     what = f"{eqn.primitive.name}{place_text(eqn)}"
