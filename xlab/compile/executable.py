@@ -16,7 +16,7 @@ from xlab.backend import arrays as _arrays
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.transfer_guards import asked_for
-from xlab.compile import disk_cache, divergence, layouts, ledger, memory_cache
+from xlab.compile import disk_cache, divergence, layouts, ledger, logs, memory_cache
 from xlab.compile import effects as _effects
 from xlab.compile.devices import Absent, Claim, claim, grounded, intermediate_shardings, resolve
 from xlab.compile.keys import Placed
@@ -206,7 +206,11 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
             out.append(f" {{{', '.join(parts)}}}" if parts else "")
         return out
 
-    with events.span("lower", name=name, closed=closed) as attrs:
+    if logs.logger.isEnabledFor(10) or config.log_compiles:
+        logs.log("Compiling jit(%s) with global shapes and types (%s). Argument mapping: (%s).", name,
+                 ", ".join(str(jaxpr.invars[i].aval) for i in kept), ", ".join(map(str, final_in)))
+    with (logs.timed("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name),
+          events.span("lower", name=name, closed=closed) as attrs):
         module = lower_module(kept_closed, name, platform=platform or devices[0].platform, devices=len(devices), assignment=devices,
                               arg_attributes=arg_attributes, result_attributes=result_attributes)
         attrs["bytes"] = len(module.text)
@@ -283,7 +287,9 @@ class Executable:
         n_tokens = len(self.ordered)
         memory_cache.make_room()
         start = events.clock()
-        with events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs:
+        logs.dump(self.name, lowered.module.text, closed)
+        with (logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
+              events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs):
             to_outputs = [*(False for _ in self.ordered), *(s is None for s in lowered.out_shardings)]
             to_inputs = [*(False for _ in self.ordered), *(True for _ in lowered.module.hoisted), *(s is None for s in lowered.in_shardings)]
             self.native, cached = disk_cache.compiled(

@@ -10,7 +10,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.backend import compiling as _compiling
 from xlab.compile import executable as _executable
-from xlab.compile import layouts, specials
+from xlab.compile import layouts, specials, tracing
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.mutation import on_values
 from xlab.compile.placement import as_sharding
@@ -321,12 +321,12 @@ class Compiled:
                 path = names[i] if i < len(names) else f"argument {i}"
                 raise ValueError(f"{name} was compiled for `{path}` with sharding {s}, called with {given}")
         outs = self._executable.call(flat)
+        kind = specials.find(outs)
+        if kind is not None:        # before references take what came out
+            closed = self._lowered._traced.jaxpr
+            specials.explain(kind, owner.name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *refs))
         if mutation is not None:
             return _tree.unflatten(self.out_tree, mutation.finish(refs, outs))
-        kind = specials.find(outs)
-        if kind is not None:
-            closed = self._lowered._traced.jaxpr
-            specials.explain(kind, owner.name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *flat))
         return _tree.unflatten(self.out_tree, outs)
 
     def __repr__(self):
@@ -347,6 +347,7 @@ def attach(wrapped, owner):
 
     def clear_cache():
         owner.forget()
+        tracing.forget(owner.fun)
         wrapped._clear_cache()
 
     wrapped.trace, wrapped.lower, wrapped.eval_shape, wrapped.clear_cache = trace, lower, eval_shape, clear_cache
