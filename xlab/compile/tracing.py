@@ -28,7 +28,8 @@ class Program(NamedTuple):
     mutation: Any = None     # of a program made for values: how it works on references (`mutation.py`)
 
 
-_cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()
+_cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()    # by function and what was made of it
+_NOTHING: dict = {}
 _lock = threading.RLock()
 
 
@@ -38,10 +39,45 @@ def _clear():
         _cache.clear()
 
 
+def made_of(fun: Callable, how: str, *options) -> Callable[[Callable], Callable]:
+    """Decorates a wrapper that does to `fun` what `how` and the options say and nothing else.
+
+    Two such wrappers are then one function to the caches: `jit(grad(f))` in a loop traces and compiles once.
+    """
+    def note(wrapper: Callable) -> Callable:
+        # With its own id: `functools.wraps` copies attributes to functions that do something else.
+        wrapper._xlab_made_of = id(wrapper), fun, how, options      # type: ignore[attr-defined]
+        return wrapper
+    return note
+
+
+def _frozen(option):
+    if isinstance(option, list | tuple) and not hasattr(option, "_fields"):
+        return type(option), tuple(map(_frozen, option))
+    if isinstance(option, dict):
+        return dict, tuple((k, _frozen(v)) for k, v in option.items())
+    return type(option), frozenset(option) if isinstance(option, set) else option
+
+
+def identity(fun: Callable) -> tuple[Callable, tuple]:
+    """The function somebody wrote, and what was made of it, innermost last. What has options without a hash counts as written."""
+    path: tuple = ()
+    while (made := getattr(fun, "_xlab_made_of", None)) is not None and made[0] == id(fun):
+        _, inner, how, options = made
+        try:
+            way = how, *map(_frozen, options)
+            hash(way)
+        except TypeError:
+            break
+        fun, path = inner, (*path, way)
+    return fun, path
+
+
 def forget(fun: Callable) -> None:
     """Lets go of the tracings of a function."""
     with _lock, suppress(TypeError):        # of one that cannot be a key nothing is kept
-        _cache.pop(fun, None)
+        written, path = identity(fun)
+        _cache.get(written, {}).pop(path, None)
 
 
 def function_name(fun) -> str:
@@ -94,10 +130,11 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
     in_avals = tuple(in_avals)
     key = (in_tree, in_avals, static, context_key())
     try:
-        per_fun = _cache.get(fun)
+        written, path = identity(fun)
+        per_fun = _cache.get(written, _NOTHING).get(path)
         if per_fun is None:
             with _lock:
-                per_fun = _cache.setdefault(fun, {})
+                per_fun = _cache.setdefault(written, {}).setdefault(path, {})
     except TypeError:  # neither hashable nor weakly referable: trace every time
         per_fun = {}
     found = per_fun.get(key)
