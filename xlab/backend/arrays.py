@@ -205,7 +205,7 @@ def copy_to_devices(arr: ArrayImpl, aval: Any, sharding: Any, devices: Sequence[
 def rewrap(arr: ArrayImpl, aval: Any, sharding: Any, committed: bool = True) -> ArrayImpl:
     """The same buffers under another type, sharding or commitment."""
     aval = _typing(aval, sharding)
-    if arr._committed == committed:
+    if committed:       # which the native call makes it
         return arr._rewrap_with_aval_and_sharding(aval, sharding.native)
     return ArrayImpl(aval, sharding.native, arr._arrays, committed, _skip_checks=True)
 

@@ -19,13 +19,13 @@ from xlab import tree as _tree
 from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
 from xlab.compile import explain, keys, layouts, memory_cache, specials
-from xlab.compile.arguments import check_apart, static_positions
-from xlab.compile.devices import agree, formerly_placed, sharding_sources
+from xlab.compile.arguments import check_apart, check_outermost, static_positions
+from xlab.compile.devices import agree, check_memory, formerly_placed, sharding_sources
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.mutation import check_arguments, check_captured, forward_refs, on_values
 from xlab.compile.placement import as_sharding, place
 from xlab.compile.repeat import Repeats
-from xlab.compile.tracing import Program, function_name, trace_program
+from xlab.compile.tracing import Program, function_name, result_name, trace_program
 from xlab.config import config
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
@@ -37,7 +37,7 @@ from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import closed_call, discharge_rules
-from xlab.sharding import Format, NamedSharding, PartitionSpec, Sharding, get_mesh
+from xlab.sharding import Format, NamedSharding, PartitionSpec, Sharding, get_concrete_mesh
 
 # Keys of the native cache. A number, because that cache keeps its keys alive, and with an object its function.
 _numbers = itertools.count()
@@ -48,6 +48,7 @@ class _Jit:
 
     for_view = False
     reason = ""
+    brings_arguments = False    # to the device that `jit(device=, backend=)` named, from wherever they are
 
     def __init__(self, fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums,
                  donate_argnames, keep_unused, inline, name, compiler_options):
@@ -182,6 +183,7 @@ class _Jit:
         """The call as an equation of whatever is being traced."""
         program = self.program(flat, in_tree, static)
         if self.inline:
+            check_outermost(self.compiler_options, self.name)
             outs = eval_jaxpr(program.closed.jaxpr, program.closed.consts, *flat, keep_source=False)
         else:
             moved, closed = hoisted(program.closed)
@@ -197,7 +199,7 @@ class _Jit:
     def executable(self, program, flat, in_tree) -> Executable:
         """The compiled program for these argument placements."""
         placements = tuple(map(arg_sharding, flat))
-        key = (id(program.closed), placements, _context_devices())
+        key = (id(program.closed), placements, get_concrete_mesh())
         found = self.executables.get(key)
         if found is not None and found.lowered.closed is program.closed:
             events.emit("cache_hit", name=self.name, cache="memory", executable=found)
@@ -229,12 +231,13 @@ class _Jit:
         ins = self.shardings_for(self.in_shardings, in_tree, program, n)
         for i, (asked, given) in enumerate(zip(ins, placements)):
             aval = program.closed.in_avals[i]
-            if asked is not None and given is not None and not agree(asked, given, aval.ndim):
+            if asked is not None and given is not None and not self.brings_arguments and not agree(asked, given, aval.ndim):
                 path = names[i] if i < len(names) else f"argument {i}"
                 raise ValueError(
                     f"jit({self.name}) got argument `{path}` of type {aval} with sharding {given}, but in_shardings asks "
                     f"for {asked}. Move it first with xlab.device_put(x, {asked}), or leave this entry of in_shardings "
                     f"out to follow the argument.")
+            check_memory(asked, aval, lambda i=i: f"jit({self.name}) got argument `{names[i] if i < len(names) else i}`")
         donated = [i for i, d in enumerate(self.donations(in_tree, n)) if d]
         outs = self.out_shardings_for(program)
         if mutation is not None:       # references keep their places, and their buffers
@@ -246,7 +249,7 @@ class _Jit:
         out_layouts = self.flat_out(program, layouts.wanted)
         return _executable.lower(
             program.closed, self.name, placements, in_shardings=ins, out_shardings=outs, donated=donated, keep_unused=self.keep_unused,
-            arg_names=names, context_mesh=get_mesh(), compiler_options=self.compiler_options,
+            arg_names=names, result_name=functools.partial(result_name, program.out_tree), context_mesh=get_concrete_mesh(), compiler_options=self.compiler_options,
             in_layouts=layouts.given(in_layouts, len(ins)), out_layouts=layouts.given(out_layouts, len(outs)), platform=platform)
 
     # -- shardings and donation ------------------------------------------------------------------------
@@ -259,11 +262,17 @@ class _Jit:
         if shardings is None:
             return (None,) * n
         args, kwargs = _tree.unflatten(in_tree, list(range(n)))
-        shardings = shardings if isinstance(shardings, tuple) and not isinstance(shardings, PartitionSpec) \
-            else (shardings,) * len(args)
-        flat = _tree.broadcast_prefix((shardings, dict.fromkeys(kwargs)) if kwargs else (shardings, {}),
-                                      (args, kwargs), is_leaf=_is_sharding_leaf)
-        return tuple(map(read, flat))
+        if kwargs and not self.brings_arguments:
+            raise ValueError(f"jit({self.name}) with in_shardings does not support keyword arguments, got {', '.join(sorted(kwargs))}: "
+                             f"in_shardings say in order where positional arguments lie. Pass them by position, or leave in_shardings out "
+                             f"and place the arguments with xlab.device_put.")
+        each = tuple(shardings) if isinstance(shardings, (list, tuple)) else (shardings,) * len(args)
+        try:
+            flat = _tree.flatten_prefix("in_shardings", each, args, is_leaf=_is_sharding_leaf)
+        except ValueError as e:
+            raise ValueError(f"in_shardings of jit({self.name}) must be a sharding for all {len(args)} positional arguments, or a pytree prefix of "
+                             f"their tuple: {e}") from None
+        return tuple(map(read, (*flat, *(shardings,) * (n - len(flat)))))
 
     def out_shardings_for(self, program) -> tuple:
         return self.flat_out(program, as_sharding)
@@ -274,7 +283,11 @@ class _Jit:
         if self.out_shardings is None:
             return (None,) * n
         like = _tree.unflatten(program.out_tree, list(range(n)))
-        return tuple(map(read, _tree.broadcast_prefix(self.out_shardings, like, is_leaf=_is_sharding_leaf)))
+        try:
+            flat = _tree.flatten_prefix("out_shardings", self.out_shardings, like, is_leaf=_is_sharding_leaf)
+        except ValueError as e:
+            raise ValueError(f"out_shardings of jit({self.name}) must be a pytree prefix of what it returns: {e}") from None
+        return tuple(map(read, flat))
 
     def donations(self, in_tree, n) -> tuple[bool, ...]:
         if not self.donate_argnums and not self.donate_argnames:
@@ -333,11 +346,6 @@ def _put_back(static, args, kwargs):
 
 def _is_sharding_leaf(x) -> bool:
     return x is None or isinstance(x, (Sharding, PartitionSpec, Format))
-
-
-def _context_devices():
-    mesh = get_mesh()
-    return None if mesh is None or mesh.empty else mesh
 
 
 def _leaked(tracer, name):
@@ -401,13 +409,14 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
         >>> print(double(jnp.arange(3)))
         [0 2 4]
     """
-    if device is not None or backend is not None:
-        in_shardings = out_shardings = formerly_placed(device, backend, in_shardings, out_shardings)
     if fun is None:
         return functools.partial(
             jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
             static_argnames=static_argnames, donate_argnums=donate_argnums, donate_argnames=donate_argnames,
-            keep_unused=keep_unused, inline=inline, name=name, compiler_options=compiler_options)
+            keep_unused=keep_unused, device=device, backend=backend, inline=inline, name=name, compiler_options=compiler_options)
+    placed = device is not None or backend is not None
+    if placed:
+        in_shardings = out_shardings = formerly_placed(device, backend, in_shardings, out_shardings)
     if not callable(fun):
         raise TypeError(f"jit takes a function, got {fun!r} of type {type(fun).__name__}")
     if inspect.isgeneratorfunction(fun) or inspect.iscoroutinefunction(fun):
@@ -415,6 +424,7 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
                         f"of yielding them")
     self = _Jit(fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
                 keep_unused, inline, name, compiler_options)
+    self.brings_arguments = placed
     wrapped = _native.native_jit(self.name, fun, self.miss, self.static_argnums, self.static_argnames,
                                  key=(next(_numbers),), shard_arg=_shard_arg)
     functools.wraps(fun)(wrapped)
@@ -565,7 +575,8 @@ def _jit_dce(used_outputs, eqn):
 pe.dce_rules[jit_p] = _jit_dce
 
 
-def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, **_):
+def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, compiler_options_kvs=(), **_):
+    check_outermost(compiler_options_kvs, name, ctx.eqn.source)
     args = [_constrain(ctx, x, s, a) for x, s, a in zip(args, in_shardings, ctx.avals_in)]
     outs = ctx.call(id(jaxpr), name, jaxpr, args)
     return [_constrain(ctx, x, s, a) for x, s, a in zip(outs, out_shardings, ctx.avals_out)]

@@ -202,7 +202,7 @@ class Lowered:
         """Compiles; without options the executable is remembered."""
         if compiler_options:
             from dataclasses import replace
-            return Compiled(self, Executable(replace(self._lowered, compiler_options=compiler_options), AHEAD))
+            return Compiled(self, Executable(replace(self._lowered, compiler_options={**self._lowered.compiler_options, **compiler_options}), AHEAD))
         if self._compiled is None:
             self._compiled = Compiled(self, Executable(self._lowered, AHEAD))
         return self._compiled
