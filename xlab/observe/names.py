@@ -10,7 +10,7 @@ from typing import Any
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.core.printing import HOIST_FROM, Names
-from xlab.core.source import shown_name
+from xlab.core.source import Transposed, shown_name
 from xlab.observe.records import Listing, Source
 
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
@@ -94,17 +94,23 @@ def user_names(jaxpr: Jaxpr) -> dict[Var, str]:
 
 
 @functools.lru_cache(maxsize=65536)
-def _place(code: Any, lasti: int) -> Source:
+def _place(code: Any, lasti: int, file: str) -> Source:
+    # The file is part of the key: code objects of one text are equal wherever they were compiled.
     from xlab.core.source import position
     p = position(code, lasti)
     end = p.end_column if p.end_line == p.line else 0
     return Source(shown_name(p.file) or p.file, p.line, p.column, end, p.function, linecache.getline(p.file, p.line).rstrip("\n"))
 
 
+def is_transposed(eqn: JaxprEqn) -> bool:
+    """Whether an equation goes backwards through those of its line."""
+    return type(eqn.place) is Transposed
+
+
 def source_of(eqn: JaxprEqn) -> Source | None:
     """The user's line that made an equation."""
     code = eqn.source.code
-    return None if code is None else _place(code, eqn.source.lasti)
+    return None if code is None else _place(code, eqn.source.lasti, code.co_filename)
 
 
 def listings(equations: Any) -> tuple[Listing, ...]:

@@ -13,6 +13,7 @@ from xlab.core.avals import AbstractValue, ShapedArray, aval_of, explicit_types
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from xlab.core.refs import AbstractRef
 from xlab.core.rules import RuleTable
+from xlab.core.source import Transposed
 from xlab.core.trace import state
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters import ref_flow
@@ -23,7 +24,7 @@ primitive_transposes = RuleTable(
     "rule(cotangent, *operands, **params) -> a cotangent (or None) per operand, where linear operands are "
     "UndefinedPrimal(aval)", required=False)
 """Worked example, for `neg`: `lambda ct, x: [neg(ct)]`. With several results the first argument is a list. The rule is
-called only when some cotangent is nonzero."""
+called only when some cotangent is nonzero, or the primitive says `transposes_zeros`."""
 
 
 class UndefinedPrimal:
@@ -120,9 +121,10 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
         for eqn in reversed(pending):
             cts = [cotangent.pop(v, None) for v in eqn.outvars]
             touched = _linear_refs(eqn, linear) if refs else ()
-            if all(ct is None for ct in cts) and not any(v in cells for v in (*touched, *eqn.outvars)):
+            if (all(ct is None for ct in cts) and not any(v in cells for v in (*touched, *eqn.outvars))
+                    and not (eqn.primitive.transposes_zeros and _is_used(eqn, jaxpr))):
                 continue
-            state.source = eqn.place
+            state.source = Transposed(eqn.place) if type(eqn.place) is tuple else eqn.place
             if refs and eqn.primitive.makes_ref:
                 cts = [_freeze(cells.pop(eqn.outvars[0]))]
             for v in touched:
@@ -162,6 +164,11 @@ def _lying_like(ct, v):
     if ct is None or type(ct) is Zero or not isinstance(v.aval, ShapedArray) or aval_of(ct).cut is v.aval.cut:
         return ct
     return _reshard(ct, v.aval)
+
+
+def _is_used(eqn, jaxpr) -> bool:
+    read = {v for e in jaxpr.eqns for v in e.invars if type(v) is Var}.union(v for v in jaxpr.outvars if type(v) is Var)
+    return any(v in read for v in eqn.outvars)
 
 
 def _linear_refs(eqn, linear) -> list[Var]:
