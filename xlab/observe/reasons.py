@@ -157,14 +157,12 @@ def _users(lines: Any) -> dict[tuple[int, str], tuple[str, int]]:
 
 
 def _arguments(about: Subject, line: str) -> dict[str, tuple]:
-    names = about.closed.jaxpr.debug_info.arg_names
-    kept = about.lowered.kept
+    names = about.parameter_names
     out = {}
-    for i, (ssa, tensor, sharding) in enumerate(_ARGUMENT.findall(line)):
+    for ssa, tensor, sharding in _ARGUMENT.findall(line):
         shape = tensor_shape(tensor)
         spec = parse_sharding("<" + sharding + ">") if sharding else ((),) * len(shape)
-        name = names[kept[i]] if i < len(kept) and kept[i] < len(names) else ssa
-        out[ssa] = (Type(_short(tensor.rsplit("x", 1)[-1]), shape, spec), name, -1)
+        out[ssa] = (Type(_short(tensor.rsplit("x", 1)[-1]), shape, spec), names[int(ssa.removeprefix("%arg"))], -1)
     return out
 
 
