@@ -52,14 +52,18 @@ class _Jit:
         check_apart(fun, (self.static_argnums, self.static_argnames), (self.donate_argnums, self.donate_argnames))
         self.keep_unused, self.inline = keep_unused, inline
         self.compiler_options = dict(compiler_options or {})
-        self.programs = memory_cache.programs_of(fun, self.options())
+        self.options = self.all_options()
+        self.programs = memory_cache.programs_of(fun, self.options)
         self.executables, self.repeats = self.programs.executables, self.programs.repeats
 
-    def options(self) -> tuple:
+    def all_options(self) -> tuple:
         """Everything besides the function that was given to `jit`: where it is equal, the programs are."""
-        ins, in_tree = _tree.flatten(self.in_shardings, is_leaf=_is_sharding_leaf)
-        outs, out_tree = _tree.flatten(self.out_shardings, is_leaf=_is_sharding_leaf)       # specs of results as they were asked for
-        return (self.name, tuple(map(keys.shortest, ins)), in_tree, tuple(outs), out_tree, self.static_argnums, self.static_argnames, self.donate_argnums, self.donate_argnames,
+        shardings: tuple = ()
+        if self.in_shardings is not None or self.out_shardings is not None:
+            ins, in_tree = _tree.flatten(self.in_shardings, is_leaf=_is_sharding_leaf)
+            outs, out_tree = _tree.flatten(self.out_shardings, is_leaf=_is_sharding_leaf)       # specs of results as they were asked for
+            shardings = *map(keys.shortest, ins), in_tree, *outs, out_tree
+        return (self.name, shardings, self.static_argnums, self.static_argnames, self.donate_argnums, self.donate_argnames,
                 self.keep_unused, self.inline, *((k, type(v), v) for k, v in sorted(self.compiler_options.items())))
 
     def is_plain(self) -> bool:
@@ -427,7 +431,7 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
                 keep_unused, inline, name, compiler_options)
     wrapped = _native.native_jit(self.name, fun, self.miss, self.static_argnums, self.static_argnames,
                                  key=(self.programs.number,), shard_arg=_shard_arg)
-    made_of(fun, "jit", *self.options())(functools.wraps(fun)(wrapped))
+    made_of(fun, "jit", self.options)(functools.wraps(fun)(wrapped))
     from xlab.compile import stages
     stages.attach(wrapped, self)
     return wrapped
