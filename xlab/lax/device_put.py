@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+from xlab.backend import arrays as _arrays
 from xlab.backend.client import Device, default_memory_kind, memory_kinds
 from xlab.compile import layouts
 from xlab.compile.devices import sharding_sources
@@ -62,8 +63,8 @@ def put(x, device, copy_semantics):
         if layouts.layout_of(there) == device.layout:
             return there
         made = layouts.relaid(there, device.layout)
-        if copy_semantics is ArrayCopySemantics.DONATE_INPUT and is_native_array(x):
-            x.delete()
+        if copy_semantics is ArrayCopySemantics.DONATE_INPUT and is_native_array(x) and not x.is_deleted():
+            _arrays.give_up(x)
         return made
     donated = copy_semantics is ArrayCopySemantics.DONATE_INPUT and _reorders(x, device)
     copy = copy_semantics is ArrayCopySemantics.ALWAYS_COPY or donated
@@ -88,7 +89,7 @@ def put(x, device, copy_semantics):
         return x if base is x.base else KeyArray(base, aval.dtype)
     made = place(x, aval, sharding, committed=committed, copy=copy)
     if donated:
-        x.delete()
+        _arrays.give_up(x)
     return made
 
 
