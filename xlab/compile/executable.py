@@ -22,7 +22,7 @@ from xlab.compile.devices import Absent, Claim, claim, grounded, intermediate_sh
 from xlab.compile.keys import Placed
 from xlab.compile.placement import place
 from xlab.config import check_thread, config
-from xlab.core import dtypes
+from xlab.core import donation, dtypes
 from xlab.core.array import KeyArray, is_native_array, key_sharding
 from xlab.core.avals import TOKEN, ShapedArray, aval_of, explicit_types
 from xlab.core.jaxpr import ClosedJaxpr, Var
@@ -31,6 +31,7 @@ from xlab.core.tokens import Token
 from xlab.interpreters.mlir import LoweredModule, lower_module
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import (
+    UNCONSTRAINED,
     GSPMDSharding,
     NamedSharding,
     PartitionSpec,
@@ -83,6 +84,18 @@ def physical_sharding(sharding, aval):
     return sharding
 
 
+def is_open(sharding) -> bool:
+    """Whether some dimension is left to the compiler, so that only the compiled program says how the value lies."""
+    return isinstance(sharding, NamedSharding) and UNCONSTRAINED in sharding.spec
+
+
+def _settled(sharding):
+    """How a value lies whose sharding leaves dimensions open: these are not cut."""
+    if not is_open(sharding):
+        return sharding
+    return sharding.update(spec=PartitionSpec(*(None if p is UNCONSTRAINED else p for p in sharding.spec)))
+
+
 def _used_arguments(jaxpr) -> tuple[int, ...]:
     """Positions of the arguments that anything reads; stops looking once all are found."""
     unread = set(jaxpr.invars)
@@ -111,6 +124,7 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     layouts.note((*in_layouts, *out_layouts))
     in_shardings = list(in_shardings) if in_shardings is not None else [None] * n
     out_shardings = list(out_shardings) if out_shardings is not None else [None] * len(jaxpr.outvars)
+    arg_shardings = [_settled(s) for s in arg_shardings]
     names = list(arg_names) if len(arg_names) == n else [f"argument {i}" for i in range(n)]
 
     kept = tuple(range(n)) if keep_unused else _used_arguments(jaxpr)
@@ -159,7 +173,8 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
 
     several = len(devices) > 1
     n_tokens = _effects.check_devices(closed.effects, devices)
-    donate = _usable_donations(closed, donated, kept)
+    donate = _usable_donations(closed, donated, kept, [a or b for a, b in zip(in_shardings, arg_shardings)], out_shardings,
+                               in_layouts, out_layouts)
     final_in = []
     for i in kept:
         s = in_shardings[i] if in_shardings[i] is not None else arg_shardings[i]
@@ -235,27 +250,36 @@ def _everywhere(mesh, devices):
     return NamedSharding(mesh, PartitionSpec())
 
 
-def _usable_donations(closed, donated, kept) -> dict[int, int | None]:
-    """For each donated argument the result that can take its buffer; warns about those with none."""
+def _usable_donations(closed, donated, kept, ins, outs, in_layouts, out_layouts) -> dict[int, int | None]:
+    """For each donated argument the result that takes its buffer, None where one of other type may; warns about those with none."""
     if not donated or config.debug_nans or config.debug_infs:
         return {}
-    free = {i: v.aval for i, v in enumerate(closed.jaxpr.outvars)}
+    avals, results = closed.in_avals, closed.out_avals
+    free = [o for o, a in enumerate(results) if isinstance(a, ShapedArray)]
     out: dict[int, int | None] = {}
-    unusable = []
-    for i in donated:
-        if i not in kept:
-            continue
-        aval = closed.jaxpr.invars[i].aval
-        match = next((o for o, a in free.items()
-                      if isinstance(a, ShapedArray) and a.shape == aval.shape and a.dtype == aval.dtype), None)
-        if match is None:
-            unusable.append(aval)
-            continue
-        del free[match]
-        out[i] = match
+
+    def where(sharding, aval, layout):
+        kind = sharding.memory_kind if sharding is not None else None
+        return kind or ("pinned_host" if aval.memory_space == "host" else "device"), layout
+
+    def size(aval):
+        physical = physical_aval(aval)
+        return physical.size * dtypes.itemsize(physical.dtype)
+
+    for same in (lambda a, b: a.shape == b.shape and a.dtype == b.dtype, lambda a, b: size(a) == size(b)):
+        for i in donated:
+            if i not in kept or i in out or not isinstance(avals[i], ShapedArray):
+                continue
+            here = where(ins[i], avals[i], in_layouts[i] if in_layouts else None)
+            match = next((o for o in free if same(avals[i], results[o])
+                          and where(outs[o], results[o], out_layouts[o] if out_layouts else None) == here), None)
+            if match is not None:
+                free.remove(match)
+                out[i] = match if avals[i].shape == results[match].shape and avals[i].dtype == results[match].dtype else None
+    unusable = [avals[i] for i in donated if i in kept and i not in out]
     if unusable:
-        warnings.warn(f"Some donated buffers were not usable: {', '.join(map(str, unusable))}. A buffer can be reused "
-                      f"only for a result of the same shape and dtype; donate fewer arguments.", stacklevel=2)
+        warnings.warn(f"Some donated buffers were not usable: {', '.join(map(str, unusable))}. A buffer can be reused only for a result of as "
+                      f"many bytes, in the same kind of memory and layout; donate fewer arguments.", stacklevel=2)
     return out
 
 
@@ -273,6 +297,7 @@ class Executable:
         self.physical_in = [physical_aval(a) for a in closed.in_avals]
         self.physical_out = [physical_aval(a) for a in closed.out_avals]
         self.kept = lowered.kept
+        self.donated = tuple(k for k, i in enumerate(lowered.kept) if i in lowered.donated)     # positions among those kept
         self.devices = lowered.devices
         if isinstance(self.devices[0], Absent):
             raise RuntimeError(f"jit({self.name}) was lowered for a mesh without devices, so there is nothing here to compile it for: give its "
@@ -285,8 +310,8 @@ class Executable:
         memory_cache.make_room()
         start = events.clock()
         with events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs:
-            to_outputs = [*(False for _ in self.ordered), *(s is None for s in lowered.out_shardings)]
-            to_inputs = [*(False for _ in self.ordered), *(True for _ in lowered.module.hoisted), *(s is None for s in lowered.in_shardings)]
+            to_outputs = [*(False for _ in self.ordered), *(s is None or is_open(s) for s in lowered.out_shardings)]
+            to_inputs = [*(False for _ in self.ordered), *(True for _ in lowered.module.hoisted), *(s is None or is_open(s) for s in lowered.in_shardings)]
             self.native, cached = disk_cache.compiled(
                 self.name, lowered.module.text, self.devices, lambda: _compiling.compile_text(
                     lowered.module.text, self.devices, partitions=len(self.devices), allow_propagation_to_outputs=to_outputs,
@@ -309,17 +334,18 @@ class Executable:
         chosen = _compiling.parameter_shardings(self.native)[n_tokens:] if several else None
         if chosen is not None:
             self.in_shardings = tuple(
-                s if s is not None else self._result_sharding(g, self.physical_in[i])
+                s if s is not None and not is_open(s) else self._result_sharding(g, self.physical_in[i], s)
                 for i, s, g in zip(self.kept, self.in_shardings, chosen[len(lowered.module.hoisted):]))
         if several:
             given = _compiling.output_shardings(self.native)[n_tokens:]
             self.out_shardings = tuple(
-                physical_sharding(s, a) if s is not None else self._result_sharding(g, p)
+                physical_sharding(s, a) if s is not None and not is_open(s) else self._result_sharding(g, p, s)
                 for s, a, g, p in zip(lowered.out_shardings, self.out_avals, given, self.physical_out))
         else:
             named = lowered.mesh is not None and hasattr(lowered.mesh, "devices")
             one = NamedSharding(lowered.mesh, PartitionSpec()) if named else SingleDeviceSharding(self.devices[0])
-            self.out_shardings = tuple(s if s is not None else one for s in lowered.out_shardings)
+            self.out_shardings = tuple(_settled(s) if s is not None else one for s in lowered.out_shardings)
+            self.in_shardings = tuple(map(_settled, self.in_shardings))
         self.committed = lowered.committed or several
         self.handlers = [_arrays.result_handler(a, s, self.committed)
                          for a, s in zip(self.physical_out, self.out_shardings)]
@@ -336,12 +362,15 @@ class Executable:
             out.append(place(c.base if isinstance(c, KeyArray) else c, aval, where))
         return out
 
-    def _result_sharding(self, hlo_sharding, aval):
-        mesh = self.lowered.mesh
+    def _result_sharding(self, hlo_sharding, aval, asked=None):
+        """What the compiler chose, over the mesh and in the memory that were asked for."""
+        mesh = self.lowered.mesh if asked is None else asked.mesh
         if mesh is None:
             mesh = _everywhere(None, self.devices).mesh
         spec = from_hlo_sharding(hlo_sharding, mesh, aval.ndim)
-        return NamedSharding(mesh, spec) if spec is not None else GSPMDSharding(self.devices, hlo_sharding)
+        if spec is None:
+            return GSPMDSharding(self.devices, hlo_sharding)
+        return NamedSharding(mesh, spec, **{} if asked is None else {"memory_kind": asked.memory_kind})
 
     def place_args(self, flat) -> list:
         out = []
@@ -376,23 +405,35 @@ class Executable:
             raise RuntimeError(f"execution of {self.name} was asked for while config.no_execution is set")
         args = self.place_args(flat)
         with events.span("execute", name=self.name, devices=len(self.devices), executable=self):
-            outs = self._start([*self.consts, *args])
+            outs = self._start(args)
             if events.listeners:        # what is recorded is the run, not its start
                 _arrays.block_until_ready(outs)
         return [self._logical(o, a) for o, a in zip(outs, self.out_avals)]
 
     def _start(self, args) -> list:
+        """Runs on arrays that lie where the program wants them."""
+        if self.donated:
+            donation.check_apart(self.name, args, self.donated, self._kept_names)
+        given = [*self.consts, *args] if self.consts else args
         if self.effectful:
-            return _effects.run(self, args)
-        if self.in_turn:
-            return _arrays.execute_in_turn(self.native, args, self.handlers, self.describe_stuck)
-        return _arrays.execute(self.native, args, self.handlers)
+            outs = _effects.run(self, given)
+        elif self.in_turn:
+            outs = _arrays.execute_in_turn(self.native, given, self.handlers, self.describe_stuck)
+        else:
+            outs = _arrays.execute(self.native, given, self.handlers)
+        if self.donated:
+            donation.take([args[k] for k in self.donated], f"jit({self.name})")
+        return outs
+
+    def _kept_names(self) -> list[str]:
+        names = self.lowered.closed.jaxpr.debug_info.arg_names
+        return [names[i] if i < len(names) else f"argument {i}" for i in self.kept]
 
     def repeat(self, flat: Sequence) -> list:
         """Runs on the same kinds of arrays that an earlier `call` took as they were."""
         kept = self.kept
         args = list(flat) if len(kept) == len(flat) else [flat[i] for i in kept]
-        return self._start(self.consts + args if self.consts else args)
+        return self._start(args)
 
     def repeatable(self, flat: Sequence) -> bool:
         """Whether `repeat` may answer the next call like this one: arguments lie where the program wants them."""

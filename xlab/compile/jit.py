@@ -21,6 +21,7 @@ from xlab.compile import explain, keys, layouts, memory_cache, specials
 from xlab.compile.arguments import check_apart, static_positions
 from xlab.compile.devices import agree, formerly_placed
 from xlab.compile.executable import Executable, arg_sharding
+from xlab.compile.giving import donations, give
 from xlab.compile.jit_primitive import jit_p
 from xlab.compile.mutation import check_arguments, check_captured, on_values
 from xlab.compile.placement import as_sharding, place
@@ -54,6 +55,7 @@ class _Jit:
         self.compiler_options = dict(compiler_options or {})
         self.options = self.all_options()
         self.programs = memory_cache.programs_of(fun, self.options)
+        self.given: dict[Any, tuple[int, ...]] = {}     # by structure, which leaves are donated
         self.executables, self.repeats = self.programs.executables, self.programs.repeats
 
     def all_options(self) -> tuple:
@@ -138,6 +140,14 @@ class _Jit:
 
     # -- the call --------------------------------------------------------------------------------------
 
+    def known(self, flat, in_tree, static) -> tuple | None:
+        """The result, in a tuple, where Python starts a program that answered a call like this one before."""
+        if self.repeats and not _observed() and not layouts.unusual(flat):
+            known = self.repeats.find(flat, in_tree, static)
+            if known is not None:
+                return _tree.unflatten(known.out_tree, known.executable.repeat(flat)),
+        return None
+
     def miss(self, *args, **kwargs):
         """Called by the native dispatcher when it has no executable for the arguments."""
         if config.disable_jit:
@@ -145,10 +155,9 @@ class _Jit:
         flat, in_tree, static = self.flatten(args, kwargs)
         if state.trace is not EVAL:
             return self.staged(flat, in_tree, static), None
-        if self.repeats and not _observed() and not layouts.unusual(flat):
-            known = self.repeats.find(flat, in_tree, static)
-            if known is not None:
-                return _tree.unflatten(known.out_tree, known.executable.repeat(flat)), None
+        known = self.known(flat, in_tree, static)
+        if known is not None:
+            return known[0], None
         for x in flat:
             if isinstance(x, Tracer):
                 raise _leaked(x, self.name)
@@ -193,7 +202,7 @@ class _Jit:
             ins = self.shardings_for(self.in_shardings, in_tree, program, len(flat))
             outs = jit_p.bind(*moved, *flat, jaxpr=closed, in_shardings=(None,) * n + ins,
                               out_shardings=self.out_shardings_for(program),
-                              donated_invars=(False,) * n + self.donations(in_tree, len(flat)),
+                              donated_invars=(False,) * n + donations(self, in_tree, len(flat)),
                               name=self.name, keep_unused=self.keep_unused, inline=False,
                               compiler_options_kvs=tuple(sorted(self.compiler_options.items())))
         return _tree.unflatten(program.out_tree, outs)
@@ -249,7 +258,7 @@ class _Jit:
                     f"jit({self.name}) got argument `{path}` of type {aval} with sharding {given}, but in_shardings asks "
                     f"for {asked}. Move it first with xlab.device_put(x, {asked}), or leave this entry of in_shardings "
                     f"out to follow the argument.")
-        donated = [i for i, d in enumerate(self.donations(in_tree, n)) if d]
+        donated = [i for i, d in enumerate(donations(self, in_tree, n)) if d]
         outs = self.out_shardings_for(program)
         if mutation is not None:       # references keep their places, and their buffers
             ins += (None,) * len(mutation.captured)
@@ -289,23 +298,6 @@ class _Jit:
             return (None,) * n
         like = _tree.unflatten(program.out_tree, list(range(n)))
         return tuple(map(read, _tree.broadcast_prefix(self.out_shardings, like, is_leaf=_is_sharding_leaf)))
-
-    def donations(self, in_tree, n) -> tuple[bool, ...]:
-        if not self.donate_argnums and not self.donate_argnames:
-            return (False,) * n
-        args, kwargs = _tree.unflatten(in_tree, list(range(n)))
-        static = len(self.static_argnums)
-        out = [False] * n
-        positions = {i - sum(s < i for s in self.static_argnums) if static else i for i in self.donate_argnums}
-        for i, a in enumerate(args):
-            if i in positions or i - len(args) in positions:
-                for leaf in _tree.leaves(a):
-                    out[leaf] = True
-        for k, v in kwargs.items():
-            if k in self.donate_argnames:
-                for leaf in _tree.leaves(v):
-                    out[leaf] = True
-        return tuple(out)
 
 
 def _observed() -> bool:
@@ -429,11 +421,14 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
                         f"of yielding them")
     self = _Jit(fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
                 keep_unused, inline, name, compiler_options)
-    wrapped = _native.native_jit(self.name, fun, self.miss, self.static_argnums, self.static_argnames,
-                                 key=(self.programs.number,), shard_arg=_shard_arg)
+    make = functools.partial(_native.native_jit, self.name, fun, static_argnums=self.static_argnums, static_argnames=self.static_argnames,
+                             shard_arg=_shard_arg)
+    native = wrapped = make(cache_miss=self.miss, key=(self.programs.number,))
+    if (self.donate_argnums or self.donate_argnames) and not getattr(fun, "_owns_what_it_is_given", False):
+        wrapped = make(cache_miss=functools.partial(give, self, native), key=(self.programs.number, "giving"))
     made_of(fun, "jit", self.options)(functools.wraps(fun)(wrapped))
     from xlab.compile import stages
-    stages.attach(wrapped, self)
+    stages.attach(wrapped, self, native)
     return wrapped
 
 

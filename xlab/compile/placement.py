@@ -19,6 +19,7 @@ from xlab.backend.transfer_guards import between_devices
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array, set_from_host
 from xlab.core.avals import ShapedArray
+from xlab.core.donation import check_alive
 from xlab.core.trace import Tracer
 from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.sharding import (
@@ -57,13 +58,6 @@ def host_array(x, aval: ShapedArray) -> np.ndarray:
         return np.zeros(aval.shape, bool)
     value = np.asarray(x)
     return value if value.dtype == aval.dtype else value.astype(aval.dtype)
-
-
-def check_alive(x) -> None:
-    if x.is_deleted():
-        raise RuntimeError(
-            f"the array of type {x.aval.str_short()} was deleted or donated: its buffer now belongs to the result of an "
-            f"earlier call. Use that result, or do not donate this argument.")
 
 
 def place(x, aval: ShapedArray, sharding, *, committed: bool | None = True, copy: bool = False):
