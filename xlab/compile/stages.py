@@ -12,7 +12,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.backend import compiling as _compiling
 from xlab.backend.client import default_backend
-from xlab.compile import ahead, layouts, specials
+from xlab.compile import ahead, layouts, specials, tracing
 from xlab.compile import executable as _executable
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.giving import donations
@@ -317,12 +317,12 @@ class Compiled:
             outs = self._executable.call([copied(x) if i in self._executable.lowered.donated else x for i, x in enumerate(flat)])
         else:
             outs = self._executable.call(flat)
+        kind = specials.find(outs)
+        if kind is not None:        # before references take what came out
+            closed = traced.jaxpr
+            specials.explain(kind, traced.fun_name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *refs))
         if mutation is not None:
             return _tree.unflatten(self.out_tree, mutation.finish(refs, outs))
-        kind = specials.find(outs)
-        if kind is not None:
-            closed = traced.jaxpr
-            specials.explain(kind, traced.fun_name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *flat))
         return _tree.unflatten(self.out_tree, outs)
 
     def __repr__(self):
@@ -343,6 +343,7 @@ def attach(wrapped, owner, native):
 
     def clear_cache():
         owner.programs.forget()
+        tracing.forget(owner.fun)
         native._clear_cache()
 
     wrapped.trace, wrapped.lower, wrapped.eval_shape, wrapped.clear_cache = trace, lower, eval_shape, clear_cache

@@ -190,14 +190,14 @@ def _users(lines: Any) -> dict[tuple[int, str], tuple[str, int]]:
 
 
 def _arguments(about: Subject, line: str) -> dict[str, Value]:
-    names = about.closed.jaxpr.debug_info.arg_names
-    kept = about.lowered.kept
+    names, before, kept = about.parameter_names, len(about.before_arguments), about.lowered.kept
     out = {}
-    for i, (ssa, tensor, sharding) in enumerate(_ARGUMENT.findall(line)):
+    for ssa, tensor, sharding in _ARGUMENT.findall(line):
         shape = tensor_shape(tensor)
         spec = parse_sharding("<" + sharding + ">") if sharding else ((),) * len(shape)
-        number = kept[i] if i < len(kept) else -1
-        out[ssa] = Value(Type(_element(tensor), shape, spec), names[number] if 0 <= number < len(names) else "an argument", -1, number)
+        position = int(ssa.removeprefix("%arg"))
+        number = kept[position - before] if position >= before else -1
+        out[ssa] = Value(Type(_element(tensor), shape, spec), names[position], -1, number)
     return out
 
 
