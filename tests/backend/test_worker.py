@@ -137,11 +137,21 @@ def test_several_threads():
 
 
 def test_where_no_process_can_be_started(monkeypatch):
-    monkeypatch.setattr(worker, "_kept", None)
+    worker._end()
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     pieces, why = worker.run(worker.divisors, 2)
     assert pieces == [] and "did not start" in why and "/nowhere/python" in why
     assert "did not start" in partitioning.partition_stages(toys.SHARDED_DOT)["failed"]
+
+
+def test_where_the_process_cannot_begin(monkeypatch):
+    worker._end()
+    monkeypatch.setattr(worker, "_START", "raise ImportError('no such thing')")
+    pieces, why = worker.run(worker.divisors, 2)
+    assert pieces == [] and why == "its process ended with status 1: ImportError: no such thing"
+    monkeypatch.undo()
+    worker._end()           # the next one had begun already, and ends as the first
+    assert worker.run(worker.divisors, 2) == ([1, 2], "")
 
 
 def in_a_process(code, **environment):
