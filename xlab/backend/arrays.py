@@ -224,7 +224,7 @@ def rewrap(arr: ArrayImpl, aval: Any, sharding: Any, committed: bool = True) -> 
 
 
 def _rewrapped(arr: ArrayImpl, aval: Any, native: Any, committed: bool) -> ArrayImpl:
-    if arr._committed == committed:
+    if committed:       # which the native call makes it
         return arr._rewrap_with_aval_and_sharding(aval, native)
     return ArrayImpl(aval, native, arr._arrays, committed, _skip_checks=True)
 

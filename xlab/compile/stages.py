@@ -206,7 +206,7 @@ class Lowered:
         """Compiles; without options the executable is remembered."""
         if compiler_options:
             from dataclasses import replace
-            return Compiled(self, Executable(replace(self._lowered, compiler_options=compiler_options), AHEAD))
+            return Compiled(self, Executable(replace(self._lowered, compiler_options={**self._lowered.compiler_options, **compiler_options}), AHEAD))
         if self._compiled is None:
             made = self._traced._owner.compiled(self._lowered, self.in_tree, AHEAD) if self._lowered.key else Executable(self._lowered, AHEAD)
             self._compiled = Compiled(self, made)

@@ -112,6 +112,12 @@ def argument_names(fun, in_tree, n: int) -> tuple[str, ...]:
     return tuple(names)
 
 
+def result_name(out_tree, i: int) -> str:
+    """The name of a flat result by path: `result['loss']`."""
+    leaves, _ = _tree.flatten_with_path(_tree.unflatten(out_tree, list(range(out_tree.num_leaves))))
+    return f"result{_tree.keystr(leaves[i][0])}" if i < len(leaves) else f"result {i}"
+
+
 def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple = (), rebuild: Callable | None = None,
                   names: Callable | None = None, label: str | None = None) -> Program:
     """Traces `fun` for arguments of the given structure and types, or finds the earlier tracing.

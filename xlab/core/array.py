@@ -115,7 +115,8 @@ class KeyArray:
             raise TypeError(f"keys of type {dtype} are made of {dtype.base_dtype}[...,"
                             f"{','.join(map(str, dtype.base_shape))}], got {base_aval}")
         self.base = base
-        self.aval = ShapedArray(base_aval.shape[:base_aval.ndim - n], dtype, sharding=base_aval.cut)
+        self.aval = ShapedArray(base_aval.shape[:base_aval.ndim - n], dtype, sharding=base_aval.cut,
+                                memory_space=base_aval.memory_space)
 
     def _host_value(self):
         return np.asarray(self.base)

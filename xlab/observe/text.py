@@ -427,8 +427,8 @@ def _shard(s: r.Shard, o: _Options) -> str:
 def _range(v: r.Value | r.Shard) -> str:
     parts = []
     if v.min is not None and v.max is not None:
-        parts.append(f"{significant(v.min)} … {significant(v.max)}")
-    if v.mean is not None:
+        parts.append(f"{significant(v.min)} … {significant(v.max)}" if v.min != v.max else significant(v.min))
+    if v.mean is not None and v.min != v.max:
         parts.append(f"mean {significant(v.mean)}")
     parts += [f"{n} {word}" for n, word in ((v.nans, "NaN"), (v.infs, "Inf")) if n]
     return "  ".join(parts)
@@ -442,7 +442,7 @@ def _value(v: r.Value, o: _Options) -> str:
         part
         for part in (
             f"{v.name}:{v.type}",
-            _range(v),
+            "" if v.type.endswith("[]") and entries else _range(v),          # one entry says it all
             f"[{entries}, …]" if entries and v.type[-2:] != "[]" else entries,
         )
         if part
