@@ -92,6 +92,10 @@ class AbstractValue:
     def to_tangent_aval(self):
         raise TypeError(f"values of type {self} have no derivative")
 
+    def to_ct_aval(self) -> AbstractValue:
+        """Type of the cotangent of a tangent of this type."""
+        return self
+
     def str_short(self, short_dtypes: bool = True) -> str:
         return str(self)
 
@@ -215,6 +219,10 @@ class ShapedArray(AbstractValue):
         if dtypes.issubdtype(self.dtype, np.inexact):
             return self
         return ShapedArray(self.shape, dtypes.float0, sharding=self.cut, mat=self.mat)
+
+    def to_ct_aval(self) -> ShapedArray:
+        mat = self.mat
+        return self.update(mat=mat.transposed()) if mat.unreduced or mat.reduced else self
 
     def str_short(self, short_dtypes: bool = True) -> str:
         name = dtypes.short_name(self.dtype) if short_dtypes else dtypes.name(self.dtype)

@@ -131,6 +131,7 @@ def _fft_lowering(ctx, x, *, fft_type, fft_lengths):
 
 
 fft_p = Primitive("fft")
+fft_p.linear_in_unreduced = True
 fft_p.def_abstract_eval(_fft_aval)
 ad.deflinear2(fft_p, _fft_transpose)
 cut_rules[fft_p] = cuts.resized("a Fourier transform")

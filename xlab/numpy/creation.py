@@ -15,6 +15,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.lax.convert import convert
 from xlab.lax.reshard import reshard
+from xlab.lax.shape import over_mesh_like
 from xlab.numpy.operands import bring, check, kind_of, spread_to
 from xlab.sharding import (
     NamedSharding,
@@ -385,9 +386,9 @@ def _like(name, x, value, dtype, shape, device, out_sharding=None):
         out = _filled(shape, 0 if value is None else _cut(value, out_dtype), out_dtype, weak, cut)
     else:
         out = convert(asarray(spread_to(bring(value, out_dtype, weak), shape)), out_dtype, weak)
-    if device is None and dtype is None and is_native_array(x) and x.aval.shape == shape and len(x.sharding.device_set) > 1:
+    if device is None and dtype is None and is_native_array(x) and not aval.mat and x.aval.shape == shape and len(x.sharding.device_set) > 1:
         device = x.sharding
-    return _placed(out, device)
+    return _placed(over_mesh_like(out, aval, 0 if value is None else value), device)
 
 
 def _cut(value, dtype):
