@@ -119,6 +119,7 @@ FLAGS: dict[str, Flag] = {
         Flag("enable_checks", False, bool, "Check the runtime's own invariants; every jaxpr made is type-checked.", True),
         Flag("check_vma", True, bool, "Track over which manual axes a value varies.", True),
         Flag("auto_pcast", True, bool, "Insert pcast where operands vary over different axes.", True),
+        Flag("strict_divergence", False, bool, "Raise where a collective may be reached by some of its devices only.", True),
         Flag("remove_size_one_mesh_axis_from_type", False, bool, "Drop mesh axes of size one in types.", True),
         Flag("emulate_send_recv", False, bool, "On CPU, turn psend and the precv of its token into one collective_permute.", True),
         Flag("softmax_custom_jvp", False, bool, "Differentiate softmax by a rule of its own, which keeps only the result.", True),
@@ -133,6 +134,8 @@ FLAGS: dict[str, Flag] = {
         Flag("eager_pmap", True, bool, "Run pmap eagerly under disable_jit.", True),
         Flag("dynamic_shapes", False, bool, "Accepted for compatibility; shapes are static.", True),
         Flag("no_execution", False, bool, "Raise instead of running anything.", True),
+        Flag("collective_timeout", 60.0, float,
+             "Seconds that devices may wait for others in a collective before the wait ends with an error; 0 for any."),
         Flag("no_tracing", False, bool, "Raise where a jitted function would be traced."),
         Flag("thread_guard", False, bool, "Raise where another thread runs a program on devices of several processes."),
         Flag("explain_cache_misses", False, bool, "Say why a function was traced or compiled again."),
@@ -476,6 +479,7 @@ default_prng_impl = _scoped("default_prng_impl")
 numpy_dtype_promotion = _scoped("numpy_dtype_promotion")
 numpy_rank_promotion = _scoped("numpy_rank_promotion")
 enable_checks = _scoped("enable_checks", True)
+strict_divergence = _scoped("strict_divergence", True)
 auto_pcast = _scoped("auto_pcast", True)
 no_tracing = _scoped("no_tracing", True)
 softmax_custom_jvp = _scoped("softmax_custom_jvp", True)

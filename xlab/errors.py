@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 __all__ = [
+    "CollectiveTimeoutError",
     "ConcretizationTypeError",
+    "DivergenceError",
+    "DivergenceWarning",
     "IncompatibleDevices",
     "InconclusiveDimensionOperation",
     "IndivisibleError",
@@ -147,6 +150,30 @@ class KeyReuseError(XlabError, RuntimeError):
     """A random key was used twice, so two draws would be equal.
 
     Fix: `key, subkey = xlab.random.split(key)` and use each key once.
+    """
+
+
+class DivergenceWarning(UserWarning):
+    """A collective may be reached by some devices only, for which the others would then wait for ever.
+
+    Mistake::
+
+        lax.cond(x[0] > 3, lambda v: v + lax.psum(v, "i"), lambda v: v, x)     # x differs along "i"
+
+    Fix: decide alike everywhere, `lax.cond(lax.pmax(x[0], "i") > 3, ...)`, or communicate before the choice and select
+    afterwards, `jnp.where(x[0] > 3, v + lax.psum(v, "i"), v)`.
+    """
+
+
+class DivergenceError(XlabError, ValueError):
+    """What `DivergenceWarning` tells, under `config.strict_divergence`."""
+
+
+class CollectiveTimeoutError(XlabError, RuntimeError):
+    """Devices wait in a collective that other devices do not come to.
+
+    The message says which devices, and at which collectives they may be. Their threads stay occupied: restart the process, or
+    the kernel of a notebook, after saving what is needed.
     """
 
 

@@ -24,8 +24,9 @@ def segment_sum(data, segment_ids, num_segments: int | None = None, indices_are_
     """The sum of the rows of each segment.
 
     Args:
-        data: an array whose first dimension lists rows.
-        segment_ids: the segment of each row; rows of segments out of range are dropped.
+        data: an array whose first dimension lists rows, or a scalar for all of them.
+        segment_ids: the segment of each row; rows of segments out of range are dropped. Where it has several dimensions, `data` is
+            broadcast against it, and what is left of `data` after its first dimension is a row.
         num_segments: how many segments there are, by default up to the largest; needed where `segment_ids` is traced.
         indices_are_sorted: promises that `segment_ids` is sorted.
         unique_indices: promises that no two rows have one segment.
@@ -90,14 +91,19 @@ def _segments(name, update, reduce, neutral, data, segment_ids, num_segments, is
     num_segments = int(num_segments)
     if num_segments < 0:
         raise ValueError(f"{name}: num_segments must be non-negative, got {num_segments}")
+    try:
+        values = jnp.broadcast_to(data, (*ids.shape, *data.shape[1:]))
+    except ValueError:
+        raise ValueError(f"{name}: data of shape {data.shape} does not fit segment_ids of shape {ids.shape}: give one number per row of "
+                         f"data, or data that broadcast against {(*ids.shape, *data.shape[1:])}") from None
     rows = ids.shape[0] if ids.ndim else 1
     size = max(rows, 1) if bucket_size is None else bucket_size
     parts = []
     for start in range(0, max(rows, 1), size):
-        cut = slice(start, start + size) if bucket_size is not None else slice(None)
-        out = jnp.full((num_segments, *data.shape[ids.ndim:]), neutral(data.dtype), data.dtype)
+        cut = slice(start, start + size) if bucket_size is not None else ...
+        out = jnp.full((num_segments, *data.shape[1:]), neutral(data.dtype), data.dtype)
         parts.append(getattr(out.at[ids[cut]], update)(
-            data[cut], indices_are_sorted=is_sorted, unique_indices=unique, mode=mode, wrap_negative_indices=False))
+            values[cut], indices_are_sorted=is_sorted, unique_indices=unique, mode=mode, wrap_negative_indices=False))
     out = parts[0] if len(parts) == 1 else reduce(jnp.stack(parts), axis=0).astype(data.dtype)
     if out_sharding is not None:
         from xlab.lax.constraint import reshard

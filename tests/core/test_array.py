@@ -1,6 +1,7 @@
 """Operators and methods of arrays: concrete, traced, of keys."""
 
 import copy
+import functools
 import pickle
 
 import numpy as np
@@ -157,3 +158,18 @@ def test_what_is_not_linear_is_not_transposed(f):
     x = np.ones(2, np.float32)
     with pytest.raises((TypeError, xlab.errors.MissingRule), match=r"must be linear|no rule to transpose"):
         xlab.linear_transpose(f, x)(f(x))
+
+
+@pytest.mark.parametrize("make", [lambda: jnp.ones(2), lambda: xlab.random.key(0)], ids=["array", "key"])
+def test_the_class_of_an_array_is_a_subclass(make):
+    @functools.singledispatch
+    def kind(x):
+        return "anything"
+
+    kind.register(xlab.Array)(lambda x: "array")
+    seen = []
+    xlab.jit(lambda x: seen.append((issubclass(type(x), xlab.Array), kind(x))))(make())
+    assert issubclass(type(make()), xlab.Array) and kind(make()) == "array"
+    assert seen == [(True, "array")]
+    assert kind(np.ones(2)) == kind(1.0) == "anything"
+    assert not issubclass(np.ndarray, xlab.Array) and not issubclass(xlab.Array, int)

@@ -32,6 +32,10 @@ WINDOWS = [
     *(Sample(f"window_{op}_dilated_{name}", window(op, init, (2, 2), (1, 2), "SAME", **dilation), [X],
              ALL if op == "add" or name == "base" else FORWARD, smooth=False)
       for op, init in (("add", 0.0), ("max", -np.inf)) for name, dilation in DILATED.items()),
+    *(Sample(f"window_same_of_spread_{i}", window("add", 0.0, size, step, padding, base_dilation=base, window_dilation=spread),
+             [floats(*shape)]) for i, (shape, size, step, padding, base, spread) in enumerate((
+                 ((6, 5), (2, 3), (2, 2), "SAME", (2, 1), (1, 2)), ((6, 5), (2, 3), (2, 2), "SAME_LOWER", (2, 1), (1, 2)),
+                 ((6,), (2,), (2,), "SAME", (2,), (1,)), ((6,), (3,), (2,), "SAME", (3,), (2,))))),
     *(Sample(f"window_{op}_int", window(op, np.int32(init), (3,), (2,), "SAME"), [ints(8)], (*WHOLE, "text"))
       for op, init in (("add", 0), ("mul", 1), ("max", -2**31), ("min", 2**31 - 1))),
     Sample("window_add_bfloat16", window("add", 0.0, (3,), (1,), "SAME"), [floats(8, dtype=BF16)]),

@@ -125,3 +125,22 @@ def test_a_refused_donation_says_why():
     assert "of its shape there is i32[32,32]" in refused(xlab.jit(lambda x: x.astype(np.int32), donate_argnums=0), W)["x"]
     assert "takes the only result of its type" in refused(xlab.jit(lambda x, y: x + y, donate_argnums=(0, 1)), W, W + 1)["y"]
     assert "does not read it" in refused(xlab.jit(lambda x, y: x + 1, donate_argnums=1, keep_unused=False), W, W + 1)["y"]
+
+
+def test_buffers_that_overlap_at_other_offsets_count_their_bytes_once():
+    buffers = (Buffer("a", 8, start=0, end=3, allocation=0), Buffer("b", 8, start=1, end=2, allocation=0, offset=4),
+               Buffer("c", 4, start=2, end=2, allocation=0, offset=6), Buffer("own", 5, start=1, end=1))
+    assert live_bytes.live_bytes(buffers, 5) == [8, 17, 12, 8, 0]
+    alive = live_bytes.alive_at(buffers, 2)
+    assert [(b.name, own) for b, own in alive] == [("a", 8), ("b", 4), ("c", 0)]
+
+
+def test_the_peak_of_a_loop_is_no_more_than_all_there_is():
+    def loss(w, xs):
+        last, rows = lax.scan(lambda h, x: (lax.tanh(h @ w + x), h), xs[0], xs)
+        return (last ** 2).sum() + rows.sum()
+
+    m = observe.memory(xlab.jit(xlab.value_and_grad(loss)), W, np.ones((10, 32, 32), np.float32))
+    assert m.peak <= m.arguments + m.outputs + m.temporaries + sum(b.size for b in m.buffers if b.kind == "constant")
+    alive = live_bytes.alive_at(m.buffers, m.peak_step)
+    assert sum(own for _, own in alive) == live_bytes.peak(m.buffers)[1] == m.peak

@@ -27,6 +27,6 @@ def test_a_bar_per_collective_on_the_axes_given():
     found = observe.transfers(programs.dense, *programs.sharded_operands())
     assert found.plot(ax=ax) is ax and found[0].plot(ax=pyplot.subplots()[1]) is not ax
     assert len(ax.patches) == 2 and ax.get_yticklabels()[0].get_text().startswith("all_reduce add over model")
-    assert ax.get_title() == "2 collectives, 48 B per device"
-    assert np.allclose([p.get_width() for p in ax.patches], [32, 16])
+    assert ax.get_title() == "2 collectives, 56 B sent per device"
+    assert np.allclose([p.get_width() for p in ax.patches], [32, 24])
     pyplot.close("all")

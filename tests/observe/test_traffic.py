@@ -115,3 +115,20 @@ def test_groups_along_axes():
     assert traffic.groups_along(("a",), (4,), ("a",), ((0, 2), (1, 3))) == ((0, 2), (1, 3))
     with pytest.raises(ValueError, match="not in the mesh"):
         traffic.groups_along(("a",), (4,), ("z",))
+
+
+def test_ranks_of_a_permute_count_by_position_and_a_broadcast_starts_at_its_root():
+    rows = traffic.groups_along(("i", "j"), (4, 2), ("j", "i"))
+    permute = traffic.Move("collective_permute", ("j", "i"), perm=((0, 1),))
+    assert traffic.pairs_along(traffic.in_order(permute, rows), permute.perm) == ((0, 1),)
+    (row,) = traffic.in_order(traffic.Move("collective_broadcast", ("i",), root=3), ((10, 11, 12, 13, 14),))
+    found = traffic.messages("collective_broadcast", (row,), bytes_in=4)
+    assert [(m.source, m.target) for m in found] == [(13, 14), (14, 10), (10, 11), (11, 12)]
+
+
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "collective_broadcast"])
+def test_bytes_sent_in_all_are_those_of_the_messages_of_a_ring(kind):
+    groups = ((0, 1, 2, 3), (4, 5))
+    found = traffic.messages(kind, groups, bytes_in=1 << 12)
+    assert sum(m.size for m in found) == traffic.sent_in_all(kind, groups, (), 1 << 12)
+    assert traffic.sent_in_all(kind, ((0,), (1,)), (), 1 << 12) == 0

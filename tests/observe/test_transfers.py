@@ -129,7 +129,7 @@ def test_links_and_algorithms():
 
 def test_totals_per_axis():
     found = observe.transfers(programs.ring(), *RING)
-    assert observe.totals(found) == {"model": 32, "data": 3 * 32 + 32}
+    assert observe.totals(found) == {"model": 32, "data": 3 * 32 + 3 * 32}
 
 
 def test_collectives_that_the_compiler_combined():
@@ -204,3 +204,47 @@ def test_full_rematerialisation_is_flagged_where_the_compiler_warns_of_it():
 
     assert any("full rematerialisation" in r for r in reasons((None, "model")))
     assert not any("full rematerialisation" in r for s in ((None, "data"), ("model", None)) for r in reasons(s))
+
+
+def over(body, *args, mesh=None, spec=P("i"), out=P("i"), compile=True):
+    mesh = mesh or xlab.make_mesh((8,), ("i",), axis_types=(xlab.sharding.AxisType.Auto,))
+    return observe.transfers(xlab.shard_map(body, mesh=mesh, in_specs=spec, out_specs=out), *args, compile=compile)
+
+
+VECTOR = np.arange(32, dtype=np.float32)
+
+
+@pytest.mark.parametrize("compile", [True, False])
+def test_who_sends_to_whom_where_the_axes_are_in_another_order(compile):
+    mesh = xlab.make_mesh((4, 2), ("i", "j"), axis_types=(xlab.sharding.AxisType.Auto,) * 2)
+    (t,) = over(lambda x: lax.ppermute(x, ("j", "i"), [(0, 1)]), VECTOR, mesh=mesh, spec=P(("i", "j")), out=P(("i", "j")), compile=compile)
+    assert t.pairs == ((0, 1),) and t.rounds == (((0, 1, 16),),) and t.sent == 2.0
+
+
+def test_a_broadcast_starts_at_its_source():
+    (t,) = over(lambda x: lax.pbroadcast(x, "i", 3), VECTOR, compile=False)
+    assert t.rounds[0] == ((3, 4, 16),) and t.groups[0][0] == 3 and t.sent == 16 * 7 / 8
+
+
+def test_equal_collectives_that_the_compiler_merged_and_others_that_it_combined():
+    first, second = over(lambda x: (lax.psum(x, "i"), lax.psum(x, "i")), VECTOR, out=P())
+    assert first.times == 1 and first.bytes_in == 16 and second.times == 0 and "merged with the equal one of line" in second.reason
+    (both,) = over(lambda x, y: (lax.psum(x, "i"), lax.psum(y, "i")), VECTOR, VECTOR, spec=(P("i"), P("i")), out=P())
+    assert both.bytes_in == 32 and "2 collectives in one instruction" in both.reason
+
+
+def test_times_are_those_of_one_run_of_the_collective():
+    mesh = programs.mesh()
+
+    def body(x):
+        return lax.scan(lambda c, _: (lax.ppermute(c, "data", [(0, 1), (1, 2), (2, 3), (3, 0)]), None), x, None, length=25)[0]
+
+    f = xlab.jit(xlab.shard_map(body, mesh=mesh, in_specs=P("data"), out_specs=P("data")))
+    with observe.record() as session:
+        f(VECTOR)
+        session.profile = observe.profile(f, VECTOR, repeat=2)
+    report = observe.report(session)
+    (t,) = report.transfers
+    whole = session.profile.instructions[t.instruction]
+    assert t.times == t.runs == whole.times == 25 and t.measured_us == pytest.approx(whole.us / 25)
+    assert "waiting for the others included" in observe.text((t,), times=True)

@@ -30,6 +30,13 @@ SAMPLES = [
     Sample("sorted", of("segment_sum", num_segments=4, indices_are_sorted=True), [floats(4), np.int32([0, 1, 1, 3])], WHOLE),
     Sample("unique", of("segment_sum", num_segments=4, unique_indices=True), [floats(3), np.int32([3, 1, 0])], WHOLE),
     Sample("clipped", of("segment_sum", num_segments=3, mode="clip"), [floats(3), np.int32([3, 1, 0])], WHOLE),
+    *(Sample(f"{name}_{kind}", of(name, num_segments=3), [data, np.int32(ids)], WHOLE) for name in NAMES for kind, data, ids in (
+        ("scalar", np.float32(2), [0, 2, 2]), ("ids_of_two_dimensions", floats(2, 2), [[0, 1], [1, 0]]),
+        ("one_row_many_ids", floats(1, 3), [[0, 1], [1, 0]]), ("scalar_of_two_dimensions", np.int32(3), [[0, 1], [1, 0]]))),
+    Sample("segment_sum_scalar_slopes", of("segment_sum", num_segments=2), [floats(), np.int32([0, 1, 1])], ALL),
+    Sample("two_dimensions_in_buckets", of("segment_sum", num_segments=2, bucket_size=1), [floats(2, 2), np.int32([[0, 1], [1, 0]])],
+           ("eager",)),
+    Sample("data_do_not_fit", of("segment_sum", num_segments=3), [floats(4), np.int32([[0, 1], [1, 0]])], error="ValueError"),
     Sample("traced_count", of("segment_sum"), [floats(6), IDS], ("jit",), error="ConcretizationTypeError"),
     Sample("negative_count", of("segment_sum", num_segments=-1), [floats(6), IDS], error="ValueError"),
     Sample("float_ids", of("segment_sum", num_segments=3), [floats(3), floats(3)], error="TypeError"),

@@ -33,19 +33,30 @@ WORKER = """
     except ValueError as e:
         assert "[0, 1]" in str(e)
     mh.assert_equal(np.arange(3), "same")
-    try:
-        mh.assert_equal(np.arange(3) + index, "not the same.")
-        assert index == 0
-    except AssertionError as e:
-        assert index == 1 and "not the same." in str(e)
+    def fails(kind, words, act):
+        try:
+            act()
+        except kind as e:
+            assert all(w in str(e) for w in words), str(e)
+        else:
+            raise SystemExit(f"no {kind.__name__} with {words}")
+    fails(AssertionError, ["not the same.", "[0 1 2]", "[1]"],
+          lambda: mh.assert_equal(np.arange(3) + index, "not the same."))
+    fails(AssertionError, ["shapes", "[1]"], lambda: mh.assert_equal(np.arange(3 + index)))
+    fails(AssertionError, ["name mismatch", f"place{index}"], lambda: mh.sync_global_devices(f"place{index}"))
+    fails(ValueError, ["other structure, shapes"], lambda: mh.process_allgather(np.zeros(2 + index)))
     mh.sync_global_devices("here")
+    with mh.live_devices(xlab.devices()) as alive:
+        assert alive == xlab.devices()
+    fails(ValueError, ["devices of this process"], lambda: mh.live_devices(xlab.local_devices(1 - index)).__enter__())
     mesh = xlab.make_mesh((4,), ("x",), axis_types=(AxisType.Auto,))
     part = np.arange(4, dtype=np.float32) + 4 * index
     x = mh.host_local_array_to_global_array(part, mesh, P("x"))
     assert x.shape == (8,) and float(xlab.jit(lambda v: v.sum())(x)) == 28.0
     back = mh.global_array_to_host_local_array(x, mesh, P("x"))
     assert np.asarray(back).tolist() == part.tolist() and back.is_fully_addressable
-    assert mh.process_allgather(x).tolist() == list(range(8))
+    assert mh.process_allgather(x, tiled=True).tolist() == list(range(8))
+    fails(ValueError, ["only supports tiled=True"], lambda: mh.process_allgather(x))
     mh.sync_global_devices("end")
     xlab.distributed.shutdown()
     print("done")

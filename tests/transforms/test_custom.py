@@ -349,3 +349,35 @@ def test_a_rule_of_batches_is_set_through_a_rule_of_derivatives():
     assert float(xlab.grad(f)(0.0, 1.0)) == 1.0
     with pytest.raises(AttributeError, match="has no attribute 'other'"):
         _ = f.other
+
+
+class TestZeroCotangents:
+    """A rule is called with zeros too: it may hand out, as a gradient, what is none."""
+
+    def functions(self):
+        f = xlab.custom_vjp(lambda x, s: (x * 1.0, s))
+        f.defvjp(lambda x, s: ((x * 1.0, s), s + 1.0), lambda r, g: (None, r))
+        h = xlab.custom_vjp(lambda x, s: x + s)
+        h.defvjp(lambda x, s: (x + s, None), lambda r, g: (None, None))
+        return f, h
+
+    @pytest.mark.parametrize("wrap", [lambda f: f, xlab.jit, xlab.checkpoint, lambda f: lambda x, s: lax.scan(
+        lambda c, _: ((f(*c), c[1]), None), (x, s), None, length=1)[0][0]], ids=["plain", "jit", "checkpoint", "scan"])
+    def test_the_rule_is_called(self, wrap):
+        f, h = self.functions()
+        assert xlab.grad(wrap(lambda x, s: h(*f(x, s))), (0, 1))(2.0, 3.0) == (0.0, 4.0)
+        slopes = xlab.vmap(xlab.grad(wrap(lambda x, s: h(*f(x, s))), (0, 1)))(jnp.ones(2), jnp.ones(2))
+        assert [t.tolist() for t in slopes] == [[0, 0], [2, 2]]
+
+    def test_what_nothing_uses_is_not_asked(self):
+        f, _ = self.functions()
+        assert xlab.grad(lambda x, s: (f(x, s), x)[1], (0, 1))(2.0, 3.0) == (1.0, 0.0)
+
+    def test_symbolic_zeros(self):
+        _, h = self.functions()
+        seen = []
+        f = xlab.custom_vjp(lambda x, s: (x * 1.0, s))
+        f.defvjp(lambda x, s: ((x.value * 1.0, s.value), s.value + 1.0), lambda r, g: (seen.extend(g), (None, r))[1],
+                 symbolic_zeros=True)
+        assert xlab.grad(lambda x, s: h(*f(x, s)), 1)(2.0, 3.0) == 4.0
+        assert [type(g) for g in seen] == [xlab.custom_derivatives.SymbolicZero] * 2

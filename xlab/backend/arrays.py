@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xlab.backend import shared
+from xlab.backend import shared, watchdog
 from xlab.backend.failures import RuntimeFailure, reraise
 from xlab.backend.native import _jax
 from xlab.backend.shardings import owner_of
@@ -119,6 +119,8 @@ def _own_copies(shards: Sequence[Any]) -> list[Any]:
 def to_numpy(arr: ArrayImpl) -> np.ndarray:
     """The values of a one-device array, read-only and without a copy where possible; raises what the
     computation that makes it raised."""
+    if watchdog.current() is not None:
+        _await([arr])
     try:
         return arr._single_device_array_to_np_array_did_copy()[0]
     except RuntimeFailure as e:
@@ -224,17 +226,21 @@ _turn = threading.Lock()
 _running: Any = None
 
 
-def execute_in_turn(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any]) -> list[Any]:
+Describe = Callable[[list[int], list[int], float], str]
+
+
+def execute_in_turn(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any], describe: Describe | None = None) -> list[Any]:
     """As `execute`, for programs whose devices wait for one another: it starts when the last such program has ended.
 
     A collective holds a thread per device until all devices have arrived, and the runtime has one thread per device:
-    two such programs in flight can take each other's threads, and the runtime then ends the process.
+    two such programs in flight can take each other's threads, and the runtime then ends the process. With `describe`, which says what is
+    the matter when devices wait for ever, the program is watched.
     """
-    return execute_with_token(exe, flat_args, handlers, in_turn=True)[0]
+    return execute_with_token(exe, flat_args, handlers, in_turn=True, describe=describe)[0]
 
 
 def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any], *,
-                       in_turn: bool = False) -> tuple[list[Any], Any]:  # fmt: skip
+                       in_turn: bool = False, describe: Describe | None = None) -> tuple[list[Any], Any]:  # fmt: skip
     """As `execute` or `execute_in_turn`; also gives the token that says when the run has ended on each device."""
     global _running
     if not in_turn:
@@ -246,12 +252,43 @@ def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Seque
                            "back holds threads which these devices need, and both would wait forever: compute on one device there, or "
                            "start that program before and pass its result.")
     with _turn:
+        watchdog.wait()
         if _running is not None:
             with contextlib.suppress(Exception):   # whoever asked for that program is told of its error
                 _running.block_until_ready()
         results = exe.execute_sharded(flat_args, with_tokens=True)
         done = _running = results.consume_token()
-        return _told(results.consume_with_handlers(handlers)), done
+        outs = _told(results.consume_with_handlers(handlers))
+        if describe is not None:
+            watched = [x for x in outs if type(x) is ArrayImpl]
+            watchdog.watch(watchdog.Watched(watched[:1] or outs[:1], describe))
+        return outs, done
+
+
+def _await(arrays: Sequence[Any]) -> None:
+    """Waits for arrays while a program runs whose devices may never meet."""
+    watchdog.wait(lambda: all(type(x) is not ArrayImpl or x.is_deleted() or x.is_ready() for x in arrays))
+
+
+_native_wait = ArrayImpl.block_until_ready
+
+
+def bound_waits() -> None:
+    """From now on also waits through the arrays' own method end when a watched program is stuck."""
+    def block_until_ready(self):
+        """Waits until the array's values are there, and returns the array."""
+        if watchdog.current() is not None:
+            _await([self])
+        return _native_wait(self)
+    if ArrayImpl.block_until_ready is _native_wait:
+        shared.install(ArrayImpl, {"block_until_ready": block_until_ready}, lambda x: True)
+
+
+def block_until_idle() -> None:
+    """Waits for the last program in which devices wait for one another."""
+    running = _running
+    if running is not None:
+        running.block_until_ready()
 
 
 class _CalledBack(threading.local):
@@ -259,12 +296,23 @@ class _CalledBack(threading.local):
 
     depth = 0
 
+    def enter(self) -> None:
+        self.depth += 1
+        watchdog.calling.add(threading.get_ident())
+
+    def leave(self) -> None:
+        self.depth -= 1
+        if not self.depth:
+            watchdog.calling.discard(threading.get_ident())
+
 
 called_back = _CalledBack()
 
 
 def block_until_ready(arrays: Sequence[ArrayImpl]) -> None:
     """Waits for all of them, raising the first error."""
+    if watchdog.current() is not None:
+        _await(arrays)
     try:
         _jax.batched_block_until_ready(list(arrays))
     except RuntimeFailure as e:

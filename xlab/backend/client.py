@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from xlab.backend import watchdog
 from xlab.backend.native import _jax
 from xlab.config import config, cpu_device_count
 
@@ -47,7 +48,8 @@ def _start(make: Callable[..., Any] | None = None) -> Any:
             count = cpu_device_count()
             if count < 1:
                 raise ValueError(f"config.num_cpu_devices must be at least 1; got {count}.")
-            made = (make or _jax.get_tfrt_cpu_client)(num_devices=count)
+            with watchdog.patient():
+                made = (make or _jax.get_tfrt_cpu_client)(num_devices=count)
             _devices, _started_with = tuple(made.devices()), count
             _client = made
             gc.callbacks.append(_release)
@@ -220,9 +222,10 @@ def virtual_devices(count: int) -> tuple[Device, ...]:
 
 
 def live_arrays(platform: str | Any | None = None) -> list[Any]:
-    """Every array alive on this client; `platform` is the name of its platform, or the client."""
+    """Every array alive on this client, without the buffers that arrays over several devices are made of; `platform` is the name of its
+    platform, or the client."""
     _check_backend(platform)
-    return client().live_arrays()
+    return [a for a in client().live_arrays() if a.aval is not None]
 
 
 def _refuse_late_change(value: Any) -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from xlab.backend import arrays as _arrays
 from xlab.backend import client as _clients
 from xlab.backend.native import _jax
 
 _service: Any = None
 _link: Any = None
+_index, _count, _shutdown_s = 0, 1, 0
 
 
 def join(address: str, bind: str, count: int, index: int, *, start_s: int, heartbeat_s: int, shutdown_s: int) -> None:
@@ -17,8 +25,9 @@ def join(address: str, bind: str, count: int, index: int, *, start_s: int, heart
     Process 0 also runs the service, at `bind`. A process that dies makes the next collective fail; the service is told
     to keep the others alive. Raises RuntimeError when devices are in use already.
     """
-    global _service, _link
+    global _service, _link, _index, _count, _shutdown_s
     _clients.require_unused()
+    _index, _count, _shutdown_s = index, count, shutdown_s
     try:
         if index == 0:
             _service = _jax.get_distributed_runtime_service(
@@ -35,6 +44,7 @@ def join(address: str, bind: str, count: int, index: int, *, start_s: int, heart
     except BaseException:
         _service = _link = None
         raise
+    atexit.register(leave)
 
 
 def _local(address: str) -> bool:
@@ -46,12 +56,78 @@ def joined() -> bool:
     return _link is not None
 
 
+def living(indices: Sequence[int]) -> list[int]:
+    """Those of these processes that are alive. It waits until every living one of them has asked the same."""
+    if _link is None:
+        raise RuntimeError("this process has not joined others: call xlab.distributed.initialize first")
+    return sorted(_link.get_live_nodes(list(indices)))
+
+
 def leave() -> None:
-    """Waits for the others at the end and disconnects; process 0 then ends the service."""
+    """Disconnects from the others. Process 0 first waits for them to do so: it runs the service, whose end would be theirs.
+
+    Also runs when the interpreter ends, after an error too.
+    """
     global _service, _link
-    if _link is not None:
-        _link.shutdown()
-        _link = None
-    if _service is not None:
-        _service.shutdown()
-        _service = None
+    link, service, _link, _service = _link, _service, None, None
+    if link is None:
+        return
+    atexit.unregister(leave)
+    _within(min(_shutdown_s, 10), _arrays.block_until_idle)    # what was started may be what the others wait for
+    with contextlib.suppress(_jax.JaxRuntimeError):            # they may be gone
+        if service is not None:
+            _await_others(link)
+        link.key_value_set(_ended(_index), "1", allow_overwrite=True)
+        link.shutdown()
+    if service is not None:
+        service.shutdown()      # itself waits for those that are about to disconnect
+
+
+def _ended(index: int) -> str:
+    return f"xlab/ended/{index}"
+
+
+def _await_others(link: Any) -> None:
+    """Until every other process has said that it has ended, or is dead."""
+    dead: set[int] = set()
+
+    def watch():    # answered when those that live have asked too, which they do not, or are no more
+        alive = set(link.get_live_nodes(list(range(_count))))
+        dead.update(k for k in range(_count) if k not in alive)
+
+    watcher: threading.Thread | None = None
+    begun, told = time.monotonic(), False
+    while there := [k for k in range(_count) if k != _index and k not in dead and _unset(link, _ended(k))]:
+        waited = time.monotonic() - begun
+        if waited > _shutdown_s:
+            break
+        if waited > 1 and (watcher is None or not watcher.is_alive()):
+            watcher = threading.Thread(target=_quietly, args=(watch,), daemon=True)
+            watcher.start()
+        if waited > 5 and not told:
+            told = True
+            print(f"xlab.distributed: process {_index} has come to its end and waits for the processes {there}, which would end with it, for up to "
+                  f"{_shutdown_s} s (shutdown_timeout_seconds)", file=sys.stderr, flush=True)
+        time.sleep(0.02 if waited < 2 else 0.2)
+
+
+def _unset(link: Any, key: str) -> bool:
+    try:
+        link.key_value_try_get(key)
+    except _jax.JaxRuntimeError:
+        return True
+    return False
+
+
+def _quietly(run: Callable[[], None]) -> None:
+    with contextlib.suppress(Exception):
+        run()
+
+
+def _within(seconds: float, run: Callable[[], None]) -> None:
+    """Runs what waits in native code, for no longer than so; a keyboard interrupt ends the wait."""
+    thread = threading.Thread(target=_quietly, args=(run,), daemon=True)
+    thread.start()
+    end = time.monotonic() + seconds
+    while thread.is_alive() and time.monotonic() < end:
+        thread.join(0.1)

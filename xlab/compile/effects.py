@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from xlab.backend import arrays as _arrays
-from xlab.backend import failures
+from xlab.backend import failures, watchdog
 from xlab.backend.transfer_guards import asked_for
 from xlab.core import effects as _effects
 from xlab.core.avals import ShapedArray
@@ -71,6 +71,8 @@ class RuntimeTokenSet(threading.local):
 
 def _wait(ordered, completions) -> None:
     error = None
+    if ordered or completions:
+        watchdog.wait()
     for wait in (*(lambda t=t: _arrays.block_until_ready([t]) for t in ordered), *(t.block_until_ready for t in completions)):
         try:
             wait()
@@ -140,7 +142,8 @@ def run(executable, args) -> list:
     if ordered:
         handlers = [*(_arrays.result_handler(_TOKEN, t.sharding, True) for t in tokens), *handlers]
     try:
-        outs, done = _arrays.execute_with_token(executable.native, [*tokens, *args], handlers, in_turn=executable.in_turn)
+        outs, done = _arrays.execute_with_token(executable.native, [*tokens, *args], handlers, in_turn=executable.in_turn,
+                                                  describe=executable.describe_stuck)
     except failures.RuntimeFailure as e:
         failures.reraise(e)
     for effect, token in zip(ordered, outs):
@@ -155,6 +158,7 @@ def run(executable, args) -> list:
 
 def _raise_failures(callbacks, done) -> None:
     """Waits for a program that ran to its end whatever its callbacks did, and raises what one of them raised."""
+    watchdog.wait()
     done.block_until_ready()
     for callback in callbacks:
         if callback.failures:

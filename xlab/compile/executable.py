@@ -16,7 +16,7 @@ from xlab.backend import arrays as _arrays
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.transfer_guards import asked_for
-from xlab.compile import disk_cache, layouts, ledger, memory_cache
+from xlab.compile import disk_cache, divergence, layouts, ledger, memory_cache
 from xlab.compile import effects as _effects
 from xlab.compile.devices import Absent, Claim, claim, grounded, intermediate_shardings, resolve
 from xlab.compile.keys import Placed
@@ -60,6 +60,7 @@ class Lowered:
     refused: tuple[int, ...] = ()  # donated arguments that no result can use
     in_layouts: tuple = ()         # per kept argument the layout asked for, or None; empty where none was
     out_layouts: tuple = ()        # the same of results
+    key: tuple = ()                # by which the jit that lowered it finds it, and what was compiled of it
 
 
 def arg_sharding(x):
@@ -299,6 +300,9 @@ class Executable:
         ledger.add(self.name, closed, start, events.clock(), reason, differences, placed, cached)
         # Devices that wait for one another: such programs take turns, and Python starts each of them.
         self.in_turn = several and _compiling.communicates(self.native)
+        self.describe_stuck = None      # of a program whose devices may wait for ever
+        if self.in_turn and not self.across_processes:
+            self.describe_stuck = divergence.watched(closed, self.name, self.devices)
         self.callbacks = tuple(lowered.module.callbacks)
         for callback in self.callbacks:
             callback.goes_on = self.in_turn
@@ -346,11 +350,24 @@ class Executable:
             x = flat[i]
             if isinstance(x, KeyArray | Token):
                 x = x.base
+            if self.across_processes and not is_native_array(x):
+                self._check_host_argument(i, x)
             out.append(place(x, self.physical_in[i], s, committed=None))
         if layouts.in_use():
             asked = self.lowered.in_layouts or [None] * len(out)
             out = [x if self.in_avals[i] is TOKEN else layouts.fitting(x, a, flat[i], self.name) for i, x, a in zip(self.kept, out, asked)]
         return out
+
+    def _check_host_argument(self, i, x) -> None:
+        """Host data goes as a whole to every process; of which it would take parts, no one could say that all have the same."""
+        asked = self.lowered.in_shardings[self.kept.index(i)]
+        if asked is not None and not asked.is_fully_replicated:
+            names = self.lowered.closed.jaxpr.debug_info.arg_names
+            raise ValueError(
+                f"jit({self.name}): argument `{names[i] if i < len(names) else i}` is a {type(x).__name__} of type {self.in_avals[i].str_short()}, and "
+                f"in_shardings lays it over several processes as {asked}, each of which would take parts of its own copy. Make it an array "
+                f"first: xlab.device_put(x, sharding) where all processes have the same value, xlab.make_array_from_process_local_data(sharding, "
+                f"x) where each has its part; or ask for a replicated sharding.")
 
     def call(self, flat: Sequence) -> list:
         """Runs on values that fit `in_avals`; returns the flat results."""
@@ -368,8 +385,9 @@ class Executable:
     def _start(self, args) -> list:
         if self.effectful:
             return _effects.run(self, args)
-        run = _arrays.execute_in_turn if self.in_turn else _arrays.execute
-        return run(self.native, args, self.handlers)
+        if self.in_turn:
+            return _arrays.execute_in_turn(self.native, args, self.handlers, self.describe_stuck)
+        return _arrays.execute(self.native, args, self.handlers)
 
     def repeat(self, flat: Sequence) -> list:
         """Runs on the same kinds of arrays that an earlier `call` took as they were."""
@@ -380,7 +398,8 @@ class Executable:
     def repeatable(self, flat: Sequence) -> bool:
         """Whether `repeat` may answer the next call like this one: arguments lie where the program wants them."""
         return self._plain() and all(
-            x._sharding is s.native for x, s in ((flat[i], s) for i, s in zip(self.kept, self.in_shardings)))
+            x._sharding is s.native or from_native(x._sharding).is_equivalent_to(s, x.ndim)
+            for x, s in ((flat[i], s) for i, s in zip(self.kept, self.in_shardings)))
 
     def _logical(self, out, aval):
         if isinstance(aval, ShapedArray) and isinstance(aval.dtype, dtypes.ExtendedDType):

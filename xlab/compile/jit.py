@@ -1,4 +1,4 @@
-"""`jit`, and its primitive: a function as one compiled program.
+"""`jit`: a function as one compiled program.
 
 A jitted function is jaxlib's native callable. The first call with new types comes to `_Jit.miss`, which traces, lowers and
 compiles; from then on the native fast path answers without Python. Under another transformation the call becomes one
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,27 +19,21 @@ from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
 from xlab.compile import explain, keys, layouts, memory_cache, specials
 from xlab.compile.arguments import check_apart, static_positions
-from xlab.compile.devices import agree, formerly_placed, sharding_sources
+from xlab.compile.devices import agree, formerly_placed
 from xlab.compile.executable import Executable, arg_sharding
-from xlab.compile.mutation import check_arguments, check_captured, forward_refs, on_values
+from xlab.compile.jit_primitive import jit_p
+from xlab.compile.mutation import check_arguments, check_captured, on_values
 from xlab.compile.placement import as_sharding, place
-from xlab.compile.repeat import Repeats
-from xlab.compile.tracing import Program, function_name, trace_program
+from xlab.compile.tracing import Program, function_name, made_of, trace_program
 from xlab.config import config
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr, jaxpr_as_fun
-from xlab.core.primitive import Primitive
 from xlab.core.refs import AbstractRef, Ref
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.errors import InvalidInputException, UnexpectedTracerError
-from xlab.interpreters import ad, batching, mlir
-from xlab.interpreters import partial_eval as pe
-from xlab.interpreters.discharge import closed_call, discharge_rules
-from xlab.sharding import Format, NamedSharding, PartitionSpec, Sharding, get_mesh
-
-# Keys of the native cache. A number, because that cache keeps its keys alive, and with an object its function.
-_numbers = itertools.count()
+from xlab.interpreters import mlir
+from xlab.sharding import Format, PartitionSpec, Sharding, get_mesh
 
 
 class _Jit:
@@ -59,8 +52,15 @@ class _Jit:
         check_apart(fun, (self.static_argnums, self.static_argnames), (self.donate_argnums, self.donate_argnames))
         self.keep_unused, self.inline = keep_unused, inline
         self.compiler_options = dict(compiler_options or {})
-        self.executables: dict[tuple, Executable] = {}
-        self.repeats = Repeats()
+        self.programs = memory_cache.programs_of(fun, self.options())
+        self.executables, self.repeats = self.programs.executables, self.programs.repeats
+
+    def options(self) -> tuple:
+        """Everything besides the function that was given to `jit`: where it is equal, the programs are."""
+        ins, in_tree = _tree.flatten(self.in_shardings, is_leaf=_is_sharding_leaf)
+        outs, out_tree = _tree.flatten(self.out_shardings, is_leaf=_is_sharding_leaf)       # specs of results as they were asked for
+        return (self.name, tuple(map(keys.shortest, ins)), in_tree, tuple(outs), out_tree, self.static_argnums, self.static_argnames, self.donate_argnums, self.donate_argnames,
+                self.keep_unused, self.inline, *((k, type(v), v) for k, v in sorted(self.compiler_options.items())))
 
     def is_plain(self) -> bool:
         """Whether it was made with no options, so that it compiles what anybody else's jit of the function would."""
@@ -197,7 +197,7 @@ class _Jit:
     def executable(self, program, flat, in_tree) -> Executable:
         """The compiled program for these argument placements."""
         placements = tuple(map(arg_sharding, flat))
-        key = (id(program.closed), placements, _context_devices())
+        key = keys.of_program(program.closed, placements, _context_devices())
         found = self.executables.get(key)
         if found is not None and found.lowered.closed is program.closed:
             events.emit("cache_hit", name=self.name, cache="memory", executable=found)
@@ -205,25 +205,35 @@ class _Jit:
         reason, differences = explain.compile_miss(self, program.closed, key)
         events.emit("cache_miss", name=self.name, cache="memory", reason=reason, closed=program.closed)
         try:
-            compiled = Executable(self.lower(program, placements, flat, in_tree), reason, differences,
-                                  keys.Placed(placements, key[2], explain.options_of(self), keys.number(self)))
+            return self.compiled(self.lowered(program, placements, flat, in_tree), in_tree, reason, differences)
         except BaseException:
             explain.compile_ended(self, program.closed)
             raise
-        compiled.made_by = weakref.ref(self), in_tree
-        if len(self.executables) > 4096:
-            self.executables.clear()
-        if not self.executables:
-            memory_cache.holds_programs(self)
-        self.executables[key] = compiled
-        return compiled
 
-    def forget(self) -> None:
-        """Lets go of what was compiled."""
-        self.executables.clear()
-        self.repeats.clear()
+    def lowered(self, program, placements, flat, in_tree) -> _executable.Lowered:
+        """The program lowered for these placements, once for all who ask."""
+        wanted = tuple(getattr(x, "_layout", None) for x in flat)       # of a ShapeDtypeStruct
+        key = keys.of_program(program.closed, placements, _context_devices()) + ((wanted,) if any(wanted) else ())
+        found = self.programs.lowered.get(key)
+        if found is None or found.closed is not program.closed:
+            found = self.lower(program, placements, flat, in_tree)
+            found.key = key
+            self.programs.keep(self.programs.lowered, key, found)
+        return found
 
-    def lower(self, program, placements, flat, in_tree, platform=None):
+    def compiled(self, lowered, in_tree, reason, differences=()) -> Executable:
+        """The executable of a program that `lowered` made, once for all who ask."""
+        found = self.executables.get(lowered.key)
+        if found is not None and found.lowered is lowered:
+            return found
+        _, placements, mesh = lowered.key[:3]
+        made = Executable(lowered, reason, differences,
+                          keys.Placed(placements, mesh, explain.options_of(self), keys.number(self.programs)))
+        made.made_by = weakref.ref(self), in_tree
+        self.programs.keep(self.executables, lowered.key, made)
+        return made
+
+    def lower(self, program, placements, flat, in_tree, platform=None) -> _executable.Lowered:
         names = program.closed.jaxpr.debug_info.arg_names
         n, mutation = in_tree.num_leaves, program.mutation
         ins = self.shardings_for(self.in_shardings, in_tree, program, n)
@@ -416,8 +426,8 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
     self = _Jit(fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
                 keep_unused, inline, name, compiler_options)
     wrapped = _native.native_jit(self.name, fun, self.miss, self.static_argnums, self.static_argnames,
-                                 key=(next(_numbers),), shard_arg=_shard_arg)
-    functools.wraps(fun)(wrapped)
+                                 key=(self.programs.number,), shard_arg=_shard_arg)
+    made_of(fun, "jit", *self.options())(functools.wraps(fun)(wrapped))
     from xlab.compile import stages
     stages.attach(wrapped, self)
     return wrapped
@@ -430,17 +440,6 @@ def _shard_arg(x, native_sharding, layout):
     return place(x, aval, from_native(native_sharding), committed=None)
 
 
-# -- the primitive ----------------------------------------------------------------------------------------
-
-jit_p = Primitive("jit", multiple_results=True, joins=False, context_dependent=True)
-jit_p.takes_refs = True
-
-
-@jit_p.def_effectful_abstract_eval
-def _jit_aval(*avals, jaxpr, **_):
-    return jaxpr.out_avals, jaxpr.effects
-
-
 @jit_p.def_impl
 def _jit_impl(*args, jaxpr, **params):
     return list(compiled_jaxpr(jaxpr, params)(*args))
@@ -448,7 +447,8 @@ def _jit_impl(*args, jaxpr, **params):
 
 def compiled_jaxpr(closed: ClosedJaxpr, params: dict) -> Callable:
     """A native callable for a program that was traced already."""
-    key = ("callable", params["name"], params["in_shardings"], params["out_shardings"], params["donated_invars"])
+    key = ("callable", *(params[p] for p in ("name", "in_shardings", "out_shardings", "donated_invars", "keep_unused",
+                                             "compiler_options_kvs")))
 
     def make():
         fun = jaxpr_as_fun(closed)
@@ -461,126 +461,4 @@ def compiled_jaxpr(closed: ClosedJaxpr, params: dict) -> Callable:
     return closed.memo(key, make)
 
 
-def _keep(values, flags):
-    return tuple(v for v, f in zip(values, flags) if f)
-
-
-def _jit_jvp(primals, tangents, *, jaxpr, in_shardings, out_shardings, donated_invars, **params):
-    nonzero = [type(t) is not ad.Zero for t in tangents]
-    new, nonzero_out = ad.jvp_jaxpr(jaxpr, nonzero, False)
-    outs = jit_p.bind(
-        *primals, *(t for t in tangents if type(t) is not ad.Zero), jaxpr=new,
-        in_shardings=(*in_shardings, *_keep(in_shardings, nonzero)),
-        out_shardings=(*out_shardings, *_keep(out_shardings, nonzero_out)),
-        donated_invars=(*donated_invars, *_keep(donated_invars, nonzero)), **params)
-    n = len(jaxpr.out_avals)
-    given = iter(outs[n:])
-    out_tangents = [next(given) if nz else ad.Zero(a.to_tangent_aval())
-                    for nz, a in zip(nonzero_out, jaxpr.out_avals)]
-    return outs[:n], out_tangents
-
-
-ad.primitive_jvps[jit_p] = _jit_jvp
-
-
-def _jit_transpose(cts, *operands, jaxpr, in_shardings, out_shardings, donated_invars, **params):
-    linear = [ad.is_undefined_primal(x) for x in operands]
-    refs, operands = ad.open_cotangents(operands)
-    nonzero = [type(ct) is not ad.Zero for ct in cts]
-    new, nonzero_out = ad.transpose_jaxpr(jaxpr, linear, nonzero, refs)
-    values = [x for x, lin in zip(operands, linear) if not lin]
-    n = len(values) + sum(nonzero)
-    out_in = [s for s, lin in zip(in_shardings, linear) if lin]
-    outs = jit_p.bind(
-        *values, *(ct for ct, nz in zip(cts, nonzero) if nz), jaxpr=new,
-        in_shardings=(*(s for s, lin in zip(in_shardings, linear) if not lin), *_keep(out_shardings, nonzero)),
-        out_shardings=_keep(out_in, nonzero_out), donated_invars=(False,) * n, **params)
-    given = iter(outs)
-    linear_cts = iter([next(given) if nz else None for nz in nonzero_out])
-    return [next(linear_cts) if lin else None for lin in linear]
-
-
-ad.primitive_transposes[jit_p] = _jit_transpose
-
-
-def _batched_sharding(sharding, batched, spmd_name):
-    if sharding is None or not batched or not isinstance(sharding, NamedSharding):
-        return None if not isinstance(sharding, NamedSharding) else sharding
-    return NamedSharding(sharding.mesh, PartitionSpec(spmd_name, *sharding.spec), memory_kind=sharding.memory_kind)
-
-
-def _jit_batch(axis, operands, dims, *, jaxpr, in_shardings, out_shardings, **params):
-    operands, batched = batching.in_front(operands, dims)
-    new, batched_out = batching.batch_jaxpr(jaxpr, axis, batched, False)
-    outs = jit_p.bind(*operands, jaxpr=new,
-                      in_shardings=tuple(_batched_sharding(s, b, None) for s, b in zip(in_shardings, batched)),
-                      out_shardings=tuple(_batched_sharding(s, b, None) for s, b in zip(out_shardings, batched_out)),
-                      **params)
-    return outs, [0 if b else None for b in batched_out]
-
-
-batching.axis_primitive_batchers[jit_p] = _jit_batch
-
-
-def _jit_partial_eval(trace, args, *, jaxpr, in_shardings, out_shardings, donated_invars, **params):
-    unknown = [trace.is_unknown(x) for x in args]
-    known_jaxpr, unknown_jaxpr, unknown_out, residual_avals = pe.split_jaxpr(jaxpr, unknown)
-    known_args = [x for x, u in zip(args, unknown) if not u]
-    known_jaxpr, forwarded = forward_refs(known_jaxpr, len(residual_avals))
-    n_res = len(residual_avals) - len(forwarded)
-    known_outs = trace.run_known(
-        jit_p.bind, *known_args, jaxpr=known_jaxpr,
-        in_shardings=tuple(s for s, u in zip(in_shardings, unknown) if not u),
-        out_shardings=(*(s for s, u in zip(out_shardings, unknown_out) if not u), *(None,) * n_res),
-        donated_invars=(False,) * len(known_args), **params)
-    n_known = len(known_outs) - n_res
-    residuals = known_outs[n_known:]
-    for i, source in sorted(forwarded.items()):
-        residuals.insert(i, known_args[source])
-    n_res = len(residuals)
-    unknown_args = [x for x, u in zip(args, unknown) if u]
-    outs = pe.JaxprTrace.process(trace, jit_p, [*residuals, *unknown_args], dict(
-        jaxpr=unknown_jaxpr, in_shardings=(*(None,) * n_res, *_keep(in_shardings, unknown)),
-        out_shardings=_keep(out_shardings, unknown_out),
-        donated_invars=(False,) * (n_res + len(unknown_args)), **params))
-    known_iter, unknown_iter = iter(known_outs[:n_known]), iter(outs)
-    return [next(unknown_iter) if u else next(known_iter) for u in unknown_out]
-
-
-pe.partial_eval_rules[jit_p] = _jit_partial_eval
-discharge_rules[jit_p] = closed_call("jaxpr", lambda eqn, finals: {
-    "out_shardings": (*eqn.params["out_shardings"], *(None,) * len(finals))})
-
-
-def _jit_dce(used_outputs, eqn):
-    used_in, new = pe.dce_closed_call("jaxpr")(used_outputs, eqn)
-    if new is None:
-        return used_in, None
-    params = {**new.params, "in_shardings": _keep(eqn.params["in_shardings"], used_in),
-              "out_shardings": _keep(eqn.params["out_shardings"], used_outputs),
-              "donated_invars": _keep(eqn.params["donated_invars"], used_in)}
-    return used_in, new.replace(params=params)
-
-
-pe.dce_rules[jit_p] = _jit_dce
-
-
-def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, **_):
-    args = [_constrain(ctx, x, s, a) for x, s, a in zip(args, in_shardings, ctx.avals_in)]
-    outs = ctx.call(id(jaxpr), name, jaxpr, args)
-    return [_constrain(ctx, x, s, a) for x, s, a in zip(outs, out_shardings, ctx.avals_out)]
-
-
-def _constrain(ctx, x, sharding, aval):
-    if not isinstance(sharding, NamedSharding) or ctx.module.devices == 1 or ctx.manual:
-        return x  # one device, or code that each device runs by hand
-    sharding = _executable.physical_sharding(sharding, aval)
-    physical = mlir.values.physical_aval(aval)
-    text = sharding.sdy(physical.ndim, ctx.module.meshes.symbol(sharding.mesh)).removeprefix("#sdy.sharding")
-    return ctx.op(f"sdy.sharding_constraint {x} {text} : {mlir.tensor_type(aval)}")
-
-
-mlir.register_lowering(jit_p, _jit_lowering)
-sharding_sources[jit_p] = lambda eqn: [s for s in (*eqn.params["in_shardings"], *eqn.params["out_shardings"])
-                                       if s is not None]
 layouts.set_jit(jit)

@@ -24,7 +24,8 @@ class Entry:
     """One compile. `position` is `file:line` of the function, only the file for a whole cell; `differences` are `(cause, what, was, now)`.
 
     `eager` are programs of the package's own functions, under the public name and the line that called it. `key` is what it was traced and
-    compiled for, `disk` what the persistent cache said. `made_by` names the transformations that were given the function, outermost first.
+    compiled for, `disk` what the persistent cache said. `made_by` names the transformations that were given the function, outermost first. `shown` is what the file was called then: a cell that runs
+    again gets another number.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Entry:
     key: tuple[keys.Traced | None, keys.Placed | None] = (None, None)
     disk: disk_cache.Outcome = disk_cache.NOTHING
     made_by: tuple[str, ...] = ()
+    shown: str = ""
     number: int = field(default_factory=lambda: next(_counter))
 
     @property
@@ -77,7 +79,8 @@ def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differe
             eager, public, position = True, *called
             reason, name = reason.replace(f"`{name}`", f"`{public}`"), public
     key = None if eager else closed.memo(keys.TRACED, lambda: None)
-    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk, made_by))
+    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk, made_by,
+                         source.shown_name(position.rpartition(":")[0] if position.rpartition(":")[2].isdigit() else position) or ""))
 
 
 def _library_call(name: str) -> tuple[str, str] | None:

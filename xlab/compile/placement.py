@@ -6,6 +6,9 @@ executable was compiled for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from xlab import events
@@ -85,7 +88,7 @@ def put_host(value: np.ndarray, aval: ShapedArray, sharding, committed: bool):
     if type(sharding) is SingleDeviceSharding:
         return _arrays.put([value], aval, sharding, [sharding.device], committed)
     with events.span("transfer", name="host to devices", bytes=int(value.nbytes)):
-        indices = sharding.devices_indices_map(value.shape)
+        indices = sharding.addressable_devices_indices_map(value.shape)
         devices = list(indices)
         parts = [value[indices[d]] for d in devices]
         if _unreduced(sharding):
@@ -128,6 +131,10 @@ def _move(x, aval, sharding, committed, copy):
     committed = committed is not False
     source = from_native(mine)
     with events.span("transfer", name="device to device", bytes=int(aval.nbytes)):
+        if not source.is_fully_addressable:
+            return _move_across(x, aval, sharding, committed, copy)
+        if not sharding.is_fully_addressable:
+            return put_host(np.asarray(x._host_value()), aval, sharding, committed)
         if type(source) is SingleDeviceSharding and type(sharding) is SingleDeviceSharding:
             return _arrays.copy_to_devices(x, aval, sharding, [sharding.device], committed, copy=copy)
         if not copy:
@@ -157,3 +164,23 @@ def on_default_device(value: np.ndarray, aval: ShapedArray):
 
 
 set_from_host(on_default_device)
+
+
+def _nobody(x, *given) -> Any:
+    raise ValueError(f"a value of type {getattr(x, 'aval', type(x).__name__)} meets devices of processes that this one has not joined, such as those "
+                     f"of a topology: programs can be compiled for them, and data cannot go there")
+
+
+_move_across = _compare_across = _nobody
+
+
+def set_across_processes(move: Callable[..., Any], compare: Callable[[Any, Sharding], None]) -> None:
+    """Sets what moves arrays that span processes, and what finds out whether all processes have the same value."""
+    global _move_across, _compare_across
+    _move_across, _compare_across = move, compare
+
+
+def check_one_value(x, sharding) -> None:
+    """Raises where a value is to lie over devices of several processes that do not agree about it."""
+    if not sharding.is_fully_addressable:
+        _compare_across(x, sharding)

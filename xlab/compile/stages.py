@@ -146,8 +146,11 @@ class Traced:
                              f"with platforms=...")
         program = on_values(self._program)
         given = self._flat if program.mutation is None else program.mutation.given(self._flat)
-        lowered = self._owner.lower(program, tuple(map(_placement, given)), given, self._in_tree,
-                                    platform=lowering_platforms[0] if lowering_platforms else None)
+        placements = tuple(map(_placement, given))
+        if lowering_platforms:
+            lowered = self._owner.lower(program, placements, given, self._in_tree, platform=lowering_platforms[0])
+        else:
+            lowered = self._owner.lowered(program, placements, given, self._in_tree)
         return Lowered(self, lowered, program.mutation)
 
     def __repr__(self):
@@ -204,7 +207,8 @@ class Lowered:
             from dataclasses import replace
             return Compiled(self, Executable(replace(self._lowered, compiler_options=compiler_options), AHEAD))
         if self._compiled is None:
-            self._compiled = Compiled(self, Executable(self._lowered, AHEAD))
+            made = self._traced._owner.compiled(self._lowered, self.in_tree, AHEAD) if self._lowered.key else Executable(self._lowered, AHEAD)
+            self._compiled = Compiled(self, made)
         return self._compiled
 
     def cost_analysis(self):
@@ -346,7 +350,7 @@ def attach(wrapped, owner):
         return trace(*args, **kwargs).out_info
 
     def clear_cache():
-        owner.forget()
+        owner.programs.forget()
         wrapped._clear_cache()
 
     wrapped.trace, wrapped.lower, wrapped.eval_shape, wrapped.clear_cache = trace, lower, eval_shape, clear_cache

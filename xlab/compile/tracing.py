@@ -27,7 +27,8 @@ class Program(NamedTuple):
     mutation: Any = None     # of a program made for values: how it works on references (`mutation.py`)
 
 
-_cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()
+_cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()    # by function and what was made of it
+_NOTHING: dict = {}
 _lock = threading.RLock()
 
 
@@ -35,6 +36,40 @@ _lock = threading.RLock()
 def _clear():
     with _lock:
         _cache.clear()
+
+
+def made_of(fun: Callable, how: str, *options) -> Callable[[Callable], Callable]:
+    """Decorates a wrapper that does to `fun` what `how` and the options say and nothing else.
+
+    Two such wrappers are then one function to the caches: `jit(grad(f))` in a loop traces and compiles once.
+    """
+    def note(wrapper: Callable) -> Callable:
+        try:
+            way = how, *map(_frozen, options)
+            hash(way)
+        except TypeError:
+            return wrapper
+        # With its own id: `functools.wraps` copies attributes to functions that do something else.
+        wrapper._xlab_made_of = id(wrapper), fun, way           # type: ignore[attr-defined]
+        return wrapper
+    return note
+
+
+def _frozen(option):
+    if isinstance(option, list | tuple) and not hasattr(option, "_fields"):
+        return type(option), tuple(map(_frozen, option))
+    if isinstance(option, dict):
+        return dict, tuple((k, _frozen(v)) for k, v in option.items())
+    return type(option), frozenset(option) if isinstance(option, set) else option
+
+
+def identity(fun: Callable) -> tuple[Callable, tuple]:
+    """The function somebody wrote, and what was made of it, innermost last."""
+    path: tuple = ()
+    while (made := getattr(fun, "_xlab_made_of", None)) is not None and made[0] == id(fun):
+        _, fun, way = made
+        path = *path, way
+    return fun, path
 
 
 def function_name(fun) -> str:
@@ -87,10 +122,11 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
     in_avals = tuple(in_avals)
     key = (in_tree, in_avals, static, context_key())
     try:
-        per_fun = _cache.get(fun)
+        written, path = identity(fun)
+        per_fun = _cache.get(written, _NOTHING).get(path)
         if per_fun is None:
             with _lock:
-                per_fun = _cache.setdefault(fun, {})
+                per_fun = _cache.setdefault(written, {}).setdefault(path, {})
     except TypeError:  # neither hashable nor weakly referable: trace every time
         per_fun = {}
     found = per_fun.get(key)

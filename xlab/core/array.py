@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from xlab.backend import arrays as _arrays
+from xlab.backend import client as _client
 from xlab.backend.arrays import ArrayImpl
 from xlab.core import avals as _avals
 from xlab.core import dtypes, source
@@ -35,6 +36,12 @@ class _ArrayMeta(type):
             return type.__instancecheck__(cls, x)
         return (is_native_array(x) or isinstance(x, KeyArray)
                 or (isinstance(x, Tracer) and isinstance(x.aval, ShapedArray)))
+
+    def __subclasscheck__(cls, c):
+        """So that `issubclass(type(x), Array)`, and with it `functools.singledispatch`, finds what `isinstance` finds."""
+        if cls is Array and isinstance(c, type) and (c is ArrayImpl or issubclass(c, (KeyArray, Tracer))):
+            return True
+        return type.__subclasscheck__(cls, c)
 
 
 class Array(metaclass=_ArrayMeta):
@@ -113,6 +120,8 @@ class KeyArray:
         return np.asarray(self.base)
 
     def __repr__(self):
+        if not _readable(self.base):
+            return f"Array({self.aval.shape}, dtype={dtypes.name(self.dtype)}, sharding={self.sharding})"
         return f"Array({self.aval.shape}, dtype={dtypes.name(self.dtype)}) overlaying:\n{self.base._host_value()}"
 
     def __array__(self, *args, **kwargs):
@@ -204,7 +213,9 @@ def _host_value(self: Any) -> np.ndarray:
     if cached is not None:
         return cached
     sharding = from_native(self._sharding)
-    if len(sharding.device_set) == 1:
+    if not sharding.is_fully_addressable and not _covered(sharding, self.aval.shape):
+        raise RuntimeError(_elsewhere(self.aval, sharding))
+    if sharding.num_devices == 1:
         value = _arrays.to_numpy(self)
     elif sharding.is_fully_replicated:
         value = _arrays.to_numpy(_arrays.shards(self)[0])
@@ -212,15 +223,45 @@ def _host_value(self: Any) -> np.ndarray:
         value = np.empty(self.aval.shape, self.aval.dtype)
         indices = sharding.devices_indices_map(self.aval.shape)
         done = set()
-        for device, shard in zip(sharding.devices_in_order, _arrays.shards(self)):
+        for device, shard in zip(sharding.addressable_in_order, _arrays.shards(self), strict=True):
             index = indices[device]
-            key = tuple((s.start, s.stop) for s in index)
+            key = _span(index)
             if key not in done:
                 done.add(key)
                 value[index] = _arrays.to_numpy(shard)
         value.flags.writeable = False
         self._xlab_host = value
     return value
+
+
+def _span(index: tuple[slice, ...]) -> tuple:
+    """An index as something with a hash."""
+    return tuple((s.start, s.stop) for s in index)
+
+
+@lru_cache(256)
+def _covered(sharding: Any, shape: tuple[int, ...]) -> bool:
+    """Whether the devices of this process hold every part of an array of this shape."""
+    index_of = sharding.devices_indices_map(shape)
+    return {_span(index_of[d]) for d in sharding.addressable_in_order} == {_span(i) for i in index_of.values()}
+
+
+def _readable(self: Any) -> bool:
+    sharding = from_native(self._sharding)
+    return sharding.is_fully_addressable or _covered(sharding, self.aval.shape)
+
+
+def _elsewhere(aval: ShapedArray, sharding: Any) -> str:
+    """Why an array cannot be read here, and how to have its value."""
+    here, devices = sharding.addressable_in_order, sharding.devices_in_order
+    owners = sorted({d.process_index for d in devices})
+    text = (f"the array of type {aval.str_short()} cannot be read in this process: of its {len(devices)} part{'s' * (len(devices) != 1)}, which lie "
+            f"on devices of process{'es' * (len(owners) != 1)} {', '.join(map(str, owners))}, {len(here) or 'none'} "
+            f"{'is' if len(here) < 2 else 'are'} here, on process {_client.process_index()}. ")
+    if len(owners) == 1:
+        return text + f"Read it in process {owners[0]}."
+    return text + ("xlab.experimental.multihost_utils.process_allgather(x, tiled=True), called in all of these processes, gives the whole value"
+                   + ("; x.addressable_shards are the parts that are here." if here else "."))
 
 
 def _array(self, dtype=None, copy=None):
@@ -235,7 +276,7 @@ def _replica_ids(sharding: Any, shape: tuple[int, ...]) -> dict[Any, int]:
     seen: Counter = Counter()
     out = {}
     for device, index in sharding.devices_indices_map(shape).items():
-        key = tuple((s.start, s.stop) for s in index)
+        key = _span(index)
         out[device] = seen[key]
         seen[key] += 1
     return out
@@ -260,7 +301,7 @@ def _repr(self):
         return f"Array({self.aval.str_short(short_dtypes=False)}, deleted)"
     weak = ", weak_type=True" if self.aval.weak_type else ""
     tail = f"dtype={dtypes.name(self.aval.dtype)}{weak})"
-    if self.aval.mat.unreduced:
+    if self.aval.mat.unreduced or not _readable(self):
         return f"Array(shape={self.aval.shape}, dtype={dtypes.name(self.aval.dtype)}, sharding={from_native(self._sharding)})"
     value = self._host_value()
     if value.size == 0:
@@ -268,6 +309,10 @@ def _repr(self):
     body = np.array2string(_printable(value), separator=", ", prefix="Array(", suffix=",")
     joint = ", " if len(body.rsplit("\n", 1)[-1]) + len(tail) + 8 <= np.get_printoptions()["linewidth"] else ",\n      "
     return f"Array({body}{joint}{tail}"
+
+
+def _str(self):
+    return str(_printable(self._host_value())) if self.is_deleted() or _readable(self) else repr(self)
 
 
 def _printable(value: np.ndarray) -> np.ndarray:
@@ -311,11 +356,12 @@ def _rebuild_array(value, weak_type):
 def _format(self, spec):
     if self.aval.shape and spec:
         raise TypeError(f"an array of shape {self.aval.shape} takes no format such as {spec!r}: format its elements, or a scalar of it")
-    return format(self._host_value()[()], spec) if not self.aval.shape else str(self)
+    return format(self._host_value()[()], spec) if not self.aval.shape and (spec or _readable(self)) else str(self)
 
 
 def _copy_to_host_async(self):
-    self._copy_single_device_array_to_host_async() if len(self.sharding.device_set) == 1 else None
+    sharding = self.sharding
+    self._copy_single_device_array_to_host_async() if len(sharding.device_set) == 1 and sharding.is_fully_addressable else None
 
 
 _MEMBERS = {
@@ -342,7 +388,7 @@ _MEMBERS = {
     "__array__": _array,
     "__len__": _len,
     "__repr__": _repr,
-    "__str__": lambda self: str(_printable(self._host_value())),
+    "__str__": _str,
     "__format__": _format,
     "__float__": lambda self: _scalar(self, float),
     "__int__": lambda self: _scalar(self, int),

@@ -53,7 +53,7 @@ class Primitive:
 
     __slots__ = ("__dict__", "__weakref__", "_abstract", "_cache", "_with_effects", "call", "casts_to_reduced", "context_dependent",
                  "custom_process", "impl", "joins", "linear_in_unreduced", "makes_ref", "module",
-                 "multiple_results", "name", "takes_refs")
+                 "multiple_results", "name", "takes_refs", "transposes_zeros")
 
     call_primitive = map_primitive = False
 
@@ -69,6 +69,7 @@ class Primitive:
         self.casts_to_reduced = False     # operands that are the same everywhere become reduced where others are
         self.custom_process: str | None = None   # name of the trace method that handles it, if not `process`
         self.takes_refs = False           # operands may be mutable references
+        self.transposes_zeros = False     # its transpose runs where all cotangents are zero, if a result was used
         self.makes_ref = False            # the result is a new mutable reference
         self.impl: Callable[..., Any] | None = None   # set by the eager rule: `compile/dispatch.py`, or by hand
         self._abstract: Callable[..., Any] | None = None

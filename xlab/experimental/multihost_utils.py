@@ -1,13 +1,15 @@
 """Several processes as one: gathering, broadcasting and comparing values, and arrays that each process holds a part of."""
 
 from xlab.parallel.multihost import (
+    ProcessFailureError,
     assert_equal,
     broadcast_one_to_all,
     global_array_to_host_local_array,
     host_local_array_to_global_array,
+    live_devices,
     process_allgather,
     sync_global_devices,
 )
 
-__all__ = ["assert_equal", "broadcast_one_to_all", "global_array_to_host_local_array", "host_local_array_to_global_array", "process_allgather",
-           "sync_global_devices"]
+__all__ = ["ProcessFailureError", "assert_equal", "broadcast_one_to_all", "global_array_to_host_local_array",
+           "host_local_array_to_global_array", "live_devices", "process_allgather", "sync_global_devices"]

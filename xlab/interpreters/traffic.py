@@ -31,7 +31,8 @@ ALGORITHMS = ("ring", "bidirectional", "direct", "axes")
 class Move:
     """What one collective equation moves.
 
-    `axes` are the mesh axes it runs over, `groups` ranks within them where it runs in groups, `perm` pairs of ranks.
+    `axes` are the mesh axes it runs over, `groups` ranks within them where it runs in groups, `perm` pairs of ranks, `root` the
+    rank that has what the others get.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Move:
     bytes_out: int = 0
     groups: tuple[tuple[int, ...], ...] | None = None
     perm: tuple[tuple[int, int], ...] = ()
+    root: int = 0
 
 
 class Message(NamedTuple):
@@ -93,9 +95,9 @@ def reducing(kind: str, reduction: str) -> Callable[..., Move]:
 
 def moving(kind: str) -> Callable[..., Move]:
     """The rule of a collective that only moves values: `routes[all_gather_p] = moving("all_gather")`."""
-    def rule(avals_in, avals_out, axes=None, axis_name=None, axis_index_groups=None, perm=(), **_):
+    def rule(avals_in, avals_out, axes=None, axis_name=None, axis_index_groups=None, perm=(), source=0, **_):
         return Move(kind, _names(axes if axes is not None else axis_name), "", size(avals_in), size(avals_out),
-                    _groups(axis_index_groups), tuple((int(a), int(b)) for a, b in perm))
+                    _groups(axis_index_groups), tuple((int(a), int(b)) for a, b in perm), int(source))
     return rule
 
 
@@ -131,6 +133,20 @@ def groups_along(names: Sequence[Any], sizes: Sequence[int], axes: Sequence[Any]
     return tuple(tuple(row[i] for i in g) for row in rows for g in groups)
 
 
+def in_order(move: Move, groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """Groups of positions as a collective numbers its ranks: a permute by position, whichever order its axes are given in; a
+    broadcast from its root on.
+
+    >>> in_order(Move("collective_permute", ("b", "a"), perm=((0, 1),)), ((0, 2, 1, 3),))
+    ((0, 1, 2, 3),)
+    >>> in_order(Move("collective_broadcast", ("a",), root=2), ((0, 1, 2, 3),))
+    ((2, 3, 0, 1),)
+    """
+    if move.kind == "collective_permute":
+        return tuple(tuple(sorted(g)) for g in groups)
+    return tuple((*g[move.root:], *g[:move.root]) for g in groups)
+
+
 def pairs_along(groups: Sequence[Sequence[int]], perm: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """A permutation of ranks as pairs of positions, in every group."""
     return tuple((g[s], g[d]) for g in groups for s, d in perm)
@@ -145,7 +161,7 @@ def messages(kind: str, groups: Sequence[Sequence[int]] = (), pairs: Sequence[tu
 
     Args:
         kind: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `collective_permute`, `collective_broadcast`.
-        groups, pairs: device ids.
+        groups, pairs: device ids; a broadcast starts at the first of each group.
         bytes_in: what each device has before.
         algorithm: `ring`, `bidirectional` (both directions at once, half the bytes each), `direct` (everyone to everyone), or
             `axes` (a ring along every axis, all at once: a model of time, spelled out as one ring).
@@ -270,6 +286,19 @@ def sent_per_device(kind: str, n: int, bytes_in: int) -> float:
     s = float(bytes_in)
     return {"all_reduce": 2 * s * (n - 1) / n, "all_gather": s * (n - 1), "reduce_scatter": s * (n - 1) / n,
             "all_to_all": s * (n - 1) / n, "ragged_all_to_all": s * (n - 1) / n}.get(kind, s)
+
+
+def sent_in_all(kind: str, groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]], bytes_in: int) -> float:
+    """Bytes that all devices together send in one run, in a bandwidth-optimal algorithm.
+
+    >>> sent_in_all("all_gather", ((0, 1), (2, 3)), (), 8), sent_in_all("collective_permute", (), ((0, 1), (2, 2)), 8)
+    (32.0, 8.0)
+    """
+    if kind == "collective_permute":
+        return float(bytes_in * sum(s != d for s, d in pairs))
+    if kind == "collective_broadcast":
+        return float(bytes_in * sum(len(g) - 1 for g in groups if g))
+    return sum(len(g) * sent_per_device(kind, len(g), bytes_in) for g in groups)
 
 
 # steps, bytes per step on one link, and how they are written; n devices, S bytes each.

@@ -15,12 +15,12 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, is_undefined_primal
 from xlab.lax import cuts
 from xlab.lax import elementwise as _e
-from xlab.lax.bits import bitwise_and
-from xlab.lax.comparison import eq, gt, lt, ne, select
+from xlab.lax.bits import bitwise_and, bitwise_or
+from xlab.lax.comparison import eq, ge, gt, lt, ne, select
 from xlab.lax.convert import convert
 from xlab.lax.elementwise import elementwise, operand_aval
 from xlab.lax.reduce_sum import reduce_sum_p
-from xlab.lax.shape import broadcast_in_dim, full_like, reshape, zeros_like_aval
+from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, full_like, reshape, zeros_like_aval
 
 __all__ = ["RoundingMethod", "abs", "add", "ceil", "clamp", "div", "floor", "integer_pow", "is_finite", "max", "min", "mul", "neg", "pow",
            "reciprocal", "rem", "round", "sign", "square", "sub"]
@@ -472,29 +472,38 @@ def _where_clamped(taken, t):
     return select(taken, t, full_like(t, 0))
 
 
+def _clamp_lo_jvp(t, lo, x, hi):
+    return _where_clamped(bitwise_and(gt(lo, x), _spread_tangent(lt(lo, hi), x)), t)
+
+
+def _clamp_hi_jvp(t, lo, x, hi):
+    # What is limited from above last is `hi`, also where the bounds cross or meet.
+    return _where_clamped(bitwise_or(gt(x, hi), _spread_tangent(ge(lo, hi), x)), t)
+
+
 def _clamp_batch(xs, dims):
     lo, x, hi = xs
     if dims[0] is None and dims[2] is None and not aval_of(lo).shape and not aval_of(hi).shape:
         return clamp_p.bind(lo, x, hi), dims[1]
-    return batching.broadcast_batcher(_ClampAsMinMax, xs, dims)
+    return batching.broadcast_batcher(_ClampSpread, xs, dims)
 
 
-class _ClampAsMinMax:
-    """`clamp` for bounds that were batched: min and max broadcast where clamp does not."""
+class _ClampSpread:
+    """`clamp` of an operand that is spread over the shape of bounds that were batched."""
 
     multiple_results = False
 
     @staticmethod
     def bind(lo, x, hi):
-        return min_p.bind(max_p.bind(x, lo), hi)
+        shape = broadcast_shapes(*(aval_of(v).shape for v in (lo, x, hi)))
+        return clamp_p.bind(lo, broadcast_in_dim(x, shape, range(aval_of(x).ndim)), hi)
 
 
 clamp_p = Primitive("clamp")
 clamp_p.def_abstract_eval(_clamp_aval)
 cut_rules[clamp_p] = cuts.clamp
 batching.primitive_batchers[clamp_p] = _clamp_batch
-ad.defjvp(clamp_p, lambda t, lo, x, hi: _where_clamped(gt(lo, x), t), _clamp_jvp,
-          lambda t, lo, x, hi: _where_clamped(lt(hi, x), t))
+ad.defjvp(clamp_p, _clamp_lo_jvp, _clamp_jvp, _clamp_hi_jvp)
 mlir.register_lowering(clamp_p, lambda ctx, lo, x, hi: ctx.op(
     f"stablehlo.clamp {lo}, {x}, {hi} : ({ctx.types_in()}) -> {ctx.type_out()}"))
 

@@ -123,7 +123,7 @@ def results(values: Sequence[np.ndarray], avals: Sequence, sharding=None) -> lis
 @contextmanager
 def _called():
     """A callback may use the runtime: concretely, whatever this thread was tracing, and without waiting for its own program."""
-    _arrays.called_back.depth += 1
+    _arrays.called_back.enter()
     try:
         if state.trace is EVAL:
             yield
@@ -131,7 +131,7 @@ def _called():
             with set_trace(EVAL):
                 yield
     finally:
-        _arrays.called_back.depth -= 1
+        _arrays.called_back.leave()
 
 
 def _failed(callback: FlatCallback, where: str, error: BaseException) -> tuple[str, str]:

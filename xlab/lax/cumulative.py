@@ -15,7 +15,7 @@ from xlab.interpreters.ad import Zero
 from xlab.interpreters.mlir.values import i64_array
 from xlab.lax import cuts
 from xlab.lax import elementwise as _e
-from xlab.lax.arithmetic import abs, add, complex_extremum, div, floor, max, min, mul, neg, sub
+from xlab.lax.arithmetic import add, complex_extremum, div, floor, max, min, mul, sub
 from xlab.lax.comparison import gt, ne, select
 from xlab.lax.complexes import complex, imag, real
 from xlab.lax.reductions import highest, lowest, reduce_prod_p, reduce_sum
@@ -23,6 +23,7 @@ from xlab.lax.shape import (
     broadcast_in_dim,
     canonical_axis,
     concatenate,
+    full_like,
     pad,
     reshape,
     rev,
@@ -110,10 +111,14 @@ def log_add_exp(x, y):
         angle = imag(out)
         half, turn = (np.asarray(v).astype(aval_of(angle).dtype)[()] for v in (np.pi, 2 * np.pi))
         return complex(real(out), sub(angle, mul(floor(div(add(angle, half), turn)), turn)))
-    top, difference = max(x, y), sub(x, y)
+    # Written so that each side of the choice is smooth where the other takes over: second derivatives hold where x equals y.
+    first = gt(x, y)
+    top = select(first, x, y)
+    difference = sub(select(first, y, x), top)
     # Equal infinities have no difference; their sum is themselves.
     undefined = ne(difference, difference)
-    return select(undefined, add(x, y), add(top, log1p(exp(neg(abs(difference))))))
+    difference = select(undefined, full_like(difference, 0), difference)
+    return select(undefined, add(x, y), add(top, log1p(exp(difference))))
 
 
 def _family(name: str, accepts, combine: Callable, identity: Callable, op: str | None) -> Primitive:

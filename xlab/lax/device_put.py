@@ -9,7 +9,7 @@ from xlab.backend.client import Device, default_memory_kind, memory_kinds
 from xlab.compile import layouts
 from xlab.compile.devices import sharding_sources
 from xlab.compile.executable import physical_sharding
-from xlab.compile.placement import check_alive, default_sharding, place
+from xlab.compile.placement import check_alive, check_one_value, default_sharding, place
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
@@ -69,6 +69,7 @@ def put(x, device, copy_semantics):
         sharding = SingleDeviceSharding(device) if isinstance(device, Device) else device
         committed = True
         sharding.shard_shape(aval.shape)  # raises where the value does not fit
+        check_one_value(x, sharding)
     if isinstance(x, KeyArray):
         base = place(x.base, physical_aval(aval), physical_sharding(sharding, aval), committed=committed, copy=copy)
         return x if base is x.base else KeyArray(base, aval.dtype)

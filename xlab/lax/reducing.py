@@ -161,13 +161,17 @@ def map_scalars(closed: ClosedJaxpr, *xs):
 
 
 def by_halves(closed: ClosedJaxpr, operands, inits, axes):
-    """The reduction as operations on ever smaller arrays: halves against each other, in logarithmic depth."""
+    """The reduction as operations on ever smaller arrays: halves against each other, in logarithmic depth.
+
+    Where one element is all there is, compiled programs leave out the initial value, which ought to be an identity; so does this.
+    """
     aval = aval_of(operands[0])
     kept = [i for i in range(aval.ndim) if i not in axes]
     shape = [aval.shape[i] for i in kept]
     size = int(np.prod([aval.shape[i] for i in axes], dtype=np.int64))
     xs = [reshape(transpose(x, (*axes, *kept)), (size, *shape)) for x in operands]
     starts = [broadcast_in_dim(i, (1, *shape), ()) for i in inits]
+    alone = size == 1
     while size > 1:
         half, odd = divmod(size, 2)
         pairs = map_scalars(closed, *(slice_in_dim(x, 0, half) for x in xs),
@@ -175,6 +179,8 @@ def by_halves(closed: ClosedJaxpr, operands, inits, axes):
         if odd:
             pairs = [concatenate([p, slice_in_dim(x, size - 1, size)], 0) for p, x in zip(pairs, xs)]
         xs, size = pairs, half + odd
+    if alone:
+        return [reshape(x, shape) for x in xs]
     return [reshape(x, shape) for x in (map_scalars(closed, *starts, *xs) if size else starts)]
 
 

@@ -80,7 +80,7 @@ def reduce_window(operand, init_value, computation: Callable, window_dimensions:
         init_value: scalar to start from (a pytree of them); also what padding holds.
         computation: `computation(a, b)` on pytrees of scalars.
         window_dimensions, window_strides: sizes and steps of the window; steps of 1 by default.
-        padding: 'VALID', 'SAME', 'SAME_LOWER', or (low, high) per dimension.
+        padding: 'VALID', 'SAME', 'SAME_LOWER' (counted for the array without `base_dilation`), or (low, high) per dimension.
         base_dilation, window_dilation: distances between neighbouring elements of array and window.
 
     Example:
@@ -134,9 +134,9 @@ def _window(shape, dimensions, strides, padding, base_dilation, window_dilation)
         if any(v < 1 for v in values):
             raise TypeError(f"reduce_window {name} must have every element be strictly positive, got {values}.")
     if isinstance(padding, str):
-        grown = [dilated(n, d) for n, d in zip(shape, given["base_dilation"])]
+        # The customary count: for the array as it is given, not as `base_dilation` spreads it.
         reach = [dilated(w, d) for w, d in zip(sizes, given["window_dilation"])]
-        padding = tuple(padtype_to_pads(grown, reach, given["window_strides"], padding))
+        padding = tuple(padtype_to_pads(shape, reach, given["window_strides"], padding))
     return {**given, "padding": check_pairs("reduce_window", padding, ndim)}
 
 

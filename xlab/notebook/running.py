@@ -16,6 +16,7 @@ from xlab.observe.records import Failure, Report
 _FIELDS = {"jaxpr": ("programs",), "shardings": ("layouts",), "collectives": ("transfers",),
            "timings": ("phases", "timings", "ledger"), "memory": ("memory",)}
 
+_STAGES = {"trace": "tracing", "lower": "lowering", "compile": "compiling"}
 _DONE = ("trace", "lower", "compile", "execute")
 
 last: Report | None = None
@@ -49,13 +50,19 @@ def recording(title: str, shell: Any, file: str | None = None, flagged: bool = T
         try:
             yield run
         except KeyboardInterrupt:
-            told = interrupted(f"interrupted while {run.doing}; all names are as they were before the cell")
+            told = interrupted(f"interrupted while {_doing(run)}; all names are as they were before the cell")
             run.failed = failure(told)
             raise told from None
         except Exception as error:
             # At once: what leaves this block gets back the frames in between.
             run.failed = failure(present(error, shell, file) if shell is not None else shorten(error))
             raise
+
+
+def _doing(run: Recording) -> str:
+    """What an interrupt ended: the stage that it left by an error, or what was said to go on."""
+    ended = next((e.kind for e in reversed(run.session.events) if e.error is not None and e.kind in _STAGES), "")
+    return _STAGES.get(ended, "running" if run.doing == "compiling" else run.doing)
 
 
 def called(report: Report, name: str, was: str = "cell") -> Report:
@@ -74,6 +81,8 @@ def only(report: Report, parts: frozenset[str]) -> Report:
     for part, fields in _FIELDS.items():
         if part not in parts:
             dropped.update({field: None if field == "ledger" else () for field in fields})
+            if part == "collectives":
+                dropped["counted"] = False
     if "hlo" not in parts and "programs" not in dropped:
         dropped["programs"] = tuple(p.replace(levels=()) for p in report.programs)
     return report.replace(**dropped) if dropped else report

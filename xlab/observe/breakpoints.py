@@ -138,8 +138,7 @@ def holds(x: Any, test: Callable[[np.ndarray], Any]) -> bool:
     """Whether an entry of a value passes a test; shards are looked at where they lie, and keys pass none."""
     if isinstance(x, KeyArray):
         return False
-    parts = [s.data._host_value() for s in x.addressable_shards] if is_native_array(x) and len(x.sharding.device_set) > 1 \
-        else [x._host_value() if is_native_array(x) else np.asarray(x)]
+    parts = [s.data._host_value() for s in x.addressable_shards] if is_native_array(x) else [np.asarray(x)]
     for part in parts:
         part = part.astype(np.float32) if part.dtype.kind == "V" and part.dtype.names is None else part
         if part.dtype.kind in "fciu" and test(part).any():

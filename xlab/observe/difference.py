@@ -62,13 +62,13 @@ def _equations(programs: list[Program]) -> Iterator[Figure]:
 
 
 def collective_figures(about: list[Subject]) -> Iterator[Figure]:
-    """Number and bytes each device receives, by kind; loop trips multiplied where they are known."""
+    """Number and bytes each device sends, by kind; loop trips multiplied where they are known."""
     found: list[dict[str, tuple[int, int]]] = []
     for one in about:
         moved: dict[str, tuple[int, int]] = {}
         for t in transfers(one):
             number, size = moved.get(t.kind, (0, 0))
-            moved[t.kind] = number + 1, size + t.bytes_in * (1 if t.times is None else t.times)
+            moved[t.kind] = number + 1, size + t.sent_in_run
         found.append(moved)
     totals = [(sum(n for n, _ in moved.values()), sum(b for _, b in moved.values())) for moved in found]
     kinds = sorted({*found[0], *found[1]})
@@ -79,7 +79,7 @@ def collective_figures(about: list[Subject]) -> Iterator[Figure]:
 
 
 def _moved(what: str, left: tuple[int, int], right: tuple[int, int]) -> Figure:
-    a, b = (f"{n}, {size_text(moved)} in" if n else "none" for n, moved in (left, right))
+    a, b = (f"{n}, {size_text(moved)} sent" if n else "none" for n, moved in (left, right))
     return Figure("collectives", what, a, b, ratio(left[1], right[1]))
 
 

@@ -213,7 +213,7 @@ def placements_of(shape: Sequence[int], axes: Mapping[str, int]) -> Iterator[tup
 
 
 def _report(about: Subject, link: Any) -> Report:
-    return Report(about.name, (), argument_layouts(about), _transfers(about, link=link), memory=(_memory(about),), mesh=mesh_info(about.mesh))
+    return Report(about.name, (), argument_layouts(about), _transfers(about, link=link), memory=(_memory(about),), mesh=mesh_info(about.mesh), counted=True)
 
 
 def _moved(s: Any, old: Mesh, new: Mesh, ndim: int) -> Any:

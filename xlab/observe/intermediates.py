@@ -31,7 +31,7 @@ class Decisions:
 
     def __init__(self, about: Subject):
         self.about = about
-        self.found = _propagation.propagation(about.lowered.module.text)
+        self.found = about.propagation
         self.specs: dict[int, Spec] = {}
         self.values: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
         for made in self.found.results:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from xlab import events
@@ -20,7 +21,7 @@ MOST_PARTS = 12
 _FIXES = {
     "shape": "pad {what} to a fixed size, or compile the sizes you need once: f.lower(...).compile()",
     "dtype": "convert once before the call: {what} = xlab.numpy.asarray({what}, dtype)",
-    "weak type": "pass an array instead of a Python number: xlab.numpy.asarray({what})",
+    "weak type": "pass a value with a dtype of its own instead of a Python number: xlab.numpy.asarray({what}, {dtype})",
     "structure": "pass arguments with the same keys and lengths at every call",
     "static value": "make the value an ordinary argument if the program does not depend on it",
     "sharding": "place {what} once: {what} = xlab.device_put({what}, sharding), or give jit in_shardings",
@@ -111,13 +112,22 @@ def _shown(entry: _ledger.Entry) -> tuple[str, str, Source | None]:
     """Name, sentence and place of a compile as the user knows them: a cell is called by its prompt."""
     file, _, line = entry.position.rpartition(":")
     if line.isdigit():
-        cell = shown_name(file)
+        cell = entry.shown or shown_name(file)
         name = "".join(f"{outer}(" for outer in entry.made_by) + entry.name + ")" * len(entry.made_by)
         return name, entry.reason.replace(f"`{entry.name}`", f"`{name}`"), Source(cell or file, int(line), function=entry.name)
-    cell = shown_name(entry.position) if entry.position else None
+    cell = (entry.shown or shown_name(entry.position)) if entry.position else None
     if cell is None:
         return entry.name, entry.reason, None
     return cell, entry.reason.replace(f"`{entry.name}`", f"`{cell}`"), Source(cell, 1, function=cell)
+
+
+_LONG = {"f": "float", "i": "int", "u": "uint", "c": "complex", "bf": "bfloat"}
+
+
+def _dtype(entry: _ledger.Entry) -> str:
+    """The dtype of the first difference, as its types have it."""
+    found = re.search(r"\b(f|i|u|c|bf)(\d+)\[", " ".join(entry.differences[0][2:]))
+    return _LONG[found[1]] + found[2] if found else "float32"
 
 
 def _fix(entry: _ledger.Entry) -> str:
@@ -126,4 +136,6 @@ def _fix(entry: _ledger.Entry) -> str:
     cause, what = entry.differences[0][:2]
     if cause == "closure" and not entry.position.rpartition(":")[2].isdigit():
         return f"{what} = xlab.numpy.asarray({what}) makes it an input of the cell"
-    return _FIXES.get("option" if cause == "sharding" and what.endswith("_shardings") else cause, "").format(what=what)
+    if cause in ("definition", "function") and not entry.position.rpartition(":")[2].isdigit():
+        return "run the cell with the same text and the same Python values: a program is made for each"
+    return _FIXES.get("option" if cause == "sharding" and what.endswith("_shardings") else cause, "").format(what=what, dtype=repr(_dtype(entry)))

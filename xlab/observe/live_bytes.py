@@ -2,40 +2,52 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections.abc import Sequence
+
+import numpy as np
 
 from xlab.observe.records import Buffer
 
 
 def changes(buffers: Sequence[Buffer]) -> dict[int, int]:
-    """By how many bytes what is alive changes at each step; what lies at the same place counts once."""
-    slots: dict[tuple[int, int], list[Buffer]] = {}
-    for n, b in enumerate(buffers):
-        slots.setdefault((b.allocation, b.offset) if b.allocation >= 0 else (-1, n), []).append(b)
+    """By how many bytes what is alive changes at each step; bytes that several buffers share count once.
+
+    >>> changes((Buffer("a", 8, end=1, allocation=0), Buffer("b", 8, end=1, allocation=0, offset=4)))
+    {0: 12, 2: -12}
+    """
     change: dict[int, int] = {}
-    for held in slots.values():
-        if len(held) == 1:
-            _add(change, held[0].start, held[0].end + 1, held[0].size)
+    held: dict[int, list[Buffer]] = {}
+    for b in buffers:
+        if b.allocation >= 0:
+            held.setdefault(b.allocation, []).append(b)
+        else:
+            _add(change, b.start, b.size)
+            _add(change, b.end + 1, -b.size)
+    for together in held.values():
+        if len(together) == 1:
+            _add(change, together[0].start, together[0].size)
+            _add(change, together[0].end + 1, -together[0].size)
             continue
-        # Where several share a place, the largest of those alive counts.
-        waiting = sorted(held, key=lambda b: -b.start)
-        alive: list[tuple[int, int]] = []
-        for start, stop in itertools.pairwise(sorted({edge for b in held for edge in (b.start, b.end + 1)})):
-            while waiting and waiting[-1].start <= start:
-                b = waiting.pop()
-                heapq.heappush(alive, (-b.size, b.end))
-            while alive and alive[0][1] < start:
-                heapq.heappop(alive)
-            if alive:
-                _add(change, start, stop, -alive[0][0])
+        _within(change, together)
     return change
 
 
-def _add(change: dict[int, int], start: int, stop: int, size: int) -> None:
-    change[start] = change.get(start, 0) + size
-    change[stop] = change.get(stop, 0) - size
+def _within(change: dict[int, int], held: Sequence[Buffer]) -> None:
+    """The same for one allocation: it is cut where a buffer begins or ends, and of each piece is known how many buffers have it."""
+    edges = np.unique([edge for b in held for edge in (b.offset, b.offset + b.size)])
+    sizes = np.diff(edges)
+    taken = np.zeros(len(sizes), np.int64)
+    first, last = (np.searchsorted(edges, places) for places in ([b.offset for b in held], [b.offset + b.size for b in held]))
+    events = sorted([(b.end + 1, -1, n) for n, b in enumerate(held)] + [(b.start, 1, n) for n, b in enumerate(held)])
+    for step, way, n in events:
+        here = slice(first[n], last[n])
+        before = taken[here] > 0
+        taken[here] += way
+        _add(change, step, way * int(sizes[here][before != (taken[here] > 0)].sum()))
+
+
+def _add(change: dict[int, int], step: int, size: int) -> None:
+    change[step] = change.get(step, 0) + size
 
 
 def peak(buffers: Sequence[Buffer]) -> tuple[int, int]:
@@ -68,4 +80,23 @@ def live_bytes(buffers: Sequence[Buffer], steps: int) -> list[int]:
     for step in range(steps):
         now += change.get(step, 0)
         out.append(now)
+    return out
+
+
+def alive_at(buffers: Sequence[Buffer], step: int) -> list[tuple[Buffer, int]]:
+    """The buffers alive at a step, the largest first, each with the bytes of it that no larger one has: their sum is what is alive.
+
+    >>> a, b = Buffer("a", 8, end=2, allocation=0), Buffer("b", 4, end=2, allocation=0, offset=6)
+    >>> [(x.name, n) for x, n in alive_at((b, a), 1)]
+    [('a', 8), ('b', 2)]
+    """
+    taken: dict[int, list[tuple[int, int]]] = {}
+    out = []
+    for b in sorted((b for b in buffers if b.start <= step <= b.end), key=lambda b: (-b.size, b.name)):
+        free = [(b.offset, b.offset + b.size)]
+        if b.allocation >= 0:
+            for low, high in taken.setdefault(b.allocation, []):
+                free = [piece for start, stop in free for piece in ((start, min(stop, low)), (max(start, high), stop)) if piece[0] < piece[1]]
+            taken[b.allocation] += free
+        out.append((b, sum(stop - start for start, stop in free)))
     return out

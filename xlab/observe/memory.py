@@ -40,7 +40,8 @@ def memory(what: Any, *args: Any, program: int = 0, **kwargs: Any) -> Memory:
     about = subject(what, args, kwargs)
     stats = _compiling.memory_stats(about.executable.native)
     buffers = _buffers(about)
-    # The compiler's own peak leaves temporaries out on some platforms: what it laid out itself tells.
+    # The compiler's own peak leaves temporaries out on some platforms: what it laid out itself tells. Inner values of a loop count as
+    # alive all through it, so that this is the most that can be alive.
     peak_step, alive = _live_bytes.peak(buffers)
     donated, refused = _donations(about)
     return Memory(about.name, stats.argument_size_in_bytes, stats.output_size_in_bytes, stats.temp_size_in_bytes, stats.alias_size_in_bytes,

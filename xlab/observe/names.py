@@ -94,7 +94,8 @@ def user_names(jaxpr: Jaxpr) -> dict[Var, str]:
 
 
 @functools.lru_cache(maxsize=65536)
-def _place(code: Any, lasti: int) -> Source:
+def _place(code: Any, lasti: int, file: str) -> Source:
+    # The file is part of the key: code objects of one text are equal wherever they were compiled.
     from xlab.core.source import position
     p = position(code, lasti)
     end = p.end_column if p.end_line == p.line else 0
@@ -104,7 +105,7 @@ def _place(code: Any, lasti: int) -> Source:
 def source_of(eqn: JaxprEqn) -> Source | None:
     """The user's line that made an equation."""
     code = eqn.source.code
-    return None if code is None else _place(code, eqn.source.lasti)
+    return None if code is None else _place(code, eqn.source.lasti, code.co_filename)
 
 
 def listings(equations: Any) -> tuple[Listing, ...]:

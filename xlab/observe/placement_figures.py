@@ -78,7 +78,7 @@ def plot_transfers(transfers: tuple[Transfer, ...], ax: Any = None) -> Any:
     ax = axes(ax, 6.0, 1.2 + 0.34 * max(1, len(transfers)))
     colours = {"user": "#0f5f9e", "partitioner": "#b8450a"}
     for i, t in enumerate(transfers):
-        sent = t.bytes_in * (1 if t.times is None else t.times)
+        sent = t.sent_in_run
         ax.barh(i, sent, height=0.7, color=colours.get(t.origin, "#93a0ad"), linewidth=0)
         ax.text(sent, i, f" {size_text(sent)}" + (" × ?" if t.times is None else ""), va="center", fontsize=8)
     ax.set_yticks(range(len(transfers)), [
@@ -86,8 +86,8 @@ def plot_transfers(transfers: tuple[Transfer, ...], ax: Any = None) -> Any:
     ax.invert_yaxis()
     ax.margins(x=0.18)
     ax.set_xlabel("bytes sent per device")
-    total = sum(t.bytes_in * (1 if t.times is None else t.times) for t in transfers)
-    ax.set_title(f"{len(transfers)} collective{'s' * (len(transfers) != 1)}, {size_text(total)} per device", fontsize=9)
+    total = sum(t.sent_in_run for t in transfers)
+    ax.set_title(f"{len(transfers)} collective{'s' * (len(transfers) != 1)}, {size_text(total)} sent per device", fontsize=9)
     from matplotlib.patches import Patch
 
     kinds = [k for k in colours if any(t.origin == k for t in transfers)]

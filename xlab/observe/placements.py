@@ -66,7 +66,7 @@ def placement_of(report: Report, title: str = "") -> Placement:
     """What a report of one program says of its cost."""
     times = [(t, 1 if t.times is None else t.times) for t in report.transfers]
     return Placement(title or report.title, report.mesh, tuple((x.name, x.type.text) for x in report.layouts if x.role == "argument"),
-                     tuple(t.replace(rounds=(), mesh=None, formula="") for t in report.transfers), sum(t.bytes_in * n for t, n in times),
+                     tuple(t.replace(rounds=(), mesh=None, formula="") for t in report.transfers), sum(t.sent_in_run for t in report.transfers),
                      sum((t.predicted_us or 0.0) * n for t, n in times), max((m.peak for m in report.memory), default=0))
 
 

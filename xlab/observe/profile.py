@@ -17,12 +17,14 @@ from xlab.observe.subject import Subject, jitted, subject
 
 @dataclass(frozen=True)
 class Measured:
-    """One instruction: median over runs of the slowest device, and of the part a collective spent waiting."""
+    """One instruction: median over runs of the slowest device, and of the part a collective spent waiting. In a loop it is executed
+    `times` times per run, and times are those of all of them."""
 
     name: str
     us: float
     wait_us: float
     runs: int
+    times: int = 1
 
 
 @dataclass
@@ -78,16 +80,17 @@ def times_of(taken: Any, about: Subject) -> Times:
     for event in taken.instructions:
         if event.hlo_op in by_name and event.hlo_module in (module.name, ""):
             # Every execution inside a loop counts: a run is the sum over its executions on one device.
-            here = spans.setdefault(event.hlo_op, {}).setdefault((event.run, event.device), [0.0, 0.0])
+            here = spans.setdefault(event.hlo_op, {}).setdefault((event.run, event.device), [0.0, 0.0, 0])
             here[0] += event.duration_ns / 1e3
             here[1] += event.wait_ns / 1e3
+            here[2] += 1
     out = Times(module=module.text)
     for name, found in spans.items():
-        runs: dict[int, tuple[float, float]] = {}
-        for (run, _), (us, waited) in found.items():
-            runs[run] = max(runs.get(run, (0.0, 0.0)), (us, waited))
-        out.instructions[name] = Measured(name, statistics.median(u for u, _ in runs.values()),
-                                          statistics.median(w for _, w in runs.values()), len(runs))
+        runs: dict[int, tuple[float, float, int]] = {}
+        for (run, _), (us, waited, times) in found.items():
+            runs[run] = max(runs.get(run, (0.0, 0.0, 0)), (us, waited, times))
+        us, waited, times = (statistics.median(part) for part in zip(*runs.values()))
+        out.instructions[name] = Measured(name, us, waited, len(runs), max(1, round(times)))
     for name, measured in out.instructions.items():
         if by_name[name].opcode in ("while", "conditional", "call"):
             continue                      # the instructions inside are measured themselves
@@ -112,7 +115,7 @@ def heat(taken: Any, subjects: Sequence[Subject], programs: Sequence[Program],
             level.replace(heat=tuple(sorted((lines[n], m.us) for n, m in found.instructions.items() if n in lines)))
             if level.name == "optimized" else level for level in made[index].levels)
         made[index] = made[index].replace(heat=tuple(sorted(found.equations.items())), levels=levels)
-        moved = [t.replace(measured_us=m.us, wait_us=m.wait_us)
+        moved = [t.replace(measured_us=m.us / m.times, wait_us=m.wait_us / m.times, runs=m.times)
                  if t.program == index and (m := found.instructions.get(t.instruction)) is not None else t for t in moved]
     return made, moved
 

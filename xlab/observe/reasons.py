@@ -42,7 +42,7 @@ class Cause:
 
 def causes(about: Subject) -> list[Cause]:
     """Every communication the partitioner decided on, in program order; empty for one device."""
-    text = about.stages.get("resharded")
+    text = about.stage("resharded")
     if not text:
         return []
     made = mlir_level("resharded", text)

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from xlab.interpreters import traffic
 from xlab.observe.graph import Drawn
 from xlab.observe.record_base import Record, _record
 
@@ -248,8 +249,10 @@ class Transfer(Record):
         axes: mesh axes it runs over; empty when the groups are not whole axes.
         groups: device ids, one tuple per group.
         pairs: `(source, target)` device ids of a permute.
-        bytes_in, bytes_out: per device, each time it runs.
+        bytes_in, bytes_out: what each device has before and after, each time it runs.
         times: how often it runs (loop trips multiplied), None = not known.
+        predicted_us, measured_us, wait_us: one time it runs; the last two of the slowest device, waiting for others counted in.
+        runs: how often it ran where it was measured.
         formula: the text of the prediction, numbers included.
         origin: `user` (written in the program) or `partitioner` (added by the compiler).
         call: what the user wrote, for origin `user` (`psum`).
@@ -282,6 +285,27 @@ class Transfer(Record):
     source: Source | None = None
     rounds: tuple[tuple[tuple[int, int, int], ...], ...] = ()
     mesh: MeshInfo | None = None
+    runs: int | None = None
+
+    @property
+    def sent(self) -> float:
+        """Bytes a device sends each time it runs, in a bandwidth-optimal algorithm: the mean over all devices of the mesh.
+
+        >>> Transfer("all_gather", groups=((0, 1, 2, 3),), bytes_in=8).sent
+        24.0
+        """
+        if not self.groups and not self.pairs:
+            sizes = dict(zip(self.mesh.axis_names, self.mesh.axis_sizes)) if self.mesh is not None else {}
+            known = bool(self.axes) and set(self.axes) <= set(sizes) and self.kind != "collective_permute"
+            n = math.prod(sizes[a] for a in self.axes) if known else 0
+            return traffic.sent_in_all(self.kind, (tuple(range(n)),), (), self.bytes_in) / n if known else float(self.bytes_in)
+        devices = self.mesh.size if self.mesh is not None else len({d for g in (*self.groups, *self.pairs) for d in g})
+        return traffic.sent_in_all(self.kind, self.groups, self.pairs, self.bytes_in) / max(1, devices)
+
+    @property
+    def sent_in_run(self) -> int:
+        """`sent`, loop trips multiplied; a loop of unknown length counts once."""
+        return round(self.sent * (1 if self.times is None else self.times))
 
     @property
     def reshards(self) -> bool:
@@ -483,7 +507,10 @@ class Failure(Record):
 
 @_record
 class Report(Record):
-    """Everything one cell did. `title` is the function or cell name; `versions` are `(package, version)`; `opens` names a tab."""
+    """Everything one cell did. `title` is the function or cell name; `versions` are `(package, version)`; `opens` names a tab.
+
+    `counted` says that collectives were looked for: without it, none in `transfers` says nothing.
+    """
 
     title: str
     programs: tuple[Program, ...] = ()
@@ -501,3 +528,4 @@ class Report(Record):
     versions: tuple[tuple[str, str], ...] = ()
     opens: str = ""
     targets: tuple[Scheduled, ...] = ()
+    counted: bool = False

@@ -72,6 +72,7 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
     moved: list[Transfer] = []
     used: list[Memory] = []
     notices: list[Notice] = []
+    unknown_collectives = False
     for index, about in enumerate(subjects):
         if "programs" in parts:
             made = _guard(lambda about=about: once(about, ("program", levels if isinstance(levels, bool) else tuple(levels)), lambda: _program(about, levels=levels)), notices, f"the program of {about.name}", index)
@@ -80,13 +81,16 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
             layouts += _guard(lambda about=about, index=index: once(about, ("layouts", index), lambda: program_layouts(about, index)), notices,
                               f"the shardings of {about.name}", index) or ()
         if "transfers" in parts:
-            moved += _guard(lambda about=about, index=index: once(about, ("transfers", index, repr(link)),
-                                                                lambda: _transfers(about, link=link, program=index)), notices,
-                            f"the collectives of {about.name}", index) or ()
+            found = _guard(lambda about=about, index=index: once(about, ("transfers", index, repr(link)),
+                                                               lambda: _transfers(about, link=link, program=index)), notices,
+                           f"the collectives of {about.name}", index)
+            unknown_collectives |= found is None
+            moved += found or ()
         if "memory" in parts:
             one = _guard(lambda about=about, index=index: once(about, ("memory", index), lambda: _memory(about, program=index)), notices,
                          f"the memory of {about.name}", index)
             used += [one] if one is not None else []
+        notices += [Notice("info", sentence, "program", program=index) for sentence in about.unknown]
     if "programs" in parts:
         begun = [made for about in session.unfinished if about.closed.jaxpr.eqns
                  and (made := _guard(lambda about=about: _program(about), notices, f"the program of {about.name}", 0))]
@@ -107,7 +111,8 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
         title or session.title or (subjects[-1].name if subjects else "recording"), tuple(programs), tuple(layouts),
         tuple(moved), phases(session) if "phases" in parts else (), timings(session, (*session.measured, *measured)), tuple(used),
         tuple(passes) or session.passes, ledger(session) if "ledger" in parts else None, trace, mesh, tuple(notices),
-        failure(session.error) if session.error is not None else None, versions(), targets=session.targets)
+        failure(session.error) if session.error is not None else None, versions(), targets=session.targets,
+        counted="transfers" in parts and bool(subjects) and not unknown_collectives)
 
 
 def _guard(make: Any, notices: list[Notice], what: str, index: int) -> Any:

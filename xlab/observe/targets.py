@@ -66,7 +66,7 @@ def target(name: str, what: Any, *args: Any, link: str | traffic.Link = "ici", *
     low = about.lowered
     levels = ("stablehlo", *(("propagated", "partitioned") if len(low.devices) > 1 else ()), "optimized")
     return Report(f"{about.name} on {name}", (_program(about, levels=levels),), transfers=_transfers(about, link=link), memory=(used,),
-                  mesh=mesh_info(about.mesh), notices=tuple(_notices(name, about, made, doubts)), opens="collectives")
+                  mesh=mesh_info(about.mesh), notices=tuple(_notices(name, about, made, doubts)), opens="collectives", counted=True)
 
 
 def scheduled(name: str, what: Any, *args: Any, link: str | traffic.Link = "ici", program: int = 0, **kwargs: Any) -> Scheduled:

@@ -16,6 +16,7 @@ from typing import Any
 
 from xlab.observe import records as r
 from xlab.observe.ledger_text import compilation_text, difference_text, ledger_text
+from xlab.observe.live_bytes import alive_at
 from xlab.observe.record_base import set_text_form
 from xlab.observe.units import plural, significant, size_text, table, time_text
 
@@ -299,7 +300,7 @@ def transfers_table(transfers: Sequence[r.Transfer], o: _Options) -> str:
                 transfer_name(t),
                 transfer_over(t),
                 f"{size_text(t.bytes_in)} → {size_text(t.bytes_out)}",
-                str(t.times) if t.times is not None else "?",
+                str(t.times) if t.times is not None else f"? ({t.runs} measured)" if o.times and t.runs else "?",
                 time_text(t.predicted_us),
                 *measured,
                 transfer_origin(t),
@@ -312,24 +313,26 @@ def transfers_table(transfers: Sequence[r.Transfer], o: _Options) -> str:
         lines.append(f"  {name}: " + sentences(reason, fix))
     if len(transfers) > 1:
         lines.append("  in one run: " + run_line(transfers))
+    if o.times and any(t.measured_us is not None for t in shown):
+        lines.append("  measured: each time it ran, on its slowest device, waiting for the others included")
     return "\n".join(lines + more)
 
 
 def run_line(transfers: Sequence[r.Transfer]) -> str:
     """What one run of a program sends over each axis, and what all of it should take; trips of loops multiplied.
 
-    >>> run_line([r.Transfer("all_gather", axes=("a",), bytes_in=8, times=3, predicted_us=2.0)])
-    '24 B per device over a; 6.00 µs predicted'
+    >>> run_line([r.Transfer("all_gather", axes=("a",), groups=((0, 1),), bytes_in=8, times=3, predicted_us=2.0)])
+    'each device sends 24 B over a; 6.00 µs predicted'
     """
     sent: dict[str, int] = {}
     us = 0.0
     for t in transfers:
         times = 1 if t.times is None else t.times
-        sent[transfer_over(t)] = sent.get(transfer_over(t), 0) + t.bytes_in * times
+        sent[transfer_over(t)] = sent.get(transfer_over(t), 0) + t.sent_in_run
         us += (t.predicted_us or 0.0) * times
-    parts = [f"{size_text(n)}{' per device' * (not i)} over {name}" for i, (name, n) in enumerate(sorted(sent.items()))]
+    parts = [f"{size_text(n)} over {name}" for name, n in sorted(sent.items())]
     unknown = " (loops of unknown length counted once)" * any(t.times is None for t in transfers)
-    return f"{', '.join(parts)}; {time_text(us)} predicted{unknown}"
+    return f"each device sends {', '.join(parts)}; {time_text(us)} predicted{unknown}"
 
 
 def _transfer(t: r.Transfer, o: _Options) -> str:
@@ -398,9 +401,10 @@ def _memory(m: r.Memory, o: _Options) -> str:
         f"{m.function}: peak {size_text(m.peak) + ' per device' if m.peak else 'not known'}",
         table([(n, size_text(v)) for n, v in rows], "lr"),
     ]
-    alive = sorted((b for b in m.buffers if b.start <= m.peak_step <= b.end), key=lambda b: (-b.size, b.name))
+    alive = [(b, own) for b, own in alive_at(m.buffers, m.peak_step) if own]
     if alive:
-        shown = ", ".join(f"{b.name} {size_text(b.size)}" for b in alive[:6]) + (f" and {len(alive) - 6} more" if len(alive) > 6 else "")
+        shown = ", ".join(f"{b.name} {size_text(own)}" for b, own in alive[:6]) + (
+            f" and {len(alive) - 6} more, {size_text(sum(own for _, own in alive[6:]))}" if len(alive) > 6 else "")
         lines.append(f"  alive at the peak: {shown}")
     if m.donated:
         lines.append("  donated and used: " + ", ".join(m.donated))
@@ -496,17 +500,16 @@ def report_header(report: r.Report, *, times: bool = True) -> tuple[str, tuple[s
             _timing(t, _Options(True, None)).removeprefix(f"{t.function}: ") for t in best[:1]
         ]
     added = sum(t.origin == "partitioner" for t in report.transfers)
-    moved = sum(t.bytes_in * (t.times if t.times is not None else 1) for t in report.transfers)
+    moved = sum(t.sent_in_run for t in report.transfers)
     collectives = plural(len(report.transfers), "collective")
     if report.transfers:
         least = "≥ " if any(t.times is None for t in report.transfers) else ""
-        collectives += f" · {least}{size_text(moved)} per device" + (
+        collectives += f" · {least}{size_text(moved)} sent per device" + (
             f" · {added} added by the partitioner" + (" (!)" if any(t.reshards for t in report.transfers) else "")
             if added
             else ""
         )
-    compiled = report.memory or not report.error        # of a program that ended before it was compiled none is known
-    if report.transfers or (report.programs and compiled):
+    if report.transfers or (report.programs and report.counted):
         numbers.append(collectives)
     if any(m.peak for m in report.memory):
         numbers.append(f"peak {size_text(max(m.peak for m in report.memory))} per device")

@@ -104,7 +104,8 @@ def _joined(about: Subject, written: list[_Written], link: Any, algorithm: Any, 
         if mine is not None:
             done.add(mine)
             # One instruction may stand for several equations that the compiler combined.
-            together = [i for i in _combined(module, c, by_equation, makers) if i not in done]
+            together = [i for i in dict.fromkeys((*(i for i in ids if i in by_equation), *_combined(module, c, by_equation, makers)))
+                        if i not in done]
             done.update(together)
             record = _user(by_equation[mine][0], [c], about, link, algorithm, program)
             lines = sorted({t.line for i in together if (t := _names.source_of(by_equation[i][0].eqn)) is not None})
@@ -122,8 +123,16 @@ def _joined(about: Subject, written: list[_Written], link: Any, algorithm: Any, 
             w = occurrences[0]
             record = _user(w, [], about, link, algorithm, program)
             trivial = record.groups and all(len(g) < 2 for g in record.groups)
+            twin = next((by_equation[i][0] for i in done if _equal(by_equation[i][0].eqn, w.eqn)), None)
+            place = _names.source_of(twin.eqn) if twin is not None else None
             yield record.replace(times=0, reason="one device per group: nothing to send" if trivial else
+                                 f"not in the compiled module: merged with the equal one{f' of line {place.line}' if place else ''}" if twin else
                                  "not in the compiled module: the compiler removed it or merged it with another")
+
+
+def _equal(a: JaxprEqn, b: JaxprEqn) -> bool:
+    """Whether two collectives do the same with the same values."""
+    return a.primitive is b.primitive and list(a.invars) == list(b.invars) and a.params == b.params
 
 
 def _combined(module: Any, c: _hlo.Collective, by_equation: Any, makers: Any) -> list[int]:
@@ -207,25 +216,22 @@ def _user(w: _Written, compiled: list[_hlo.Collective], about: Subject, link: An
     info = mesh_info(about.mesh) or mesh_info(mesh)
     groups: tuple = ()
     if mesh is not None and all(a in names for a in move.axes):
-        groups = traffic.groups_along(names, sizes, move.axes, move.groups)
+        groups = traffic.in_order(move, traffic.groups_along(names, sizes, move.axes, move.groups))
     pairs = traffic.pairs_along(groups, move.perm) if move.perm else ()
     bytes_in, bytes_out, times = move.bytes_in, move.bytes_out, w.times
     instruction, kind, reason = "", move.kind, ""
     if compiled:
+        # What runs is what the module says: kind, groups, pairs, bytes.
         c = compiled[0]
         instruction, times = c.instruction.name, c.times if c.times is not None else w.times
-        if c.kind == kind:
-            bytes_in, bytes_out = c.bytes_in, c.bytes_out
-        elif c.kind != kind:
-            reason = f"carried out as {c.kind}"
-            kind, bytes_in, bytes_out = c.kind, c.bytes_in, c.bytes_out
-            pairs = c.pairs
-        if not groups:
-            groups = c.groups
+        reason = f"carried out as {c.kind}" if c.kind != kind else ""
+        kind, bytes_in, bytes_out, pairs, groups = c.kind, c.bytes_in, c.bytes_out, c.pairs, c.groups or groups
     if w.conditional:
         reason = (reason + "; " if reason else "") + "runs in one branch of a cond: at most this often"
+    if kind == "ragged_all_to_all":
+        reason = (reason + "; " if reason else "") + "bytes are at most this: how much of the operand is sent is data"
     ids = _device_ids(about)
-    if ids and mesh is not None and len(ids) == _count(sizes):
+    if ids and (compiled or (mesh is not None and len(ids) == _count(sizes))):
         groups = tuple(tuple(ids[i] for i in g) for g in groups)
         pairs = tuple((ids[s], ids[d]) for s, d in pairs)
     record = Transfer(kind, move.reduction, tuple(map(str, move.axes)), groups if not pairs else (), pairs, bytes_in, bytes_out,
@@ -258,7 +264,7 @@ def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | Non
     info = mesh_info(about.mesh)
     groups = tuple(tuple(map(device, g)) for g in c.groups)
     axes = axes_of_groups(info, groups) if info is not None and groups else ()
-    reason = cause.reason if cause else "the partitioner gave no location for it"
+    reason = cause.reason if cause else _unknown(about, eqn)
     if cause and cause.rebuilt and c.kind == "all_gather" and c.bytes_out >= cause.rebuilt * _itemsize(c):
         reason += "; every device rebuilds the whole array to keep a part of it (full rematerialisation)"
     if cause and cause.kind == "all_reduce" and c.kind == "all_gather":
@@ -266,11 +272,22 @@ def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | Non
     if c.conditional:
         reason += "; runs in one branch of a cond: at most this often"
     record = Transfer(c.kind, c.reduction, axes, groups, tuple((device(s), device(d)) for s, d in c.pairs), c.bytes_in,
-                      c.bytes_out, c.times, origin="partitioner", reason=reason, fix=cause.fix if cause else "",
+                      c.bytes_out, c.times if c.times is not None else about.times.get(equation), origin="partitioner", reason=reason, fix=cause.fix if cause else "",
                       operand=cause.operand if cause and cause.operand else operands_text(c.operand_shapes),
                       instruction=c.instruction.name, equation=equation if eqn is not None else -1, program=program,
                       source=_names.source_of(eqn) if eqn is not None else None, mesh=info)
     return predicted(record, link, algorithm, groups)
+
+
+def _unknown(about: Subject, eqn: JaxprEqn | None) -> str:
+    """Why no cause of a collective is known."""
+    if about.stage("resharded") is None and about.unstaged:
+        return f"why is not known: {about.unstaged}"
+    if eqn is None:
+        return "the partitioner gave no location for it"
+    source = _names.source_of(eqn)
+    return (f"{eqn.primitive.name}{f' (line {source.line})' if source else ''} is carried out with it on devices that hold parts of its "
+            "operands: the compiler decides so after the partitioner's preview, which knows no closer reason")
 
 
 def _itemsize(c: _hlo.Collective) -> int:
@@ -317,11 +334,12 @@ def predicted(record: Transfer, link: traffic.Link, algorithm: str = "ring", gro
 
 
 def totals(found: tuple[Transfer, ...]) -> dict[str, int]:
-    """Bytes each device sends in per mesh axis (joined by `+`), loop trips multiplied; unknown trips count once."""
+    """Bytes each device sends per mesh axis (joined by `+`), in a bandwidth-optimal algorithm and as the mean over devices; loop trips
+    multiplied, unknown trips count once."""
     out: dict[str, int] = {}
     for t in found:
         key = "+".join(t.axes) or "other"
-        out[key] = out.get(key, 0) + t.bytes_in * (1 if t.times is None else t.times)
+        out[key] = out.get(key, 0) + t.sent_in_run
     return out
 
 

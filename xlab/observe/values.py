@@ -37,19 +37,24 @@ def summarise(value: Any, name: str = "", *, note: str = "", heat: bool = True, 
     if is_native_array(value) and value.is_deleted():
         return Value(name, aval.str_short(), note="deleted or donated")
     text = aval.update(shape=aval.shape[1:]).str_short() if local else aval.str_short()
-    if not is_native_array(value) or (len(value.sharding.device_set) == 1 and not local):
+    if not is_native_array(value) or (len(value.sharding.device_set) == 1 and value.is_fully_addressable and not local):
         data = _numbers(np.asarray(value._host_value() if is_native_array(value) else value))
         stats = _Statistics(data)
         low, high, mean = stats.range
         return Value(name, aval.str_short(), low, high, mean, stats.nans, stats.infs, _preview(data), stats.histogram(low, high),
                      _heat(data) if heat else (), note=note)
-    # Copies count once; every device is shown.
-    shards, own = [], []
-    for shard in value.addressable_shards:
+    # Copies count once; every device of this process is shown.
+    parts = value.addressable_shards
+    if not value.is_fully_addressable:
+        note = note or f"{len(parts)} of {value.sharding.num_devices} parts, those in this process"
+    shards, own, seen = [], [], set()
+    for shard in parts:
         data = _numbers(np.asarray(shard.data._host_value()))
         data = data[0] if local else data
         stats = _Statistics(data)
-        if shard.replica_id == 0:
+        span = tuple((s.start, s.stop) for s in shard.index)
+        if span not in seen:
+            seen.add(span)
             own.append((shard.index, data, stats))
         low, high, mean = stats.range
         shards.append(Shard(int(shard.device.id), low, high, mean, stats.nans, stats.infs, _heat(data) if heat else ()))

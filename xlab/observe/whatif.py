@@ -60,7 +60,7 @@ def what_if(fun: Any, args: Sequence[Any], *, in_shardings: Any = None, out_shar
         about = subject(jit(inner, out_shardings=outs).lower(*_tree.unflatten(treedef, typed)).compile())
     found = _transfers(about, link=link)
     return Report(title or about.name, (_program(about),), program_layouts(about), found, memory=(_memory(about),),
-                  mesh=mesh_info(mesh))
+                  mesh=mesh_info(mesh), counted=True)
 
 
 def _is_leaf(x: Any) -> bool:

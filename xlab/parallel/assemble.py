@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
+from xlab.compile.executable import physical_sharding
 from xlab.core import dtypes
-from xlab.core.array import is_native_array
+from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray
 from xlab.parallel.put import device_put
-from xlab.sharding import Sharding
+from xlab.sharding import Format, Sharding
 
 __all__ = ["make_array_from_callback", "make_array_from_process_local_data", "make_array_from_single_device_arrays"]
 
@@ -79,28 +83,56 @@ def make_array_from_callback(shape, sharding, data_callback, dtype=None):
         [0 1 2 3]
     """
     shape = tuple(shape)
+    if isinstance(sharding, Format):
+        made = make_array_from_callback(shape, sharding.sharding, data_callback, dtype)
+        return made if sharding.layout is None else device_put(made, sharding)
     if not isinstance(sharding, Sharding):
         raise TypeError(f"make_array_from_callback takes a sharding, got {sharding!r} of type {type(sharding).__name__}")
+    return _assembled("make_array_from_callback: the callback returned", shape, sharding, data_callback, dtype)
+
+
+def _assembled(who: str, shape, sharding, data_callback, dtype):
     part_shape = sharding.shard_shape(shape)
-    made: dict[tuple, np.ndarray] = {}
+    made: dict[tuple, Any] = {}
     parts = []
     index_of = sharding.devices_indices_map(shape)
     for device in sharding.addressable_in_order:
         index = index_of[device]
         key = tuple((s.start, s.stop) for s in index)
         if key not in made:
-            value = np.asarray(data_callback(index))
+            value = data_callback(index)
+            value = value if isinstance(value, KeyArray) else np.asarray(value)
             if value.shape != part_shape:
-                raise ValueError(f"make_array_from_callback: the callback returned data of shape {value.shape} for index {index}; "
-                                 f"parts of an array of shape {shape} under {sharding} have shape {part_shape}")
-            made[key] = value.astype(dtypes.canonicalize_dtype(dtype or value.dtype), copy=False)
+                raise ValueError(f"{who} data of shape {value.shape} for index {index}; parts of an array of shape {shape} under {sharding} have "
+                                 f"shape {part_shape}")
+            made[key] = value if isinstance(value, KeyArray) else value.astype(dtypes.canonicalize_dtype(dtype or value.dtype), copy=False)
         parts.append(made[key])
-    aval = ShapedArray(shape, parts[0].dtype)
+    if not parts and dtype is None:
+        raise ValueError(f"{who} nothing, since none of the devices of {sharding} belongs to this process: give the dtype")
+    if any(isinstance(p, KeyArray) for p in parts):
+        return _of_keys(shape, sharding, parts)
+    aval = ShapedArray(shape, parts[0].dtype if parts else dtypes.canonicalize_dtype(dtype))
     return _arrays.put(parts, aval, sharding, list(sharding.addressable_in_order))
+
+
+def _of_keys(shape, sharding, parts):
+    """Keys from keys: their words are laid out as they are."""
+    of = parts[0].dtype
+    if any(getattr(p, "dtype", None) != of for p in parts):
+        raise TypeError(f"keys of one type make an array of keys, got parts of {sorted({str(p.dtype) for p in parts})}")
+    physical = physical_sharding(sharding, ShapedArray(shape, of))
+    words = _arrays.put([np.asarray(p.base) for p in parts], ShapedArray((*shape, *of.base_shape), of.base_dtype), physical,
+                        list(sharding.addressable_in_order))
+    return KeyArray(words, of)
 
 
 def make_array_from_process_local_data(sharding, local_data, global_shape=None):
     """An array of which every process gives the part its devices hold; with one process, the whole.
+
+    Args:
+        sharding: how the whole lies, or a pytree prefix of them.
+        local_data: what this process holds of it, or a pytree of such.
+        global_shape: shape of the whole, or a pytree prefix of them; found from the data where every process holds as much.
 
     Example:
         >>> import numpy as np, xlab
@@ -109,29 +141,61 @@ def make_array_from_process_local_data(sharding, local_data, global_shape=None):
         >>> print(xlab.make_array_from_process_local_data(where, np.arange(3)))
         [0 1 2]
     """
-    if not isinstance(sharding, Sharding):
-        raise TypeError(f"make_array_from_process_local_data takes a sharding first, got {sharding!r} of type "
-                        f"{type(sharding).__name__}")
-    local = np.asarray(local_data)
+    leaves, treedef = _tree.flatten(local_data)
+    shardings = _broadcast("sharding", sharding, local_data, lambda s: isinstance(s, Sharding))
+    shapes = [None] * len(leaves) if global_shape is None else _broadcast(
+        "global_shape", global_shape, local_data, lambda s: s is None or _is_shape(s))
+    return _tree.unflatten(treedef, [_of_local_data(*each) for each in zip(shardings, leaves, shapes)])
+
+
+def _is_shape(x) -> bool:
+    return isinstance(x, (tuple, list)) and all(n is None or isinstance(n, (int, np.integer)) for n in x)
+
+
+def _broadcast(what, given, tree, is_leaf) -> list:
+    for leaf in _tree.leaves(given, is_leaf=is_leaf):
+        if not is_leaf(leaf):
+            raise TypeError(f"make_array_from_process_local_data takes a {what.replace('_', ' ')}, or a pytree of them, got {leaf!r} of type "
+                            f"{type(leaf).__name__}")
+    return _tree.flatten_prefix(f"make_array_from_process_local_data {what}", given, tree, is_leaf=is_leaf)
+
+
+def _of_local_data(sharding, local_data, global_shape):
+    local = local_data if isinstance(local_data, KeyArray) else np.asarray(local_data)
+    if global_shape is not None and None in global_shape:
+        raise ValueError(f"make_array_from_process_local_data: the global_shape {tuple(global_shape)} has a None; give every dimension, or leave out "
+                         f"global_shape to have it found from the data")
+    shape = tuple(global_shape) if global_shape is not None else local.shape if sharding.is_fully_addressable else _grown(sharding, local.shape)
     if sharding.is_fully_addressable:
-        if global_shape is not None and tuple(global_shape) != local.shape:
+        if shape != local.shape:
             raise ValueError(f"make_array_from_process_local_data: this process holds the whole array, so its data must have the global "
-                             f"shape {tuple(global_shape)}, got {local.shape}")
+                             f"shape {shape}, got {local.shape}")
         return device_put(local, sharding)
-    shape = tuple(global_shape) if global_shape is not None else _grown(sharding, local.shape)
     index_of = sharding.addressable_devices_indices_map(shape)
-    starts = [min((i[d].start or 0) for i in index_of.values()) for d in range(len(shape))]
+    spans = [sorted({s[d].indices(n)[:2] for s in index_of.values()}) for d, n in enumerate(shape)]
+    own = tuple(sum(b - a for a, b in each) for each in spans)
+    if len(local.shape) != len(shape) or any(m not in (n, whole) for m, n, whole in zip(local.shape, own, shape)):
+        raise ValueError(f"make_array_from_process_local_data: of an array of shape {shape} under {sharding} the devices of this process hold "
+                         f"parts that make up {own}, so that is the shape of its data (or, where a dimension is the whole one, that); got data of "
+                         f"shape {local.shape}")
 
     def part(index):
-        if local.shape == shape:
-            return local[index]
-        return local[tuple(slice((s.start or 0) - o, (s.stop if s.stop is not None else n) - o)
-                           for s, o, n in zip(index, starts, shape))]
-    return make_array_from_callback(shape, sharding, part, local.dtype)
+        return local[tuple(s if m == whole else _within(s.indices(whole)[:2], each)
+                           for s, m, whole, each in zip(index, local.shape, shape, spans))]
+    return _assembled("make_array_from_process_local_data: this process gave", shape, sharding, part, local.dtype)
+
+
+def _within(span, spans) -> slice:
+    """Where a span of the whole lies in data that consists of these spans, one after the other."""
+    before = sum(b - a for a, b in spans[:spans.index(span)])
+    return slice(before, before + span[1] - span[0])
 
 
 def _grown(sharding, local_shape) -> tuple:
     """The global shape when every dimension that is cut over processes is cut evenly."""
     mesh, mine = sharding.mesh, sharding.mesh.local_mesh
+    if len(sharding.spec) > len(local_shape):
+        raise ValueError(f"make_array_from_process_local_data: {sharding} lays out values of rank {len(sharding.spec)} at least, got data of shape "
+                         f"{local_shape}")
     return tuple(n * int(np.prod([mesh.shape[a] // mine.shape[a] for a in sharding.spec.axes_of(d)], dtype=np.int64))
                  for d, n in enumerate(local_shape))

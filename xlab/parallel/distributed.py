@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 from xlab.backend import processes as _processes
+from xlab.parallel import across as _across  # noqa: F401  # says how arrays move between processes
 
 _NAMES = {
     "coordinator_address": {"": ("XLAB_COORDINATOR_ADDRESS", "JAX_COORDINATOR_ADDRESS")},
@@ -35,7 +36,7 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
         cluster_detection_method: `"ompi"` or `"slurm"` reads the counts and ranks of that one alone, `"deactivate"` of neither.
         initialization_timeout: seconds to wait for the others.
         heartbeat_timeout_seconds: seconds after which a silent process is taken for dead.
-        shutdown_timeout_seconds: seconds to wait for the others at the end.
+        shutdown_timeout_seconds: seconds that process 0 waits for the others at its end, which would be theirs.
         coordinator_bind_address: where process 0 listens; every interface at the coordinator's port by default.
         slice_index, partition_index: which group of closely connected processes this one is in; nothing depends on it on CPUs.
 
@@ -83,5 +84,8 @@ def is_initialized() -> bool:
 
 
 def shutdown() -> None:
-    """Waits until all processes have come to their end, and disconnects; does nothing in a process that is alone."""
+    """Disconnects from the others; process 0 first waits until they have, for up to `shutdown_timeout_seconds`.
+
+    It also runs when the program ends, so it need not be called. Does nothing in a process that is alone.
+    """
     _processes.leave()

@@ -5,27 +5,32 @@ In one process everything is there already, and these functions say so quickly.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import zlib
 
 import numpy as np
 
 from xlab import tree as _tree
-from xlab.backend.client import devices, local_devices, process_count, process_index
-from xlab.compile.jit import jit
+from xlab.backend import processes as _processes
+from xlab.backend.client import process_count, process_index
 from xlab.core.array import is_native_array
 from xlab.core.trace import is_tracer
+from xlab.parallel.across import everywhere, rows
 from xlab.parallel.assemble import (
     make_array_from_process_local_data,
-    make_array_from_single_device_arrays,
 )
 from xlab.parallel.put import device_put
-from xlab.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from xlab.sharding import Mesh, NamedSharding, PartitionSpec
 
 
 def process_allgather(in_tree, tiled: bool = False):
     """The values of all processes, as NumPy arrays in each: stacked along a new leading dimension, or joined along the first.
 
-    An array that is laid over the processes comes as a whole.
+    An array that is laid over the processes comes as a whole; `tiled=True` says that this is meant.
+
+    Raises:
+        ValueError: an array spans processes and `tiled` is not set, or the processes have values of different types.
 
     Example:
         >>> from xlab.experimental import multihost_utils
@@ -33,11 +38,34 @@ def process_allgather(in_tree, tiled: bool = False):
         [array([1.]), array([2.])]
     """
     def gather(x):
-        if is_native_array(x) and not x.is_fully_addressable:
-            return np.asarray(_everywhere(x.sharding.mesh)(x).addressable_data(0))
-        rows = _rows(np.asarray(x))
-        return rows if not tiled else rows.reshape(-1, *rows.shape[2:]) if rows.ndim > 1 else rows
+        if _spans(x):
+            return everywhere(x)
+        whole = rows(np.asarray(x))
+        return whole if not tiled else whole.reshape(-1, *whole.shape[2:]) if whole.ndim > 1 else whole
+    for x in _tree.leaves(in_tree):
+        if _spans(x) and not tiled:
+            raise ValueError(f"process_allgather: an array of type {x.aval.str_short()} spans processes, so it is gathered as the one whole that it "
+                             f"is, which only supports tiled=True. With tiled=False each process gives a value of its own, such as "
+                             f"[s.data for s in x.addressable_shards].")
+    _agree("process_allgather", in_tree)
     return _tree.map(gather, in_tree)
+
+
+def _spans(x) -> bool:
+    return is_native_array(x) and not x.is_fully_addressable
+
+
+def _agree(what: str, values) -> None:
+    """Raises in every process when they have values of different structure, shape or dtype, whose bytes would be taken for one another's."""
+    if process_count() == 1:
+        return
+    leaves, structure = _tree.flatten(values)
+    text = f"{structure}: {', '.join(f'{np.shape(x)} {np.result_type(x)}' for x in leaves)}"
+    same = rows(np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8))
+    other = np.flatnonzero((same != same[0]).any(axis=1)).tolist()
+    if other:
+        raise ValueError(f"{what}: the processes {other} have values of other structure, shapes or dtypes than process 0; those of this process "
+                         f"({process_index()}) are {text}")
 
 
 def broadcast_one_to_all(in_tree, is_source: bool | None = None):
@@ -50,29 +78,74 @@ def broadcast_one_to_all(in_tree, is_source: bool | None = None):
     if process_count() == 1:
         return _tree.map(np.asarray, in_tree)
     source = process_index() == 0 if is_source is None else bool(is_source)
-    sources = np.flatnonzero(_rows(np.asarray(source)))
+    sources = np.flatnonzero(rows(np.asarray(source)))
     if len(sources) != 1:
         raise ValueError(f"broadcast_one_to_all needs one source, and the processes {sources.tolist()} say that they are it")
-    return _tree.map(lambda x: _rows(np.asarray(x))[sources[0]], in_tree)
+    _agree("broadcast_one_to_all", in_tree)
+    return _tree.map(lambda x: rows(np.asarray(x))[sources[0]], in_tree)
 
 
 def assert_equal(in_tree, fail_message: str = "") -> None:
-    """Fails in every process whose values are not those of process 0.
+    """Fails in every process unless all have the same values.
 
     Raises:
-        AssertionError: with the message, and both values.
+        AssertionError: with the message, the values of process 0, and those of this process.
     """
-    expected = broadcast_one_to_all(in_tree)
-    same = _tree.map(lambda a, b: np.array_equal(np.asarray(a), b, equal_nan=np.asarray(b).dtype.kind in "fc"), in_tree, expected)
-    if not all(_tree.leaves(same)):
-        raise AssertionError(f"{fail_message} Expected: {expected}; got: {in_tree}.")
+    try:
+        _agree("assert_equal", in_tree)
+    except ValueError as e:
+        raise AssertionError(f"{fail_message} {e}") from None
+    found = _tree.map(lambda x: rows(np.asarray(x)), in_tree)
+    different: set[int] = set()
+    for each in _tree.leaves(found):
+        different.update(i for i, row in enumerate(each) if not np.array_equal(row, each[0], equal_nan=each.dtype.kind in "fc"))
+    if different:
+        expected = _tree.map(lambda each: each[0], found)
+        raise AssertionError(f"{fail_message} Expected, as in process 0: {expected}; got: {in_tree} in process {process_index()}. Processes with "
+                             f"other values than process 0: {sorted(different)}.")
 
 
 def sync_global_devices(name: str) -> None:
-    """A line that no process crosses before all have reached it, under the same name."""
+    """A line that no process crosses before all have reached it; under different names it fails in all of them."""
     if not isinstance(name, str):
         raise TypeError(f"sync_global_devices takes the name of the place as a string, got {name!r} of type {type(name).__name__}")
     assert_equal(np.uint32(zlib.crc32(name.encode())), f"sync_global_devices name mismatch ('{name}').")
+
+
+class ProcessFailureError(Exception):
+    """Processes ended inside a `live_devices` block; `failed_devices` are theirs."""
+
+    def __init__(self, failed_devices):
+        self.failed_devices = set(failed_devices)
+        owners = sorted({d.process_index for d in self.failed_devices})
+        super().__init__(f"the processes {owners} ended during the block, with the devices {sorted(d.id for d in self.failed_devices)}")
+
+
+@contextlib.contextmanager
+def live_devices(devices):
+    """Those of the devices whose processes are alive, agreed on by all of these processes at the beginning and the end of the block.
+
+    Args:
+        devices: devices, some of them of this process; every living process they belong to enters the block with the same.
+
+    Raises:
+        RuntimeError: the process is alone.
+        ValueError: none of the devices belongs to this process.
+        ProcessFailureError: a process ended before all came to the end of the block.
+    """
+    devices = list(devices)
+    if not _processes.joined():
+        raise RuntimeError("live_devices asks several processes: call xlab.distributed.initialize first")
+    if all(d.process_index != process_index() for d in devices):
+        raise ValueError(f"live_devices needs devices of this process, {process_index()}; got those of {sorted({d.process_index for d in devices})}")
+    alive = set(_processes.living(sorted({d.process_index for d in devices})))
+    here = [d for d in devices if d.process_index in alive]
+    try:
+        yield here
+    finally:
+        failed = alive - set(_processes.living(sorted(alive)))
+        if failed:
+            raise ProcessFailureError(d for d in here if d.process_index in failed)
 
 
 def host_local_array_to_global_array(local_inputs, global_mesh: Mesh, pspecs):
@@ -120,20 +193,3 @@ def _own_part(x) -> np.ndarray:
     for s in shards:
         out[tuple(slice(i.indices(n)[0] - a, i.indices(n)[1] - a) for i, n, a in zip(s.index, x.shape, starts))] = s.data
     return out
-
-
-def _rows(x: np.ndarray) -> np.ndarray:
-    """The arrays of all processes, one a row."""
-    n = process_count()
-    if n == 1:
-        return x[None]
-    by_process = sorted(devices(), key=lambda d: (d.process_index, d.id))
-    mesh = Mesh(np.array(by_process, dtype=object).reshape(n, -1), ("process", "device"), axis_types=(AxisType.Auto,) * 2)
-    rows = NamedSharding(mesh, PartitionSpec("process"))
-    mine = [device_put(x[None], d) for d in local_devices()]
-    whole = make_array_from_single_device_arrays((n, *x.shape), rows, mine)
-    return np.asarray(_everywhere(mesh)(whole).addressable_data(0))
-
-
-def _everywhere(mesh):
-    return jit(lambda x: x, name="everywhere", out_shardings=NamedSharding(mesh, PartitionSpec()))

@@ -51,7 +51,8 @@ class Sharding:
     @property
     def is_fully_addressable(self) -> bool:
         """Whether all devices belong to this process."""
-        return len(self.addressable_devices) == len(self.devices_in_order)
+        mine = _client.client().process_index()
+        return all(d.process_index == mine for d in self.devices_in_order)
 
     @property
     def addressable_devices(self) -> frozenset:

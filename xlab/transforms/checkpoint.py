@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from xlab import tree as _tree
 from xlab.compile.arguments import static_positions
-from xlab.compile.jit import hoisted, jit_p
-from xlab.compile.tracing import function_name, trace_program
+from xlab.compile.jit import hoisted
+from xlab.compile.jit_primitive import jit_p
+from xlab.compile.tracing import function_name, made_of, trace_program
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
@@ -49,6 +50,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     by_name, names = static_positions(fun, None, static_argnames)
 
+    @made_of(fun, "checkpoint", prevent_cse, policy, static, by_name, names)
     @functools.wraps(fun)
     def checkpointed(*args, **kwargs):
         for i in static:

@@ -101,6 +101,7 @@ def _forward_mode(*_, name="a function", **__):
 # The tangent of a custom_vjp function: known only by its transpose.
 custom_lin_p = Primitive("custom_lin", multiple_results=True, joins=False)
 custom_lin_p.takes_refs = True
+custom_lin_p.transposes_zeros = True     # a rule may answer zeros with anything, such as the state it hands out as a gradient
 custom_lin_p.def_abstract_eval(lambda *avals, out_avals, **_: out_avals)
 custom_lin_p.def_impl(_forward_mode)
 ad.primitive_jvps[custom_lin_p] = lambda primals, tangents, **params: _forward_mode(**params)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.compile.tracing import made_of
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.lax.arithmetic import add
@@ -43,6 +44,7 @@ def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
     check_callable(fun, "jacfwd")
     check_argnums(argnums, "jacfwd")
 
+    @made_of(fun, "jacfwd", argnums, has_aux, holomorphic)
     @functools.wraps(fun)
     def jacobian_fun(*args, **kwargs):
         nums = canonical_argnums(argnums, len(args), "jacfwd")
@@ -81,6 +83,7 @@ def jacrev(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
     check_callable(fun, "jacrev")
     check_argnums(argnums, "jacrev")
 
+    @made_of(fun, "jacrev", argnums, has_aux, holomorphic, allow_int)
     @functools.wraps(fun)
     def jacobian_fun(*args, **kwargs):
         nums = canonical_argnums(argnums, len(args), "jacrev")

@@ -233,3 +233,24 @@ def test_axes_of_size_one_may_be_dropped_from_types():
         xlab.config.unset_local("remove_size_one_mesh_axis_from_type")
     body = closed.jaxpr.eqns[0].params["jaxpr"]
     assert "psum" not in str(body)
+
+
+@pytest.mark.parametrize("how", ["checked", "unchecked", "pmap", "vmap"])
+def test_constants_beside_traced_values_stay_constants(how):
+    import xlab.numpy as jnp
+    seen = []
+
+    def f(d):
+        s, n = xlab.lax.psum((d, 1), "i")
+        mean, two = xlab.lax.pmean((d, 2.0), "i")
+        seen.append((n, two))
+        return s + mean + jnp.zeros(n).sum()
+    mesh = xlab.make_mesh((8,), ("i",), axis_types=xlab.sharding.AxisType.Auto)
+    x = np.arange(8, dtype=np.float32)
+    g = {"pmap": lambda: xlab.pmap(f, axis_name="i"), "vmap": lambda: xlab.vmap(f, axis_name="i")}.get(how, lambda: xlab.shard_map(
+        f, mesh=mesh, in_specs=xlab.P("i"), out_specs=xlab.P(), check_vma=how == "checked"))()
+    assert np.asarray(g(x)).ravel().tolist() == [31.5] * (1 if how.endswith("checked") else 8)
+    assert type(seen[0][0]) is int and seen[0] == (8, 2.0)
+    if how == "checked":
+        inner, = (e.params["jaxpr"] for e in xlab.make_jaxpr(g)(x).eqns)
+        assert [e.primitive.name for e in inner.eqns if "psum" in e.primitive.name or "pvary" in e.primitive.name] == ["psum_invariant"] * 2

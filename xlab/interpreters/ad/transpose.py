@@ -23,7 +23,7 @@ primitive_transposes = RuleTable(
     "rule(cotangent, *operands, **params) -> a cotangent (or None) per operand, where linear operands are "
     "UndefinedPrimal(aval)", required=False)
 """Worked example, for `neg`: `lambda ct, x: [neg(ct)]`. With several results the first argument is a list. The rule is
-called only when some cotangent is nonzero."""
+called only when some cotangent is nonzero, or the primitive says `transposes_zeros`."""
 
 
 class UndefinedPrimal:
@@ -120,7 +120,8 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
         for eqn in reversed(pending):
             cts = [cotangent.pop(v, None) for v in eqn.outvars]
             touched = _linear_refs(eqn, linear) if refs else ()
-            if all(ct is None for ct in cts) and not any(v in cells for v in (*touched, *eqn.outvars)):
+            if (all(ct is None for ct in cts) and not any(v in cells for v in (*touched, *eqn.outvars))
+                    and not (eqn.primitive.transposes_zeros and _is_used(eqn, jaxpr))):
                 continue
             state.source = eqn.place
             if refs and eqn.primitive.makes_ref:
@@ -165,6 +166,11 @@ def _lying_like(ct, v):
     if given.mat != want.mat and state.manual is None:
         return state.match(ct, want) if want.mat else _reshard(ct, want)
     return ct if given.cut is want.cut else _reshard(ct, v.aval)
+
+
+def _is_used(eqn, jaxpr) -> bool:
+    read = {v for e in jaxpr.eqns for v in e.invars if type(v) is Var}.union(v for v in jaxpr.outvars if type(v) is Var)
+    return any(v in read for v in eqn.outvars)
 
 
 def _linear_refs(eqn, linear) -> list[Var]:

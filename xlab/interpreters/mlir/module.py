@@ -368,12 +368,20 @@ def _host(x):
     """A concrete value as a NumPy array."""
     if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
         return np.asarray(x)
+    check_closed_over(x)
     return np.asarray(x._host_value() if hasattr(x, "_host_value") else x)
 
 
 def _sums_left(ctx) -> bool:
     """Whether the equation gives sums over the mesh of the whole program that are not carried out."""
     return not ctx.manual and any(type(a) is ShapedArray and a.mat.unreduced for a in ctx.avals_out)
+
+
+def check_closed_over(x) -> None:
+    """Raises where an array cannot become part of a program, because other processes hold some of it."""
+    if not getattr(x, "is_fully_addressable", True) and not x.is_fully_replicated:
+        raise RuntimeError(f"a program closes over an array of type {x.aval.str_short()} that spans processes, so that it would be another "
+                           f"program in each. Pass the array as an argument of the function.")
 
 
 def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
@@ -450,6 +458,8 @@ def lower_module(closed: ClosedJaxpr, name: str, *, platform: str = "cpu", devic
     module.numbers = number_equations(closed.jaxpr)
     hoisted = [c for c in _all_consts(closed)
                if getattr(aval_of(c), "size", 0) > INLINE_CONSTANT_LIMIT]
+    for c in hoisted:
+        check_closed_over(c)
     main = _function_text(
         module, "main", closed, f"jit({name})", public=True,
         arg_attributes=arg_attributes(module.meshes) if arg_attributes else None,

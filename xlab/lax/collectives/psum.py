@@ -60,10 +60,7 @@ def psum(x, axis_name, *, axis_index_groups=None):
     groups = canonical_groups(axis_index_groups, axes, "psum")
     if not axes:
         return x
-    leaves, treedef = _tree.flatten(x)
-    if not any(isinstance(v, Tracer) for v in leaves):
-        return _tree.unflatten(treedef, [_constant_sum(v, axes, groups) for v in leaves])
-    return _tree.unflatten(treedef, [_psum(v, axes, groups) for v in leaves])
+    return _tree.map(lambda v: (_psum if isinstance(v, Tracer) else _constant_sum)(v, axes, groups), x)
 
 
 def _psum(x, axes, groups):

@@ -1,7 +1,8 @@
-"""What each collective moves between devices: the entries of `traffic.routes`."""
+"""What each collective moves between devices, and who takes part: the entries of `traffic.routes` and `divergence.arrivals`."""
 
 from __future__ import annotations
 
+from xlab.interpreters.divergence import Arrival, arrivals
 from xlab.interpreters.traffic import Move, moving, reducing, routes, size
 from xlab.lax.collectives.all_gather import (
     all_gather_invariant_p,
@@ -9,7 +10,7 @@ from xlab.lax.collectives.all_gather import (
     all_gather_reduced_p,
 )
 from xlab.lax.collectives.all_to_all import all_to_all_p
-from xlab.lax.collectives.one_sided import precv_p
+from xlab.lax.collectives.one_sided import precv_p, psend_p
 from xlab.lax.collectives.ppermute import pbroadcast_p, ppermute_p
 from xlab.lax.collectives.psum import pmax_p, pmin_p, psum_invariant_p, psum_p, unreduced_psum_p
 from xlab.lax.collectives.psum_scatter import reduce_scatter_p, unreduced_reduce_scatter_p
@@ -30,3 +31,20 @@ routes[precv_p] = lambda avals_in, avals_out, axis_name, perm, **_: Move(       
 routes[pbroadcast_p] = moving("collective_broadcast")
 routes[ragged_all_to_all_p] = lambda avals_in, avals_out, axis_name, axis_index_groups: Move(
     "ragged_all_to_all", axis_name, "", size(avals_in[:1]), size(avals_out), axis_index_groups)
+
+
+# -- who has to arrive: the entries of `divergence.arrivals` ------------------------------------------------------
+
+
+def _everyone_alike(p):
+    axes = p["axes"] if "axes" in p else p["axis_name"]
+    return Arrival(axes, same=len(p.get("axis_index_groups") or ((),)) == 1)
+
+
+for _p in (psum_p, psum_invariant_p, unreduced_psum_p, pmax_p, pmin_p, all_gather_p, all_gather_invariant_p, all_gather_reduced_p,
+           pbroadcast_p):
+    arrivals[_p] = _everyone_alike
+for _p in (reduce_scatter_p, unreduced_reduce_scatter_p, all_to_all_p, ragged_all_to_all_p):
+    arrivals[_p] = lambda p: Arrival(p["axis_name"] if isinstance(p["axis_name"], tuple) else (p["axis_name"],))
+for _p in (ppermute_p, psend_p, precv_p):       # on CPU all devices of the mesh meet, whatever the pairs are
+    arrivals[_p] = lambda p: Arrival(p["axis_name"], everybody=True)

@@ -44,5 +44,5 @@ class Xflow(Magics):
             return
         program = observe.program(fun, *args, levels=True, **kwargs)
         about = subject(fun, args, kwargs)
-        displays.show(Report(text, (program,), argument_layouts(about), tuple(transfers), mesh=transfers[0].mesh, opens="collectives"),
+        displays.show(Report(text, (program,), argument_layouts(about), tuple(transfers), mesh=transfers[0].mesh, opens="collectives", counted=True),
                       handlers=handlers([about]))

@@ -10,7 +10,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 import xlab
-from xlab import observe
+from xlab import events, observe
 from xlab.notebook.magics.base import call_of, jitted, told
 from xlab.notebook.running import recording, show_report
 from xlab.observe.looking import looking
@@ -69,9 +69,13 @@ class Xtime(Magics):
         with looking() if given.cold else nullcontext(), recording(text, self.shell, flagged=False) as run:    # no collectives in it
             if given.cold:
                 compiled = fresh(compiled)
+            start = events.clock()
             xlab.block_until_ready(compiled(*args, **kwargs))
+            first = (events.clock() - start) / 1e3
+            anew = given.cold or any(e.kind == "compile" for e in run.session.events)
             observe.time(compiled, *args, repeat=given.repeat, **kwargs)
-        run.session.measured = [t.replace(note=f"{t.note}; %xtime --cold measures anew" if t.note else "") for t in run.session.measured]
+        run.session.measured = [t.replace(cold_us=first, note="") if anew and t.cold_us is None else
+                                t.replace(note=f"{t.note}; %xtime --cold measures anew" if t.note else "") for t in run.session.measured]
         show_report(run, _PARTS, opens="timings")
         if given.trace:
             observe.chrome_trace(run.session, given.trace)

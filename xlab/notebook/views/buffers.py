@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.notebook.views.draw import Node, h, key, table, warning
-from xlab.observe.live_bytes import live_bytes
+from xlab.observe.live_bytes import alive_at, live_bytes
 from xlab.observe.records import Buffer, Memory
 from xlab.observe.units import plural, size_text
 
@@ -108,19 +108,21 @@ def _curve(m: Memory, steps: int, wide: float) -> list[Node]:
 
 def peak_node(m: Memory) -> Node | None:
     """What is alive at the peak, largest first."""
-    alive = sorted((b for b in m.buffers if b.start <= m.peak_step <= b.end), key=lambda b: (-b.size, b.name))
-    if m.peak_step < 0 or not alive:
+    found = alive_at(m.buffers, m.peak_step)
+    if m.peak_step < 0 or not found:
         return None
-    total = sum(b.size for b in alive)
+    alive, inside = [(b, own) for b, own in found if own], sum(not own for _, own in found)
+    total = max(1, sum(own for _, own in alive))
     rows = [
         h("tr", {"data-eq": key(m.program, b.equation)}, h("td", None, h("code", None, b.name), h("small", None, f" {b.kind}")),
-          h("td", {"class": "n", "title": f"{b.size:,} B"}, size_text(b.size)), h("td", {"class": "n"}, f"{100 * b.size / total:.0f} %"),
-          h("td", {"class": "n"}, b.source.line if b.source else ""))
-        for b in alive[:MOST_AT_PEAK]
+          h("td", {"class": "n", "title": f"{own:,} B" + (f" of {b.size:,}, the others in larger buffers" if own < b.size else "")}, size_text(own)),
+          h("td", {"class": "n"}, f"{100 * own / total:.0f} %"), h("td", {"class": "n"}, b.source.line if b.source else ""))
+        for b, own in alive[:MOST_AT_PEAK]
     ]
     left = alive[MOST_AT_PEAK:]
     return h("div", None, table((("alive at the peak", ""), ("size", "n"), ("share", "n"), ("line", "n")), rows),
-             h("p", {"class": "xl-dim"}, f"{plural(len(left), 'more buffer')}, {size_text(sum(b.size for b in left))}") if left else None)
+             h("p", {"class": "xl-dim"}, f"{plural(len(left), 'more buffer')}, {size_text(sum(own for _, own in left))}") if left else None,
+             h("p", {"class": "xl-dim"}, f"{plural(inside, 'buffer')} lie{'s' * (inside == 1)} inside these and count{'s' * (inside == 1)} with them") if inside else None)
 
 
 def donations_node(m: Memory) -> Node | None:

@@ -119,7 +119,7 @@ def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
             {"class": "n", "title": f"{t.bytes_in:,} B → {t.bytes_out:,} B"},
             f"{size_text(t.bytes_in)} → {size_text(t.bytes_out)}",
         ),
-        h("td", {"class": "n"}, "?" if t.times is None else t.times),
+        h("td", {"class": "n"}, (f"? ({t.runs} measured)" if t.runs else "?") if t.times is None else t.times),
         h("td", {"class": "n", "title": t.formula or None}, time_text(t.predicted_us)),
         *(h("td", {"class": "n"}, time_text(us) if us is not None else "–") for us in ((t.measured_us, t.wait_us) if measured else ())),
         h(
@@ -156,19 +156,26 @@ def totals(transfers: tuple[Transfer, ...], measured: bool = False) -> Node:
     for t in transfers:
         times = t.times if t.times is not None else 1
         for name in (transfer_over(t), ""):
-            entry = found.setdefault(name, [0, 0, 0, 0.0, 0.0])
+            entry = found.setdefault(name, [0, 0, 0, 0.0, 0.0, 0.0])
             entry[0] += 1
             entry[1] += times
-            entry[2] += t.bytes_in * times
+            entry[2] += t.sent_in_run
             entry[3] += (t.predicted_us or 0.0) * times
-            entry[4] += t.measured_us or 0.0
+            entry[4] += (t.measured_us or 0.0) * (t.runs or 1)
+            entry[5] += (t.wait_us or 0.0) * (t.runs or 1)
     rows = [h("tr", {"data-over": name}, h("td", None, f"over {name}" if name else "one run of the program"), h("td", {"class": "n"}, f"{n:,}"),
               h("td", {"class": "n"}, f"{runs:,}"), h("td", {"class": "n"}, size_text(moved)),
-              h("td", {"class": "n xl-predicted"}, time_text(us)), h("td", {"class": "n"}, time_text(taken)) if measured else None)
-            for name, (n, runs, moved, us, taken) in sorted(found.items(), key=lambda item: (item[0] == "", item[0]))]
+              h("td", {"class": "n xl-predicted"}, time_text(us)), *((h("td", {"class": "n"}, time_text(taken)), h("td", {"class": "n"}, time_text(waited))) if measured else ()))
+            for name, (n, runs, moved, us, taken, waited) in sorted(found.items(), key=lambda item: (item[0] == "", item[0]))]
     head = [("in all", ""), ("collectives", "n"), ("runs", "n"), ("sent per device", "n"), ("predicted", "n")]
-    return h("div", None, table([*head, ("measured", "n")] if measured else head, rows, "xl-totals"),
-             h("p", {"class": "xl-dim"}, "Loops of unknown length are counted once.") if any(t.times is None for t in transfers) else None)
+    return h("div", None, table([*head, ("measured", "n"), ("of it waiting", "n")] if measured else head, rows, "xl-totals"),
+             h("p", {"class": "xl-dim"}, "Loops of unknown length are counted once.") if any(t.times is None for t in transfers) else None,
+             h("p", {"class": "xl-dim"}, ESTIMATED), h("p", {"class": "xl-dim"}, WAITED) if measured else None)
+
+
+ESTIMATED = "Sent and predicted are estimates: what a bandwidth-optimal algorithm sends, on average over the devices, and how long the links chosen would take."
+WAITED = ("Measured is each time it ran, on its slowest device, waiting for the others included; collectives may overlap, so that the sum may be "
+          "longer than the program took.")
 
 
 def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
@@ -366,7 +373,8 @@ def groups_of(t: Transfer) -> tuple[tuple[int, ...], ...]:
     if t.groups or t.mesh is None or not t.axes or not set(t.axes) <= set(t.mesh.axis_names):
         return t.groups
     ids = t.mesh.device_ids or tuple(range(t.mesh.size))
-    return tuple(tuple(ids[i] for i in g) for g in traffic.groups_along(t.mesh.axis_names, t.mesh.axis_sizes, t.axes))
+    rows = traffic.in_order(traffic.Move(t.kind, t.axes), traffic.groups_along(t.mesh.axis_names, t.mesh.axis_sizes, t.axes))
+    return tuple(tuple(ids[i] for i in g) for g in rows)
 
 
 def route(t: Transfer, groups: Sequence[Sequence[int]]) -> list[int]:

@@ -187,7 +187,7 @@ class ReportView(View):
             if there
         ]
         if not panels and r.error is None:
-            panels = [h("p", {"class": "xl-dim"}, "Nothing was traced.")]
+            panels = [h("p", {"class": "xl-dim"}, "No collectives: no device sends anything to another." if r.counted else "Nothing was traced.")]
         versions = "   ".join(f"{name} {version}" for name, version in r.versions)
         return h(
             "article",

@@ -62,6 +62,7 @@ def waterfall(phases: tuple[Phase, ...], timings: tuple[Timing, ...], passes: tu
     end = max((p.start_us + p.duration_us for lane in shown for p in lane), default=1.0)
     total = max(end - begin, 1e-6)
     warm = {t.function: t for t in timings}
+    cold = any(p.kind == "compile" for p in phases)
     own = {id(p): us for p, us in zip(phases, self_times(phases), strict=True)}
     out = []
     for lane in shown:
@@ -91,7 +92,7 @@ def waterfall(phases: tuple[Phase, ...], timings: tuple[Timing, ...], passes: tu
         "div",
         {"class": "xl-waterfall"},
         h("div", {"class": "xl-lane xl-scale"}, h("span", {"class": "xl-lane-name"}, ""), h("span", {"class": "xl-track"}, *scale),
-          *(h("span", {"class": "xl-lane-end" + name}, word) for word, name in (("cold", ""), ("self", ""), ("warm", " xl-lane-warm")))),
+          *(h("span", {"class": "xl-lane-end" + name}, word) for word, name in (("cold" if cold else "in all", ""), ("self", ""), ("warm", " xl-lane-warm")))),
         *out,
         _passes(passes),
         h("p", {"class": "xl-dim"}, f"{plural(more, 'more row')} not drawn") if more else None,
@@ -161,7 +162,7 @@ def phase_totals(phases: tuple[Phase, ...]) -> Node | None:
             h("td", {"class": "n"}, time_text(sum(phases[i].duration_us for i in outer))),
             h("td", {"class": "n"}, time_text(sum(own[i] for i in found))),
         ))
-    return table((("phase, cold", ""), ("count", "n"), ("inclusive", "n"), ("exclusive", "n")), rows) if rows else None
+    return table((("phase, cold" if "compile" in kinds else "phase", ""), ("count", "n"), ("inclusive", "n"), ("exclusive", "n")), rows) if rows else None
 
 
 def _inside(phases: tuple[Phase, ...], i: int, kind: str) -> bool:

@@ -2,9 +2,9 @@ import { h, icon, still } from "./dom.js";
 
 /**
  * Buttons and a slider over `length` frames: back, forwards, play. `show(i)` draws a frame.
- * @param {{length: number, label: string, show(i: number, moving: boolean): void, bin: Function[], pace?: number}} options
+ * @param {{length: number, label: string, show(i: number, moving: boolean): void, bin: Function[], pace?: number, name?(i: number): string}} options
  */
-export function makePlayer({ length, label, show, bin, pace = 700 }) {
+export function makePlayer({ length, label, show, bin, pace = 700, name }) {
   let at = 0;
   let timer = 0;
   const text = h("output", { class: "xl-dim" });
@@ -14,7 +14,7 @@ export function makePlayer({ length, label, show, bin, pace = 700 }) {
   const go = (i, moving) => {
     at = Math.max(0, Math.min(length - 1, i));
     slider.value = String(at);
-    text.textContent = ` ${label} ${at + 1} of ${length}`;
+    text.textContent = ` ${name ? name(at) : `${label} ${at + 1} of ${length}`}`;
     show(at, moving && !still());
   };
   function stop() {

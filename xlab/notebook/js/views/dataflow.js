@@ -323,10 +323,10 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
     const rounds = schedule.count;
     svg.setAttribute("aria-label", `${t.name} on the mesh, ${rounds} rounds`);
     // One frame more than rounds: what is there at the end.
-    const player = makePlayer({ length: Math.max(1, rounds + 1), label: "round", bin: local, show: (r, animate) => draw(t, schedule, r, animate && !still()) });
+    const player = makePlayer({ length: Math.max(1, rounds + 1), label: "round", bin: local, name: (r) => (r < rounds ? `round ${r + 1} of ${rounds}` : `after ${rounds} round${rounds > 1 ? "s" : ""}`), show: (r, animate) => draw(t, schedule, r, animate && !still()) });
     stage.querySelector(".xl-player")?.remove();
     if (rounds) about.append(player.el);
-    legend.textContent = !rounds || t.n > mostChunks ? "" : /reduce/.test(t.kind) ? "A cell is a piece of the array: as full as there are parts summed in it." : "A cell is a block of the array: its colour and number say which device it comes from.";
+    legend.textContent = !rounds || t.n > mostChunks ? "" : /reduce/.test(t.kind) ? "A cell is a piece of the array: as full as there are parts summed in it." : `A cell is a block of the array: its colour${boxWide - 8 >= 10 * schedule.chunks ? " and number say" : " says"} which device it comes from.`;
     about.append(legend);
     for (const row of section.querySelectorAll("tr[data-row]")) row.classList.toggle("xl-chosen", +row.dataset.row === i);
   }

@@ -1,0 +1,208 @@
+"""Which collectives not all of their devices may reach.
+
+Devices that run one program communicate only if all of them come to the collective. Under a `cond` whose predicate differs between
+them, or in a `while` that they leave after different numbers of rounds, some do not, and the others wait for ever. So the question is
+over which mesh axes each value of a program can differ: `values`, an interpreter beside the types, since types are not always kept and
+say of a value that was only cast that it varies. A collective is told by an entry of `arrivals`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from xlab.core import effects as _effects
+from xlab.core.avals import ShapedArray
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, inner_jaxprs, open_jaxpr
+from xlab.core.rules import RuleTable
+
+arrivals = RuleTable("divergence.arrivals", "say who has to arrive for", "rule(params) -> Arrival", required=False)
+"""Who takes part in a collective. Worked example, a sum over everybody: `lambda p: Arrival(p["axes"], same=True)`."""
+
+
+NOWHERE: frozenset = frozenset()
+
+
+class Arrival(NamedTuple):
+    """The axes a collective runs over, and whether all devices along them then hold the same.
+
+    `everybody` is for one that keeps all devices of the mesh waiting, also those that differ along other axes.
+    """
+
+    axes: tuple
+    same: bool = False
+    everybody: bool = False
+
+
+class Divergence(NamedTuple):
+    """A collective that devices may reach differently, the equations that decide it, and the axes along which they differ."""
+
+    collective: JaxprEqn
+    deciders: tuple[JaxprEqn, ...]
+    axes: tuple
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        return (str(self.collective.source), *(str(e.source) for e in self.deciders))
+
+    def __str__(self):
+        decider = self.deciders[-1]
+        what = "number of rounds" if decider.primitive.name == "while" else "branch"
+        along = " and ".join(repr(a) for a in self.axes)
+        name = self.collective.primitive.name.removesuffix("_invariant")
+        return (f"{name} at {self.collective.source} is inside the {decider.primitive.name} at {decider.source}, "
+                f"whose {what} may differ between devices along {along}")
+
+
+def divergences(jaxpr: Jaxpr | ClosedJaxpr) -> list[Divergence]:
+    """The collectives of a program that its devices may reach differently."""
+    return _Analysis({}, False).run(open_jaxpr(jaxpr))
+
+
+def divergences_of_body(jaxpr: Jaxpr, mesh, in_specs: Sequence, check_vma: bool) -> list[Divergence]:
+    """The same for a function of one device, whose arguments are cut by specs."""
+    return _Analysis(dict(mesh.shape), check_vma).run(jaxpr, [frozenset(s.axes()) for s in in_specs])
+
+
+class _Analysis:
+    """One walk through a program: over which axes each value differs, in a context that differs over `under`."""
+
+    def __init__(self, sizes: dict, typed: bool):
+        self.sizes, self.typed = sizes, typed
+        self.stored: frozenset = NOWHERE        # over which axes anything in any reference differs
+        self.found: dict[int, Divergence] = {}
+        self.under: frozenset = NOWHERE
+        self.deciders: tuple[JaxprEqn, ...] = ()
+
+    def run(self, jaxpr: Jaxpr, ins: Sequence[frozenset] | None = None) -> list[Divergence]:
+        ins = [NOWHERE] * len(jaxpr.invars) if ins is None else [self.real(x) for x in ins]
+        while True:                             # what is stored later is read earlier in the next round of a loop
+            before, self.found = self.stored, {}
+            self.values(jaxpr, ins)
+            if self.stored == before:
+                return list(self.found.values())
+
+    def real(self, axes: Iterable) -> frozenset:
+        """Those along which there are several devices."""
+        return frozenset(a for a in axes if self.sizes.get(a, 1) > 1)
+
+    def values(self, jaxpr: Jaxpr | ClosedJaxpr, ins: Sequence[frozenset]) -> list[frozenset]:
+        """Over which axes the results of a program differ, of inputs that do over `ins`."""
+        jaxpr = open_jaxpr(jaxpr)
+        differs: dict[Any, frozenset] = dict(zip(jaxpr.invars, ins, strict=True))
+
+        def read(a):
+            return NOWHERE if type(a) is Literal else differs.get(a, NOWHERE)
+        for eqn in jaxpr.eqns:
+            for v, axes in zip(eqn.outvars, self.results(eqn, [read(a) for a in eqn.invars])):
+                if axes:
+                    differs[v] = self.as_typed(v.aval, axes)
+        return [read(v) for v in jaxpr.outvars]
+
+    def as_typed(self, aval, axes: frozenset) -> frozenset:
+        """Less where the types, if they are kept, promise that a value is the same."""
+        if not self.typed or not isinstance(aval, ShapedArray):
+            return axes
+        return axes & (aval.mat.varying | aval.mat.unreduced)
+
+    def results(self, eqn: JaxprEqn, ins: list[frozenset]) -> list[frozenset]:
+        """Over which axes each result of an equation differs."""
+        params, n, joined = eqn.params, len(eqn.outvars), NOWHERE.union(*ins)
+        arrival = arrivals.get(eqn.primitive)
+        if arrival is not None:
+            return [self.collective(eqn, arrival(params), joined)] * n
+        if eqn.primitive.name == "axis_index":
+            return [self.real((params["axis_name"],))]
+        if eqn.primitive.name == "shard_map":
+            return self.inside_mesh(params, ins)
+        outs = self.control(eqn, ins, joined)
+        if outs is None:
+            outs = [joined] * n
+            for inner in inner_jaxprs(params):      # functions called in ways of the primitive's own
+                outs = [o | r for o, r in zip(outs, [NOWHERE.union(joined, *self.values(inner, [joined] * len(inner.invars)))] * n)]
+        if any(isinstance(e, _effects.IO_EFFECTS) for e in eqn.effects):
+            return [self.real(self.sizes)] * n      # the world may answer each device differently
+        if _effects.on_refs(eqn.effects):
+            if _effects.written(eqn.effects):
+                self.stored = self.stored.union(self.under, *ins)
+            outs = [o | self.stored for o in outs]
+        return outs
+
+    def collective(self, eqn: JaxprEqn, arrival: Arrival, joined: frozenset) -> frozenset:
+        over = self.real(a for a in arrival.axes if type(a) is not int)
+        if over:
+            apart = self.under if arrival.everybody else self.under & over
+            if apart:
+                self.found.setdefault(id(eqn), Divergence(eqn, self.deciders, tuple(a for a in self.sizes if a in apart)))
+        return joined - over if arrival.same else joined | over
+
+    def inside_mesh(self, params, ins) -> list[frozenset]:
+        outer = self.sizes, self.typed
+        names = params["newly_manual_axes"]
+        self.sizes = {**self.sizes, **{a: n for a, n in params["mesh"].shape.items() if a in names}}
+        self.typed = params["check_vma"]
+        try:
+            ins = [x | self.real(s.axes()) for x, s in zip(ins, params["in_specs"])]
+            return [x - names for x in self.values(params["jaxpr"], ins)]
+        finally:
+            self.sizes, self.typed = outer
+
+    def control(self, eqn: JaxprEqn, ins: list[frozenset], joined: frozenset) -> list[frozenset] | None:
+        """Through the programs inside an equation, where it is known how they are called."""
+        params = eqn.params
+        if "branches" in params:
+            index, operands = ins[0], ins[1:]
+            outs = [index] * len(eqn.outvars)
+            for branch in params["branches"]:
+                mine = self.deciding(eqn, index, lambda b=branch: self.values(b, operands))
+                outs = [o | m for o, m in zip(outs, mine)]
+            return outs
+        if "body_jaxpr" in params:
+            return self.loop(eqn, ins)
+        inner = next((params[name] for name in ("jaxpr", "call_jaxpr") if isinstance(params.get(name), (Jaxpr, ClosedJaxpr))), None)
+        if inner is None or len(open_jaxpr(inner).invars) != len(ins):
+            return None
+        if "num_carry" not in params:
+            outs = self.values(inner, ins)
+            return outs if len(outs) == len(eqn.outvars) else None
+        nc, k = params["num_consts"], params["num_carry"]
+
+        def step(carry):
+            return self.values(inner, [*ins[:nc], *carry, *ins[nc + k:]])
+        carry = self.settled(ins[nc:nc + k], lambda c: step(c)[:k])
+        return [*carry, *step(carry)[k:]]
+
+    def loop(self, eqn: JaxprEqn, ins) -> list[frozenset]:
+        """A while: whoever leaves it earlier takes no part in what the others do, the test of the condition included."""
+        p = eqn.params
+        nc, nb = p["cond_nconsts"], p["body_nconsts"]
+        cond_in, body_in = ins[:nc], ins[nc:nc + nb]
+        again = NOWHERE
+
+        def step(carry):
+            nonlocal again
+            again |= self.deciding(eqn, again, lambda: self.values(p["cond_jaxpr"], [*cond_in, *carry]))[0]
+            return [c | again for c in self.deciding(eqn, again, lambda: self.values(p["body_jaxpr"], [*body_in, *carry]))]
+        carry = self.settled(ins[nc + nb:], step)
+        step(carry)
+        return carry
+
+    def settled(self, carry: Sequence[frozenset], step: Callable) -> list[frozenset]:
+        """What a loop's carry differs over after any number of rounds."""
+        carry = list(carry)
+        while True:
+            new = [a | b for a, b in zip(carry, step(carry))]
+            if new == carry:
+                return carry
+            carry = new
+
+    def deciding(self, eqn: JaxprEqn, axes: frozenset, run: Callable[[], list[frozenset]]) -> list[frozenset]:
+        """`run()` where only some of the devices that differ over `axes` come by."""
+        if not axes:
+            return run()
+        before = self.under, self.deciders
+        self.under, self.deciders = self.under | axes, (*self.deciders, eqn)
+        try:
+            return run()
+        finally:
+            self.under, self.deciders = before
