@@ -101,7 +101,7 @@ class AbstractValue:
 
 
 class _ExplicitTypes:
-    """Whether any type was ever cut: until then nobody looks for cuts."""
+    """Whether any type was ever cut, or stated a sum over mesh axes: until then nobody looks for that."""
 
     in_use = False
 
@@ -156,7 +156,7 @@ class ShapedArray(AbstractValue):
                 self.dtype = dtype
                 self.weak_type = weak_type
                 self.cut = sharding
-                if sharding is not None:
+                if sharding is not None or mat.unreduced or mat.reduced:
                     explicit_types.in_use = True
                 self.mat = mat
                 self.memory_space = memory_space

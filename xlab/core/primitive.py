@@ -212,7 +212,8 @@ def join_types(prim: Primitive, avals: Sequence[_avals.AbstractValue], params: d
     return _avals.ManualAxisType(varying, unreduced, reduced)
 
 
-def _check_summands(prim, avals, mats, unreduced, params) -> None:
+def _check_summands(prim: Primitive, avals: Sequence[_avals.AbstractValue], mats: Sequence[Any], unreduced: frozenset,
+                    params: dict) -> None:
     """Raises unless the operation, applied to the summands on each device, gives summands of what it gives for their sum."""
     linear = prim.linear_in_unreduced
     if callable(linear):
@@ -225,7 +226,7 @@ def _check_summands(prim, avals, mats, unreduced, params) -> None:
     groups = [set(places)] if linear is True else [set(places[g] if type(g) is slice else g) for g in linear]
     for axis in unreduced:
         summands = {i for i, m in enumerate(mats) if m is not None and axis in m.unreduced}
-        group = next((g for g in groups if g & summands), set())
+        group: set[int] = next((g for g in groups if g & summands), set())
         problem = None
         if not group:
             problem = f"{prim.name} is not linear in its unreduced operand"
@@ -239,11 +240,11 @@ def _check_summands(prim, avals, mats, unreduced, params) -> None:
             problem = ("the other operand needs the same sum in its derivative, which would be implicit communication; cast it with "
                        "pcast(..., to='reduced')")
         if problem:
-            raise ShardingTypeError(f"{prim.name} got operands of types {_listed(avals)}, unreduced over {_axes({axis})}: {problem}"
+            raise ShardingTypeError(f"{prim.name} got operands of types {_listed(avals)}, unreduced over {_axes(frozenset((axis,)))}: {problem}"
                                     f"{'' if 'cast' in problem else '; psum the unreduced operand first'}")
 
 
-def _shared(aval) -> bool:
+def _shared(aval: Any) -> bool:
     """Whether an operand may be plainly equal everywhere where others are reduced: one without derivative.
 
     Outside of `shard_map` also a scalar, whose cotangent is brought to its type.
@@ -251,9 +252,9 @@ def _shared(aval) -> bool:
     return not dtypes.issubdtype(aval.dtype, np.inexact) or (not aval.shape and state.manual is None)
 
 
-def _axes(axes) -> str:
+def _axes(axes: frozenset) -> str:
     return str(sorted(map(str, axes)))
 
 
-def _listed(avals) -> str:
+def _listed(avals: Sequence[Any]) -> str:
     return ", ".join(map(str, avals))

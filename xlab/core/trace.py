@@ -162,7 +162,7 @@ def join_manual(prim, args):
         mats.append(mat)
         if mat:
             varying |= mat.varying
-            unfinished = unfinished or mat.unreduced or mat.reduced
+            unfinished = unfinished or bool(mat.unreduced or mat.reduced)
     if not varying and not unfinished:
         return args
     out = []
@@ -187,10 +187,13 @@ def _join_unfinished(prim, args, mats, varying):
     reduced: frozenset[Any] = frozenset().union(*(m.reduced for m in mats)) - varying - unreduced
     out = []
     for a, mat in zip(args, mats):
-        sums, same = frozenset(), frozenset()
+        sums: frozenset[Any] = frozenset()
+        same: frozenset[Any] = frozenset()
         if not mat and not isinstance(a, Tracer) and np.ndim(a) == 0:
-            zero = prim.linear_in_unreduced is True and not a
-            sums, same = (unreduced - varying, same) if zero else (sums, unreduced - varying)
+            if prim.linear_in_unreduced is True and not a:
+                sums = unreduced - varying
+            else:
+                same = unreduced - varying
         if prim.casts_to_reduced and dtypes.issubdtype(getattr(a, "dtype", np.float32), np.inexact):
             same |= reduced - mat.reduced
         out.append(_match(a, mat.update(unreduced=mat.unreduced | sums, reduced=mat.reduced | same)) if sums or same else a)
