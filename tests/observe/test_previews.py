@@ -128,3 +128,21 @@ def test_transforms_partly_by_hand():
     f = xlab.shard_map(lambda v: lax.fft(v, "fft", (8,)), mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})
     found = xlab.jit(f)(xlab.device_put(x, NamedSharding(mesh, P("x", None, "y"))))
     np.testing.assert_allclose(np.asarray(found), np.fft.fft(x), atol=1e-4)
+
+
+# --------------------------------------------------------------------------------------------------- large constants
+
+
+def test_what_stands_before_the_arguments_is_not_taken_for_them(mesh):
+    """Large constants are parameters of the program as well, the first ones."""
+    constant = jnp.asarray(np.random.RandomState(0).rand(16, 512).astype(np.float32))
+    x = xlab.device_put(np.ones((8, 16), np.float32), NamedSharding(mesh, P(None, "data")))
+    f = xlab.jit(lambda x: x @ constant)
+    assert len(f.lower(x)._lowered.module.hoisted) == 1
+    (t,) = observe.transfers(f, x)
+    assert "`x` f32[8,16@data] and `constant 0` f32[16@data,512]" in t.reason
+    with observe.record() as session:
+        f(x)
+    report = observe.report(session)
+    layouts = {layout.name: layout for layout in report.layouts}
+    assert layouts["x"].type.spec == ((), ("data",)) and not any("Error" in n.text for n in report.notices)

@@ -29,9 +29,11 @@ def _named(op: Any) -> Iterator[str]:
     """Functions that an operation has among its attributes, as a composite has its decomposition."""
     from jaxlib.mlir import ir
 
-    for attribute in op.attributes.values():
-        if isinstance(attribute, ir.FlatSymbolRefAttr):
-            yield attribute.value
+    for name in ("decomposition", "called_computations"):
+        if name in op.attributes:       # one by one: some constants have no form in Python
+            given = op.attributes[name]
+            for one in given if isinstance(given, ir.ArrayAttr) else (given,):
+                yield ir.FlatSymbolRefAttr(one).value
 
 
 def _inline(call: Any, functions: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ _compiles = itertools.count(1)
 _numbers = itertools.count()
 _of_functions: weakref.WeakKeyDictionary[Callable, dict[Hashable, Programs]] = weakref.WeakKeyDictionary()
 _holders: weakref.WeakSet[Programs] = weakref.WeakSet()
-_lock = threading.Lock()
+_lock = threading.RLock()         # hashing a function may run code of the user, which may make another jit
 
 
 class Programs:

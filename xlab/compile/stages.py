@@ -12,7 +12,8 @@ from xlab.backend import compiling as _compiling
 from xlab.compile import executable as _executable
 from xlab.compile import layouts, specials
 from xlab.compile.executable import Executable, arg_sharding
-from xlab.compile.mutation import on_values
+from xlab.compile.giving import donations
+from xlab.compile.mutation import copied, on_values
 from xlab.compile.placement import as_sharding
 from xlab.compile.tracing import Program
 from xlab.core import dtypes
@@ -132,7 +133,7 @@ class Traced:
     @property
     def donate_argnums(self) -> tuple[int, ...]:
         """Positions, among the leaves of all arguments, of those that are donated."""
-        donated = self._owner.donations(self._in_tree, len(self.jaxpr.in_avals))
+        donated = donations(self._owner, self._in_tree, len(self.jaxpr.in_avals))
         return tuple([i for i, d in enumerate(donated) if d])
 
     @property
@@ -205,7 +206,7 @@ class Lowered:
         """Compiles; without options the executable is remembered."""
         if compiler_options:
             from dataclasses import replace
-            return Compiled(self, Executable(replace(self._lowered, compiler_options=compiler_options), AHEAD))
+            return Compiled(self, Executable(replace(self._lowered, compiler_options={**self._lowered.compiler_options, **compiler_options}), AHEAD))
         if self._compiled is None:
             made = self._traced._owner.compiled(self._lowered, self.in_tree, AHEAD) if self._lowered.key else Executable(self._lowered, AHEAD)
             self._compiled = Compiled(self, made)
@@ -324,7 +325,10 @@ class Compiled:
             if given is not None and not given.is_equivalent_to(s, flat[i].ndim):
                 path = names[i] if i < len(names) else f"argument {i}"
                 raise ValueError(f"{name} was compiled for `{path}` with sharding {s}, called with {given}")
-        outs = self._executable.call(flat)
+        if self._executable.donated and specials.watching():        # who looks for the operation to blame needs the arguments
+            outs = self._executable.call([copied(x) if i in self._executable.lowered.donated else x for i, x in enumerate(flat)])
+        else:
+            outs = self._executable.call(flat)
         if mutation is not None:
             return _tree.unflatten(self.out_tree, mutation.finish(refs, outs))
         kind = specials.find(outs)
@@ -337,8 +341,8 @@ class Compiled:
         return f"Compiled({self._lowered.name}, {len(self._executable.devices)} device(s))"
 
 
-def attach(wrapped, owner):
-    """Gives a jitted function its ahead-of-time methods."""
+def attach(wrapped, owner, native):
+    """Gives a jitted function its ahead-of-time methods; `native` is what answers its calls."""
     def trace(*args, **kwargs) -> Traced:
         flat, in_tree, static = owner.flatten(args, kwargs)
         return Traced(owner, owner.program(flat, in_tree, static), flat, in_tree)
@@ -351,7 +355,7 @@ def attach(wrapped, owner):
 
     def clear_cache():
         owner.programs.forget()
-        wrapped._clear_cache()
+        native._clear_cache()
 
     wrapped.trace, wrapped.lower, wrapped.eval_shape, wrapped.clear_cache = trace, lower, eval_shape, clear_cache
     wrapped._xlab_jit = owner

@@ -44,13 +44,8 @@ def made_of(fun: Callable, how: str, *options) -> Callable[[Callable], Callable]
     Two such wrappers are then one function to the caches: `jit(grad(f))` in a loop traces and compiles once.
     """
     def note(wrapper: Callable) -> Callable:
-        try:
-            way = how, *map(_frozen, options)
-            hash(way)
-        except TypeError:
-            return wrapper
         # With its own id: `functools.wraps` copies attributes to functions that do something else.
-        wrapper._xlab_made_of = id(wrapper), fun, way           # type: ignore[attr-defined]
+        wrapper._xlab_made_of = id(wrapper), fun, how, options      # type: ignore[attr-defined]
         return wrapper
     return note
 
@@ -64,11 +59,16 @@ def _frozen(option):
 
 
 def identity(fun: Callable) -> tuple[Callable, tuple]:
-    """The function somebody wrote, and what was made of it, innermost last."""
+    """The function somebody wrote, and what was made of it, innermost last. What has options without a hash counts as written."""
     path: tuple = ()
     while (made := getattr(fun, "_xlab_made_of", None)) is not None and made[0] == id(fun):
-        _, fun, way = made
-        path = *path, way
+        _, inner, how, options = made
+        try:
+            way = how, *map(_frozen, options)
+            hash(way)
+        except TypeError:
+            break
+        fun, path = inner, (*path, way)
     return fun, path
 
 
@@ -110,6 +110,12 @@ def argument_names(fun, in_tree, n: int) -> tuple[str, ...]:
     for key, arg in sorted(kwargs.items()):
         names.extend(key + _tree.keystr(path) for path, _ in _tree.flatten_with_path(arg)[0])
     return tuple(names)
+
+
+def result_name(out_tree, i: int) -> str:
+    """The name of a flat result by path: `result['loss']`."""
+    leaves, _ = _tree.flatten_with_path(_tree.unflatten(out_tree, list(range(out_tree.num_leaves))))
+    return f"result{_tree.keystr(leaves[i][0])}" if i < len(leaves) else f"result {i}"
 
 
 def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple = (), rebuild: Callable | None = None,

@@ -270,6 +270,8 @@ def result_shardings(line: str) -> list[tuple[tuple, tuple[int, ...]]]:
     specs = re.findall(r"<@\w+, \[(?:\{[^}]*\}(?:, )?)*\][^>]*>", found.group(1) or found.group(2)) if found else []
     tail = line.rsplit("->", 1)[-1] if "->" in line else line.rsplit(" : ", 1)[-1]
     shapes = [tensor_shape(t) for t in _RESULTS.findall(tail)]
+    if "->" not in line:            # operands and result in one list, as of a select: the result stands last
+        shapes = shapes[-1:]
     out = []
     for i, shape in enumerate(shapes):
         spec = parse_sharding(specs[i]) if i < len(specs) else ((),) * len(shape)

@@ -146,6 +146,18 @@ class Subject:
         return tuple(filter(None, (self.unstaged, failed and f"how the values inside were decided to lie is not known: {failed}")))
 
     @property
+    def before_arguments(self) -> list[str]:
+        """What the lowered program takes before its arguments: tokens of ordered effects, and large constants."""
+        module = self.lowered.module
+        return [*(f"token {i}" for i in range(len(module.ordered))), *(f"constant {i}" for i in range(len(module.hoisted)))]
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """What each parameter of the lowered program is called."""
+        names = self.closed.jaxpr.debug_info.arg_names
+        return [*self.before_arguments, *(names[i] if i < len(names) else f"argument {i}" for i in self.lowered.kept)]
+
+    @property
     def mesh(self) -> Any:
         """The mesh it was lowered for, None before that."""
         return self._lowered.mesh if self._lowered is not None else None
