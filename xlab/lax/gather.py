@@ -26,7 +26,7 @@ from xlab.lax.comparison import ge, le, lt, select
 from xlab.lax.convert import convert_element_type
 from xlab.lax.device_put import in_memory
 from xlab.lax.reductions import reduce_and
-from xlab.lax.shape import broadcast_in_dim, canonical_shape, concatenate, reshape
+from xlab.lax.shape import broadcast_in_dim, canonical_shape, concatenate, reshape, squeeze
 from xlab.lax.slicing import set_per_example
 
 __all__ = ["GatherDimensionNumbers", "GatherScatterMode", "gather", "index_take"]
@@ -254,6 +254,11 @@ def clip_positions(indices, shape, sizes, index_map):
 def _filled(x, indices, *, dimension_numbers, slice_sizes, fill_value, **params):
     """`gather` with clipped positions, overwritten where the position was outside."""
     n, aval = dimension_numbers, aval_of(indices)
+    if aval.ndim == 1 and aval_of(x).mat.unreduced:
+        # As one of several positions: where a single mask decides for all elements, the compiler loses sight of which sums are kept apart.
+        several = n._replace(offset_dims=tuple(d + 1 for d in n.offset_dims))
+        return squeeze(_filled(x, reshape(indices, (1, *aval.shape)), dimension_numbers=several, slice_sizes=slice_sizes,
+                               fill_value=fill_value, **params), (0,))
     last = broadcast_in_dim(last_positions(aval_of(x).shape, slice_sizes, n.start_index_map, aval.dtype), aval.shape,
                             (aval.ndim - 1,))
     inside = le(indices, last)
