@@ -6,6 +6,8 @@ kept. `call` checks and places every argument; afterwards the native fast path r
 
 from __future__ import annotations
 
+import functools
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from xlab.backend import arrays as _arrays
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.transfer_guards import asked_for
-from xlab.compile import disk_cache, divergence, layouts, ledger, memory_cache
+from xlab.compile import disk_cache, divergence, layouts, ledger, logs, memory_cache
 from xlab.compile import effects as _effects
 from xlab.compile.devices import Absent, Claim, claim, grounded, intermediate_shardings, resolve
 from xlab.compile.keys import Placed
@@ -25,9 +27,10 @@ from xlab.config import check_thread, config
 from xlab.core import donation, dtypes
 from xlab.core.array import KeyArray, is_native_array, key_sharding
 from xlab.core.avals import TOKEN, ShapedArray, aval_of, explicit_types
-from xlab.core.jaxpr import ClosedJaxpr, Var
+from xlab.core.jaxpr import ClosedJaxpr, Var, number_part
 from xlab.core.refs import Ref
 from xlab.core.tokens import Token
+from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.mlir import LoweredModule, lower_module
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import (
@@ -35,12 +38,13 @@ from xlab.sharding import (
     GSPMDSharding,
     NamedSharding,
     PartitionSpec,
+    Sharding,
     SingleDeviceSharding,
     from_hlo_sharding,
     from_native,
     get_abstract_mesh,
 )
-from xlab.sharding.typed import mesh_of_devices, result_sharding, typed
+from xlab.sharding.typed import memory_kind, mesh_of_devices, result_sharding, typed
 
 
 @dataclass(eq=False)
@@ -109,9 +113,20 @@ def _used_arguments(jaxpr) -> tuple[int, ...]:
     return tuple(i for i, v in enumerate(jaxpr.invars) if v not in unread)
 
 
+def needed(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program without the equations and constants that no result and no effect needs; its arguments all stay."""
+    def make():
+        old = closed.jaxpr
+        jaxpr, read, _ = pe.dce_jaxpr_consts(old, [True] * len(old.outvars), instantiate=True)
+        if all(read) and len(jaxpr.eqns) == len(old.eqns) and all(map(operator.is_, jaxpr.eqns, old.eqns)):
+            return closed
+        return ClosedJaxpr(jaxpr.replace(debug_info=old.debug_info), [c for c, r in zip(closed.consts, read) if r])
+    return closed.memo("needed", make)
+
+
 def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardings: Sequence | None = None,
           out_shardings: Sequence | None = None, donated: Sequence[int] = (), keep_unused: bool = False,
-          arg_names: Sequence[str] = (), context_mesh=None, compiler_options=None,
+          arg_names: Sequence[str] = (), result_name: Callable[[int], str] = "result {}".format, context_mesh=None, compiler_options=None,
           mesh_override: tuple | None = None, in_layouts: Sequence = (), out_layouts: Sequence = (),
           platform: str | None = None) -> Lowered:
     """Decides devices and shardings, drops unused arguments and emits StableHLO.
@@ -127,32 +142,37 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     arg_shardings = [_settled(s) for s in arg_shardings]
     names = list(arg_names) if len(arg_names) == n else [f"argument {i}" for i in range(n)]
 
-    kept = tuple(range(n)) if keep_unused else _used_arguments(jaxpr)
+    live = closed if keep_unused else needed(closed)
+    kept = tuple(range(n)) if keep_unused else _used_arguments(live.jaxpr)
 
     claims = []
-    for i in range(n):
-        s = arg_shardings[i]
-        if s is not None:
-            claims.append(claim(s, f"argument `{names[i]}` of {name} with type {jaxpr.invars[i].aval}"))
-    for i in range(n):
+    for i in kept:
+        if arg_shardings[i] is not None and in_shardings[i] is None:
+            claims.append(claim(arg_shardings[i], f"argument `{names[i]}` of {name} with type {jaxpr.invars[i].aval}"))
+    for i in kept:
         if in_shardings[i] is not None:
             claims.append(claim(in_shardings[i], f"the in_shardings entry of `{names[i]}`"))
     for s in out_shardings:
         if s is not None:
             claims.append(claim(s, "an explicit output sharding"))
-    mesh = next((s.mesh for s in (*arg_shardings, *in_shardings, *out_shardings)
+    mesh = next((s.mesh for s in (*(in_shardings[i] or arg_shardings[i] for i in kept), *out_shardings)
                  if isinstance(s, NamedSharding)), None)
-    for c in closed.consts:
-        s = arg_sharding(c)
-        if s is not None:
-            claims.append(Claim(s.devices_in_order, f"a closed-over constant of type {aval_of(c)}"))
-    for s, eqn in intermediate_shardings(jaxpr):
+    moves = False       # between memories: somebody chose where values are
+    for s, eqn in intermediate_shardings(live.jaxpr):
+        if not isinstance(s, Sharding):
+            moves = True
+            continue
         claims.append(claim(s, f"{eqn.primitive.name} inside {name} at {eqn.source}"))
         if mesh is None and isinstance(s, NamedSharding):
             mesh = s.mesh
     if context_mesh is not None and not context_mesh.empty:
         claims.append(Claim(tuple(context_mesh.devices.flat), "the current mesh"))
         mesh = mesh or context_mesh
+    if not claims:  # constants go where the program goes; where nothing else says so, it goes to them
+        own = [s for s in map(arg_sharding, live.consts) if s is not None]
+        if own and all(s.devices_in_order == own[0].devices_in_order for s in own):
+            claims.append(claim(own[0], "a closed-over constant"))
+            mesh = next((s.mesh for s in own if isinstance(s, NamedSharding)), None)
     if not claims and explicit_types.in_use:  # nothing but the types of results says where to run
         cut = next((v.aval.cut for v in jaxpr.outvars if isinstance(v.aval, ShapedArray) and v.aval.cut is not None), None)
         mesh = mesh_of_devices(cut) if cut is not None else None
@@ -162,6 +182,7 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     if platform is not None and not abstract.empty and not any(c.devices for c in claims):
         claims.append(Claim((), "the current mesh", abstract.size))
     devices, committed = resolve(claims, f"jit({name})", platform)
+    committed = committed or moves
     if any(c.count for c in claims):
         in_shardings, arg_shardings, out_shardings = ([grounded(s, devices) for s in found]
                                                       for found in (in_shardings, arg_shardings, out_shardings))
@@ -183,28 +204,27 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
             final_in.append(None)  # the compiler decides
             continue
         if s is None:
-            s = _everywhere(mesh, devices) if several else SingleDeviceSharding(devices[0])
-        if isinstance(aval, ShapedArray):
-            s.shard_shape(aval.shape)  # raises where a dimension does not divide
+            kind = memory_kind(aval)
+            s = _everywhere(mesh, devices, kind) if several else SingleDeviceSharding(devices[0], kind)
+        _check_fits(s, aval, name, lambda i=i: f"argument `{names[i]}`")
         final_in.append(physical_sharding(s, aval))
     for i, s in enumerate(out_shardings):
-        if s is not None and isinstance(jaxpr.outvars[i].aval, ShapedArray):
-            s.shard_shape(jaxpr.outvars[i].aval.shape)
+        if s is not None:
+            _check_fits(s, jaxpr.outvars[i].aval, name, lambda i=i: f"`{result_name(i)}`")
 
-    kept_jaxpr = jaxpr if len(kept) == n else jaxpr.replace(invars=[jaxpr.invars[i] for i in kept])
-    kept_closed = closed if kept_jaxpr is jaxpr else ClosedJaxpr(kept_jaxpr, closed.consts)
+    kept_jaxpr = live.jaxpr if len(kept) == n else live.jaxpr.replace(invars=[jaxpr.invars[i] for i in kept])
+    kept_closed = live if kept_jaxpr is live.jaxpr else ClosedJaxpr(kept_jaxpr, live.consts)
 
     def arg_attributes(meshes):
         out = []
         for i, s in zip(kept, final_in):
             parts = []
-            if several and s is not None:
+            if several and s is not None and jaxpr.invars[i].aval is not TOKEN:
                 parts.append(f"sdy.sharding = {_sdy(s, physical_aval(jaxpr.invars[i].aval).ndim, meshes)}")
             if i in donate:
                 parts.append("jax.buffer_donor = true" if several or donate[i] is None
                              else f"tf.aliasing_output = {donate[i] + n_tokens} : i32")
-            if s is not None and s.memory_kind not in (None, "device"):
-                parts.append(f'mhlo.memory_kind = "{s.memory_kind}"')
+            parts += _memory_attribute(s, jaxpr.invars[i].aval)
             if in_layouts:
                 parts += layouts.attribute(in_layouts[i], jaxpr.invars[i].aval, f"the argument {names[i]} of jit({name})")
             out.append(f" {{{', '.join(parts)}}}" if parts else "")
@@ -214,22 +234,34 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
         out = []
         for i, (v, s) in enumerate(zip(jaxpr.outvars, out_shardings)):
             parts = layouts.attribute(out_layouts[i], v.aval, f"result {i} of jit({name})") if out_layouts else []
-            if several and s is not None:
+            if several and s is not None and v.aval is not TOKEN:
                 aval = physical_aval(v.aval)
                 parts.append(f"sdy.sharding = {_sdy(physical_sharding(s, v.aval), aval.ndim, meshes)}")
-            if s is not None and s.memory_kind not in (None, "device"):
-                parts.append(f'mhlo.memory_kind = "{s.memory_kind}"')
+            parts += _memory_attribute(s, v.aval)
             out.append(f" {{{', '.join(parts)}}}" if parts else "")
         return out
 
-    with events.span("lower", name=name, closed=closed) as attrs:
+    if logs.logger.isEnabledFor(10) or config.log_compiles:
+        logs.log("Compiling jit(%s) with global shapes and types (%s). Argument mapping: (%s).", name,
+                 ", ".join(str(jaxpr.invars[i].aval) for i in kept), ", ".join(map(str, final_in)))
+    with (logs.timed("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name),
+          events.span("lower", name=name, closed=closed) as attrs):
         module = lower_module(kept_closed, name, platform=platform or devices[0].platform, devices=len(devices), assignment=devices,
-                              arg_attributes=arg_attributes, result_attributes=result_attributes)
+                              arg_attributes=arg_attributes, result_attributes=result_attributes, numbers=number_part(kept_closed.jaxpr, jaxpr))
         attrs["bytes"] = len(module.text)
     return Lowered(closed, module, name, devices, committed, kept, tuple(final_in), tuple(out_shardings),
                    tuple(sorted(donate)), mesh, dict(compiler_options or {}),
                    tuple(i for i in donated if i not in donate), tuple(in_layouts[i] for i in kept) if in_layouts else (),
                    tuple(out_layouts))
+
+
+def _check_fits(sharding, aval, name, what):
+    """Raises where a value cannot be laid out so: its rank is too small, or a dimension does not divide."""
+    if isinstance(aval, ShapedArray):
+        try:
+            sharding.shard_shape(aval.shape)
+        except ValueError as e:
+            raise type(e)(f"jit({name}): {what()} of type {aval} does not fit its sharding. {e}") from None
 
 
 def _sdy(sharding, ndim, meshes) -> str:
@@ -241,13 +273,19 @@ def _sdy(sharding, ndim, meshes) -> str:
         f"{sharding} has no mesh axes to name: give this argument a NamedSharding (xlab.device_put) first")
 
 
-def _everywhere(mesh, devices):
+def _memory_attribute(sharding, aval) -> list[str]:
+    """Says in which memory an argument or result is: where the user asked for it, or where its type says."""
+    kind = memory_kind(aval) if sharding is None else sharding.memory_kind
+    return [] if kind in (None, "device") else [f'mhlo.memory_kind = "{kind}"']
+
+
+def _everywhere(mesh, devices, kind=None):
     import numpy as np
 
     from xlab.sharding import Mesh
     if mesh is None:
         mesh = Mesh(np.array(devices, dtype=object), ("device",))
-    return NamedSharding(mesh, PartitionSpec())
+    return NamedSharding(mesh, PartitionSpec(), kind)
 
 
 def _usable_donations(closed, donated, kept, ins, outs, in_layouts, out_layouts) -> dict[int, int | None]:
@@ -309,7 +347,9 @@ class Executable:
         n_tokens = len(self.ordered)
         memory_cache.make_room()
         start = events.clock()
-        with events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs:
+        logs.dump(self.name, lowered.module.text, closed)
+        with (logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
+              events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs):
             to_outputs = [*(False for _ in self.ordered), *(s is None or is_open(s) for s in lowered.out_shardings)]
             to_inputs = [*(False for _ in self.ordered), *(True for _ in lowered.module.hoisted), *(s is None or is_open(s) for s in lowered.in_shardings)]
             self.native, cached = disk_cache.compiled(
@@ -343,8 +383,10 @@ class Executable:
                 for s, a, g, p in zip(lowered.out_shardings, self.out_avals, given, self.physical_out))
         else:
             named = lowered.mesh is not None and hasattr(lowered.mesh, "devices")
-            one = NamedSharding(lowered.mesh, PartitionSpec()) if named else SingleDeviceSharding(self.devices[0])
-            self.out_shardings = tuple(_settled(s) if s is not None else one for s in lowered.out_shardings)
+            one = functools.partial(NamedSharding, lowered.mesh, PartitionSpec()) if named else \
+                functools.partial(SingleDeviceSharding, self.devices[0])
+            self.out_shardings = tuple(_settled(s) if s is not None else one(memory_kind=memory_kind(a))
+                                       for s, a in zip(lowered.out_shardings, self.out_avals))
             self.in_shardings = tuple(map(_settled, self.in_shardings))
         self.committed = lowered.committed or several
         self.handlers = [_arrays.result_handler(a, s, self.committed)
@@ -368,9 +410,8 @@ class Executable:
         if mesh is None:
             mesh = _everywhere(None, self.devices).mesh
         spec = from_hlo_sharding(hlo_sharding, mesh, aval.ndim)
-        if spec is None:
-            return GSPMDSharding(self.devices, hlo_sharding)
-        return NamedSharding(mesh, spec, **{} if asked is None else {"memory_kind": asked.memory_kind})
+        kind = memory_kind(aval) if asked is None else asked.memory_kind
+        return NamedSharding(mesh, spec, kind) if spec is not None else GSPMDSharding(self.devices, hlo_sharding, kind)
 
     def place_args(self, flat) -> list:
         out = []

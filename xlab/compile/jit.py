@@ -18,14 +18,14 @@ from xlab import tree as _tree
 from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
 from xlab.compile import explain, keys, layouts, memory_cache, specials
-from xlab.compile.arguments import check_apart, static_positions
-from xlab.compile.devices import agree, formerly_placed
+from xlab.compile.arguments import check_apart, check_outermost, static_positions
+from xlab.compile.devices import agree, check_memory, formerly_placed
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.giving import donations, give
 from xlab.compile.jit_primitive import jit_p
 from xlab.compile.mutation import check_arguments, check_captured, on_values
 from xlab.compile.placement import as_sharding, place
-from xlab.compile.tracing import Program, function_name, made_of, trace_program
+from xlab.compile.tracing import Program, function_name, made_of, result_name, trace_program
 from xlab.config import config
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
@@ -34,18 +34,21 @@ from xlab.core.refs import AbstractRef, Ref
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.interpreters import mlir
-from xlab.sharding import Format, PartitionSpec, Sharding, get_mesh
+from xlab.sharding import Format, PartitionSpec, Sharding, get_concrete_mesh
 
 
 class _Jit:
-    """What belongs to one jitted function. `for_view` says that nobody but a view asked for it, `reason` why it compiles if that is known."""
+    """What belongs to one jitted function. `for_view` says that nobody but a view asked for it, `reason` why it compiles if that is known.
+
+    With `brings_arguments` they come to the device that `jit(device=, backend=)` named, from wherever they are.
+    """
 
     for_view = False
     reason = ""
 
     def __init__(self, fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums,
-                 donate_argnames, keep_unused, inline, name, compiler_options):
-        self.fun = fun
+                 donate_argnames, keep_unused, inline, name, compiler_options, brings_arguments=False):
+        self.fun, self.brings_arguments = fun, brings_arguments
         self.name = name or function_name(fun)
         self.in_shardings, self.out_shardings = in_shardings, out_shardings
         self.static_argnums, self.static_argnames = static_positions(fun, static_argnums, static_argnames)
@@ -66,7 +69,7 @@ class _Jit:
             outs, out_tree = _tree.flatten(self.out_shardings, is_leaf=_is_sharding_leaf)       # specs of results as they were asked for
             shardings = *map(keys.shortest, ins), in_tree, *outs, out_tree
         return (self.name, shardings, self.static_argnums, self.static_argnames, self.donate_argnums, self.donate_argnames,
-                self.keep_unused, self.inline, *((k, type(v), v) for k, v in sorted(self.compiler_options.items())))
+                self.keep_unused, self.inline, self.brings_arguments, *((k, type(v), v) for k, v in sorted(self.compiler_options.items())))
 
     def is_plain(self) -> bool:
         """Whether it was made with no options, so that it compiles what anybody else's jit of the function would."""
@@ -161,16 +164,18 @@ class _Jit:
         for x in flat:
             if isinstance(x, Tracer):
                 raise _leaked(x, self.name)
-        program = on_values(self.program(flat, in_tree, static))
+        traced = self.program(flat, in_tree, static)
+        keys_used = specials.use_of_keys(self.name, traced.closed, flat) if config.debug_key_reuse else None
+        program = on_values(traced)
         mutation = program.mutation
-        if mutation is not None:
-            compiled = self.executable(program, mutation.given(flat), in_tree)
-            outs = mutation.finish(flat, compiled.call(mutation.arguments(flat)))
-            return _tree.unflatten(program.out_tree, outs), None
-        compiled = self.executable(program, flat, in_tree)
-        outs = compiled.call(flat)
+        compiled = self.executable(program, flat if mutation is None else mutation.given(flat), in_tree)
+        outs = compiled.call(flat if mutation is None else mutation.arguments(flat))
         if specials.watching():
             self.check(outs, args, kwargs)
+        if keys_used is not None:
+            keys_used(outs)
+        if mutation is not None:
+            return _tree.unflatten(program.out_tree, mutation.finish(flat, outs)), None
         return _tree.unflatten(program.out_tree, outs), self.fast_path(compiled, program, flat, in_tree, static)
 
     def check(self, outs, args, kwargs):
@@ -195,6 +200,7 @@ class _Jit:
         """The call as an equation of whatever is being traced."""
         program = self.program(flat, in_tree, static)
         if self.inline:
+            check_outermost(self.compiler_options, self.name)
             outs = eval_jaxpr(program.closed.jaxpr, program.closed.consts, *flat, keep_source=False)
         else:
             moved, closed = hoisted(program.closed)
@@ -210,7 +216,7 @@ class _Jit:
     def executable(self, program, flat, in_tree) -> Executable:
         """The compiled program for these argument placements."""
         placements = tuple(map(arg_sharding, flat))
-        key = keys.of_program(program.closed, placements, _context_devices())
+        key = keys.of_program(program.closed, placements, get_concrete_mesh())
         found = self.executables.get(key)
         if found is not None and found.lowered.closed is program.closed:
             events.emit("cache_hit", name=self.name, cache="memory", executable=found)
@@ -226,7 +232,7 @@ class _Jit:
     def lowered(self, program, placements, flat, in_tree) -> _executable.Lowered:
         """The program lowered for these placements, once for all who ask."""
         wanted = tuple(getattr(x, "_layout", None) for x in flat)       # of a ShapeDtypeStruct
-        key = keys.of_program(program.closed, placements, _context_devices()) + ((wanted,) if any(wanted) else ())
+        key = keys.of_program(program.closed, placements, get_concrete_mesh()) + ((wanted,) if any(wanted) else ())
         found = self.programs.lowered.get(key)
         if found is None or found.closed is not program.closed:
             found = self.lower(program, placements, flat, in_tree)
@@ -252,12 +258,13 @@ class _Jit:
         ins = self.shardings_for(self.in_shardings, in_tree, program, n)
         for i, (asked, given) in enumerate(zip(ins, placements)):
             aval = program.closed.in_avals[i]
-            if asked is not None and given is not None and not agree(asked, given, aval.ndim):
+            if asked is not None and given is not None and not self.brings_arguments and not agree(asked, given, aval.ndim):
                 path = names[i] if i < len(names) else f"argument {i}"
                 raise ValueError(
                     f"jit({self.name}) got argument `{path}` of type {aval} with sharding {given}, but in_shardings asks "
                     f"for {asked}. Move it first with xlab.device_put(x, {asked}), or leave this entry of in_shardings "
                     f"out to follow the argument.")
+            check_memory(asked, aval, lambda i=i: f"jit({self.name}) got argument `{names[i] if i < len(names) else i}`")
         donated = [i for i, d in enumerate(donations(self, in_tree, n)) if d]
         outs = self.out_shardings_for(program)
         if mutation is not None:       # references keep their places, and their buffers
@@ -269,7 +276,8 @@ class _Jit:
         out_layouts = self.flat_out(program, layouts.wanted)
         return _executable.lower(
             program.closed, self.name, placements, in_shardings=ins, out_shardings=outs, donated=donated, keep_unused=self.keep_unused,
-            arg_names=names, context_mesh=get_mesh(), compiler_options=self.compiler_options,
+            arg_names=names, result_name=functools.partial(result_name, program.out_tree), context_mesh=get_concrete_mesh(),
+            compiler_options=self.compiler_options,
             in_layouts=layouts.given(in_layouts, len(ins)), out_layouts=layouts.given(out_layouts, len(outs)), platform=platform)
 
     # -- shardings and donation ------------------------------------------------------------------------
@@ -282,11 +290,17 @@ class _Jit:
         if shardings is None:
             return (None,) * n
         args, kwargs = _tree.unflatten(in_tree, list(range(n)))
-        shardings = shardings if isinstance(shardings, tuple) and not isinstance(shardings, PartitionSpec) \
-            else (shardings,) * len(args)
-        flat = _tree.broadcast_prefix((shardings, dict.fromkeys(kwargs)) if kwargs else (shardings, {}),
-                                      (args, kwargs), is_leaf=_is_sharding_leaf)
-        return tuple(map(read, flat))
+        if kwargs and not self.brings_arguments:
+            raise ValueError(f"jit({self.name}) with in_shardings does not support keyword arguments, got {', '.join(sorted(kwargs))}: "
+                             f"in_shardings say in order where positional arguments lie. Pass them by position, or leave in_shardings out "
+                             f"and place the arguments with xlab.device_put.")
+        each = tuple(shardings) if isinstance(shardings, (list, tuple)) else (shardings,) * len(args)
+        try:
+            flat = _tree.flatten_prefix("in_shardings", each, args, is_leaf=_is_sharding_leaf)
+        except ValueError as e:
+            raise ValueError(f"in_shardings of jit({self.name}) must be a sharding for all {len(args)} positional arguments, or a pytree prefix of "
+                             f"their tuple: {e}") from None
+        return tuple(map(read, (*flat, *(shardings,) * (n - len(flat)))))
 
     def out_shardings_for(self, program) -> tuple:
         return self.flat_out(program, as_sharding)
@@ -297,12 +311,16 @@ class _Jit:
         if self.out_shardings is None:
             return (None,) * n
         like = _tree.unflatten(program.out_tree, list(range(n)))
-        return tuple(map(read, _tree.broadcast_prefix(self.out_shardings, like, is_leaf=_is_sharding_leaf)))
+        try:
+            flat = _tree.flatten_prefix("out_shardings", self.out_shardings, like, is_leaf=_is_sharding_leaf)
+        except ValueError as e:
+            raise ValueError(f"out_shardings of jit({self.name}) must be a pytree prefix of what it returns: {e}") from None
+        return tuple(map(read, flat))
 
 
 def _observed() -> bool:
     """Whether every call has to be looked at."""
-    return bool(events.listeners or config.debug_nans or config.debug_infs or config.no_execution)
+    return bool(events.listeners or config.debug_nans or config.debug_infs or config.debug_key_reuse or config.no_execution)
 
 
 class _Static:
@@ -339,11 +357,6 @@ def _put_back(static, args, kwargs):
 
 def _is_sharding_leaf(x) -> bool:
     return x is None or isinstance(x, (Sharding, PartitionSpec, Format))
-
-
-def _context_devices():
-    mesh = get_mesh()
-    return None if mesh is None or mesh.empty else mesh
 
 
 def _leaked(tracer, name):
@@ -407,20 +420,21 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
         >>> print(double(jnp.arange(3)))
         [0 2 4]
     """
-    if device is not None or backend is not None:
-        in_shardings = out_shardings = formerly_placed(device, backend, in_shardings, out_shardings)
     if fun is None:
         return functools.partial(
             jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
             static_argnames=static_argnames, donate_argnums=donate_argnums, donate_argnames=donate_argnames,
-            keep_unused=keep_unused, inline=inline, name=name, compiler_options=compiler_options)
+            keep_unused=keep_unused, device=device, backend=backend, inline=inline, name=name, compiler_options=compiler_options)
+    placed = device is not None or backend is not None
+    if placed:
+        in_shardings = out_shardings = formerly_placed(device, backend, in_shardings, out_shardings)
     if not callable(fun):
         raise TypeError(f"jit takes a function, got {fun!r} of type {type(fun).__name__}")
     if inspect.isgeneratorfunction(fun) or inspect.iscoroutinefunction(fun):
         raise TypeError(f"jit cannot trace {function_name(fun)}, which is a generator or coroutine: return arrays instead "
                         f"of yielding them")
     self = _Jit(fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
-                keep_unused, inline, name, compiler_options)
+                keep_unused, inline, name, compiler_options, placed)
     make = functools.partial(_native.native_jit, self.name, fun, static_argnums=self.static_argnums, static_argnames=self.static_argnames,
                              shard_arg=_shard_arg)
     native = wrapped = make(cache_miss=self.miss, key=(self.programs.number,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlab.compile import executable as _executable
+from xlab.compile.arguments import check_outermost
 from xlab.compile.devices import sharding_sources
 from xlab.compile.mutation import forward_refs
 from xlab.core.primitive import Primitive
@@ -124,7 +125,8 @@ def _jit_dce(used_outputs, eqn):
 pe.dce_rules[jit_p] = _jit_dce
 
 
-def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, **_):
+def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, compiler_options_kvs=(), **_):
+    check_outermost(compiler_options_kvs, name, ctx.eqn.source)
     args = [_constrain(ctx, x, s, a) for x, s, a in zip(args, in_shardings, ctx.avals_in)]
     outs = ctx.call(id(jaxpr), name, jaxpr, args)
     return [_constrain(ctx, x, s, a) for x, s, a in zip(outs, out_shardings, ctx.avals_out)]

@@ -10,7 +10,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.backend import compiling as _compiling
 from xlab.compile import executable as _executable
-from xlab.compile import layouts, specials
+from xlab.compile import layouts, specials, tracing
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.giving import donations
 from xlab.compile.mutation import copied, on_values
@@ -206,7 +206,7 @@ class Lowered:
         """Compiles; without options the executable is remembered."""
         if compiler_options:
             from dataclasses import replace
-            return Compiled(self, Executable(replace(self._lowered, compiler_options=compiler_options), AHEAD))
+            return Compiled(self, Executable(replace(self._lowered, compiler_options={**self._lowered.compiler_options, **compiler_options}), AHEAD))
         if self._compiled is None:
             made = self._traced._owner.compiled(self._lowered, self.in_tree, AHEAD) if self._lowered.key else Executable(self._lowered, AHEAD)
             self._compiled = Compiled(self, made)
@@ -329,12 +329,12 @@ class Compiled:
             outs = self._executable.call([copied(x) if i in self._executable.lowered.donated else x for i, x in enumerate(flat)])
         else:
             outs = self._executable.call(flat)
+        kind = specials.find(outs)
+        if kind is not None:        # before references take what came out
+            closed = self._lowered._traced.jaxpr
+            specials.explain(kind, owner.name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *refs))
         if mutation is not None:
             return _tree.unflatten(self.out_tree, mutation.finish(refs, outs))
-        kind = specials.find(outs)
-        if kind is not None:
-            closed = self._lowered._traced.jaxpr
-            specials.explain(kind, owner.name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *flat))
         return _tree.unflatten(self.out_tree, outs)
 
     def __repr__(self):
@@ -355,6 +355,7 @@ def attach(wrapped, owner, native):
 
     def clear_cache():
         owner.programs.forget()
+        tracing.forget(owner.fun)
         native._clear_cache()
 
     wrapped.trace, wrapped.lower, wrapped.eval_shape, wrapped.clear_cache = trace, lower, eval_shape, clear_cache

@@ -97,7 +97,7 @@ class Shard:
 class KeyArray:
     """An array of random keys: a base array of unsigned integers, seen through a key type."""
 
-    __slots__ = ("__weakref__", "aval", "base")
+    __slots__ = ("__weakref__", "_cells", "aval", "base")      # `_cells`: what became of the keys, where that is followed
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # how Python spells unhashable
 
@@ -115,7 +115,8 @@ class KeyArray:
             raise TypeError(f"keys of type {dtype} are made of {dtype.base_dtype}[...,"
                             f"{','.join(map(str, dtype.base_shape))}], got {base_aval}")
         self.base = base
-        self.aval = ShapedArray(base_aval.shape[:base_aval.ndim - n], dtype, sharding=base_aval.cut)
+        self.aval = ShapedArray(base_aval.shape[:base_aval.ndim - n], dtype, sharding=base_aval.cut,
+                                memory_space=base_aval.memory_space)
 
     def _host_value(self):
         return np.asarray(self.base)
@@ -368,7 +369,7 @@ def _copy_to_host_async(self):
 
 def _reading(name: str) -> Callable[..., Any]:
     """A native method that would read buffers which are not there."""
-    native = _arrays.NATIVE[name]
+    native = _arrays.wait_until_ready if name == "block_until_ready" else _arrays.NATIVE[name]
 
     def method(self, *args):
         if self.is_deleted():
