@@ -7,6 +7,7 @@ import pytest
 
 import xlab
 from xlab import lax
+from xlab.lax import parallel
 from xlab.sharding import AxisType, P, make_mesh
 
 X = np.arange(64, dtype=np.float32)
@@ -71,9 +72,9 @@ def test_empty_values(tiled, check_vma):
 
 
 @pytest.mark.parametrize(("name", "call"), [
-    ("pargmax", lambda v: lax.parallel.pargmax(v, "q")), ("pargmin", lambda v: lax.parallel.pargmin(v, "q")),
+    ("pargmax", lambda v: parallel.pargmax(v, "q")), ("pargmin", lambda v: parallel.pargmin(v, "q")),
     ("pshuffle", lambda v: lax.pshuffle(v, "q", [0])), ("pswapaxes", lambda v: lax.pswapaxes(v, "q", 0)),
-    ("pmean", lambda v: lax.pmean(v, "q")), ("all_gather", lambda v: lax.parallel.all_gather_p.bind(
+    ("pmean", lambda v: lax.pmean(v, "q")), ("all_gather", lambda v: parallel.all_gather_p.bind(
         v, all_gather_dimension=0, axis_name=("q",), axis_size=8, tiled=True, axis_index_groups=None)),
 ])
 def test_an_unbound_axis_is_told_by_the_function_that_was_called(name, call):
