@@ -247,7 +247,8 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     with (logs.timed("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name),
           events.span("lower", name=name, closed=closed) as attrs):
         module = lower_module(kept_closed, name, platform=platform or devices[0].platform, devices=len(devices), assignment=devices,
-                              arg_attributes=arg_attributes, result_attributes=result_attributes, numbers=number_part(kept_closed.jaxpr, jaxpr))
+                              arg_attributes=arg_attributes, result_attributes=result_attributes, numbers=number_part(kept_closed.jaxpr, jaxpr),
+                              typed_mesh=explicit.abstract_mesh if explicit is not None else None)
         attrs["bytes"] = len(module.text)
     return Lowered(closed, module, name, devices, committed, kept, tuple(final_in), tuple(out_shardings),
                    tuple(sorted(donate)), mesh, dict(compiler_options or {}),
