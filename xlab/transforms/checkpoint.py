@@ -269,13 +269,13 @@ def _transposed(closed, linear, nonzero):
     known, waiting, out_unknown, res_avals = pe.split_jaxpr(closed, linear)
     n_known = sum(not u for u in out_unknown)
     value_avals = [a for a, lin in zip(closed.in_avals, linear) if not lin]
-    ct_avals = [a.to_tangent_aval() for a, nz in zip(closed.out_avals, nonzero) if nz]
+    ct_avals = [a.to_tangent_aval().to_ct_aval() for a, nz in zip(closed.out_avals, nonzero) if nz]
     aux = {}
 
     def run(*args):
         values, cts = args[:len(value_avals)], iter(args[len(value_avals):])
         residuals = eval_jaxpr(known.jaxpr, known.consts, *values)[n_known:]
-        cotangents = [next(cts) if nz else ad.Zero(a.to_tangent_aval()) for nz, a in zip(nonzero, closed.out_avals)]
+        cotangents = [next(cts) if nz else ad.Zero(a.to_tangent_aval().to_ct_aval()) for nz, a in zip(nonzero, closed.out_avals)]
         cotangents = [ct for ct, u in zip(cotangents, out_unknown) if u]
         primals = [*residuals, *(ad.UndefinedPrimal(a) for a in waiting.in_avals[len(res_avals):])]
         given = ad.backward_pass(waiting.jaxpr, waiting.consts, primals, cotangents)[len(res_avals):]
