@@ -357,22 +357,16 @@ def _await(arrays: Sequence[Any]) -> None:
     watchdog.wait(lambda: all(type(x) is not ArrayImpl or x.is_deleted() or x.is_ready() for x in arrays))
 
 
-_native_wait = ArrayImpl.block_until_ready
-
-
-def bound_waits() -> None:
-    """From now on also waits through the arrays' own method end when a watched program is stuck."""
-    def block_until_ready(self):
-        """Waits until the array's values are there, and returns the array."""
-        if watchdog.current() is not None:
-            _await([self])
-        return _native_wait(self)
-    if ArrayImpl.block_until_ready is _native_wait:
-        shared.install(ArrayImpl, {"block_until_ready": block_until_ready}, lambda x: True)
+def wait_until_ready(arr: ArrayImpl) -> ArrayImpl:
+    """Waits for one array, and returns it."""
+    if watchdog.current() is not None:
+        _await([arr])
+    return NATIVE["block_until_ready"](arr)
 
 
 def block_until_idle() -> None:
     """Waits for the last program in which devices wait for one another."""
+    watchdog.wait()
     running = _running
     if running is not None:
         running.block_until_ready()

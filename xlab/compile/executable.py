@@ -10,7 +10,7 @@ import functools
 import operator
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xlab import events
@@ -18,7 +18,7 @@ from xlab.backend import arrays as _arrays
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.transfer_guards import asked_for
-from xlab.compile import disk_cache, divergence, layouts, ledger, memory_cache
+from xlab.compile import disk_cache, divergence, layouts, ledger, logs, memory_cache
 from xlab.compile import effects as _effects
 from xlab.compile.devices import Absent, Claim, claim, grounded, intermediate_shardings, resolve
 from xlab.compile.keys import Placed
@@ -241,14 +241,36 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
             out.append(f" {{{', '.join(parts)}}}" if parts else "")
         return out
 
-    with events.span("lower", name=name, closed=closed) as attrs:
+    if logs.logger.isEnabledFor(10) or config.log_compiles:
+        logs.log("Compiling jit(%s) with global shapes and types (%s). Argument mapping: (%s).", name,
+                 ", ".join(str(jaxpr.invars[i].aval) for i in kept), ", ".join(map(str, final_in)))
+    with (logs.timed("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name),
+          events.span("lower", name=name, closed=closed) as attrs):
         module = lower_module(kept_closed, name, platform=platform or devices[0].platform, devices=len(devices), assignment=devices,
-                              arg_attributes=arg_attributes, result_attributes=result_attributes, numbers=number_part(kept_closed.jaxpr, jaxpr))
+                              arg_attributes=arg_attributes, result_attributes=result_attributes, numbers=number_part(kept_closed.jaxpr, jaxpr),
+                              typed_mesh=explicit.abstract_mesh if explicit is not None else None)
         attrs["bytes"] = len(module.text)
     return Lowered(closed, module, name, devices, committed, kept, tuple(final_in), tuple(out_shardings),
                    tuple(sorted(donate)), mesh, dict(compiler_options or {}),
                    tuple(i for i in donated if i not in donate), tuple(in_layouts[i] for i in kept) if in_layouts else (),
                    tuple(out_layouts))
+
+
+def on_devices(lowered: Lowered, devices: tuple) -> Lowered:
+    """A program that was lowered for a mesh without devices, for these; one that has devices, if they are the same."""
+    had = lowered.devices
+    if not isinstance(had[0], Absent):
+        if had != devices:
+            raise ValueError(f"{lowered.name} was lowered for device ids {[d.id for d in had]} on platform {had[0].platform.upper()}, but is to be "
+                             f"compiled for device ids {[d.id for d in devices]} on platform {devices[0].platform.upper() if devices else 'none'}: "
+                             f"leave device_assignment out, or lower it for arguments over an AbstractMesh")
+        return lowered
+    if len(devices) != len(had) or any(d.platform != had[0].platform for d in devices):
+        raise ValueError(f"{lowered.name} was lowered for {len(had)} devices of platform {had[0].platform.upper()}, and cannot be compiled for "
+                         f"{len(devices)} of {sorted({d.platform.upper() for d in devices})}: give as many devices of that platform")
+    ins, outs = (tuple(grounded(s, devices) if s is not None else None for s in found) for found in (lowered.in_shardings, lowered.out_shardings))
+    mesh = None if lowered.mesh is None else grounded(NamedSharding(lowered.mesh, PartitionSpec()), devices).mesh
+    return replace(lowered, devices=devices, in_shardings=ins, out_shardings=outs, mesh=mesh)
 
 
 def _check_fits(sharding, aval, name, what):
@@ -335,7 +357,8 @@ class Executable:
         self.devices = lowered.devices
         if isinstance(self.devices[0], Absent):
             raise RuntimeError(f"jit({self.name}) was lowered for a mesh without devices, so there is nothing here to compile it for: give its "
-                               f"arguments shardings over a Mesh of devices (xlab.make_mesh), or keep it with xlab.export.")
+                               f"arguments shardings over a Mesh of devices (xlab.make_mesh), say where with compile(device_assignment=devices), or keep it "
+                               f"with xlab.export.")
         several = len(self.devices) > 1
         self.across_processes = several and len({d.process_index for d in self.devices}) > 1
         self.ordered = lowered.module.ordered
@@ -343,7 +366,9 @@ class Executable:
         n_tokens = len(self.ordered)
         memory_cache.make_room()
         start = events.clock()
-        with events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs:
+        logs.dump(self.name, lowered.module.text, closed)
+        with (logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
+              events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs):
             to_outputs = [*(False for _ in self.ordered), *(s is None or is_open(s) for s in lowered.out_shardings)]
             to_inputs = [*(False for _ in self.ordered), *(True for _ in lowered.module.hoisted), *(s is None or is_open(s) for s in lowered.in_shardings)]
             self.native, cached = disk_cache.compiled(

@@ -164,16 +164,18 @@ class _Jit:
         for x in flat:
             if isinstance(x, Tracer):
                 raise _leaked(x, self.name)
-        program = on_values(self.program(flat, in_tree, static))
+        traced = self.program(flat, in_tree, static)
+        keys_used = specials.use_of_keys(self.name, traced.closed, flat) if config.debug_key_reuse else None
+        program = on_values(traced)
         mutation = program.mutation
-        if mutation is not None:
-            compiled = self.executable(program, mutation.given(flat), in_tree)
-            outs = mutation.finish(flat, compiled.call(mutation.arguments(flat)))
-            return _tree.unflatten(program.out_tree, outs), None
-        compiled = self.executable(program, flat, in_tree)
-        outs = compiled.call(flat)
+        compiled = self.executable(program, flat if mutation is None else mutation.given(flat), in_tree)
+        outs = compiled.call(flat if mutation is None else mutation.arguments(flat))
         if specials.watching():
             self.check(outs, args, kwargs)
+        if keys_used is not None:
+            keys_used(outs)
+        if mutation is not None:
+            return _tree.unflatten(program.out_tree, mutation.finish(flat, outs)), None
         return _tree.unflatten(program.out_tree, outs), self.fast_path(compiled, program, flat, in_tree, static)
 
     def check(self, outs, args, kwargs):
@@ -318,7 +320,7 @@ class _Jit:
 
 def _observed() -> bool:
     """Whether every call has to be looked at."""
-    return bool(events.listeners or config.debug_nans or config.debug_infs or config.no_execution)
+    return bool(events.listeners or config.debug_nans or config.debug_infs or config.debug_key_reuse or config.no_execution)
 
 
 class _Static:

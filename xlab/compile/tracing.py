@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import caches
-from xlab.compile import explain, keys
+from xlab.compile import explain, keys, logs
 from xlab.config import config
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
 from xlab.core.refs import is_ref
@@ -70,6 +71,13 @@ def identity(fun: Callable) -> tuple[Callable, tuple]:
             break
         fun, path = inner, (*path, way)
     return fun, path
+
+
+def forget(fun: Callable) -> None:
+    """Lets go of the tracings of a function."""
+    with _lock, suppress(TypeError):        # of one that cannot be a key nothing is kept
+        written, path = identity(fun)
+        _cache.get(written, {}).pop(path, None)
 
 
 def function_name(fun) -> str:
@@ -146,7 +154,9 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
     label = label or name
     reason, differences = explain.trace_miss(label, per_fun, key, arg_names, fun)
     place, around = explain.origin_of(fun)
-    with events.span("trace", name=label, reason=reason) as attrs:
+    outermost = state.trace is EVAL
+    with (logs.timed("Finished tracing %s for jit in %.9f sec", label) if outermost else nullcontext(),
+          events.span("trace", name=label, reason=reason) as attrs):
         # Few frames of our own per level: programs nest a hundred calls deep before Python's stack ends.
         flat_fun, out = _flattened(fun, in_tree, rebuild, name, arg_names)
         closed = ClosedJaxpr(*pe.trace_to_jaxpr(flat_fun, in_avals, DebugInfo(name, arg_names, (), place),

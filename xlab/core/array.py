@@ -97,7 +97,7 @@ class Shard:
 class KeyArray:
     """An array of random keys: a base array of unsigned integers, seen through a key type."""
 
-    __slots__ = ("__weakref__", "aval", "base")
+    __slots__ = ("__weakref__", "_cells", "aval", "base")      # `_cells`: what became of the keys, where that is followed
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # how Python spells unhashable
 
@@ -369,7 +369,7 @@ def _copy_to_host_async(self):
 
 def _reading(name: str) -> Callable[..., Any]:
     """A native method that would read buffers which are not there."""
-    native = _arrays.NATIVE[name]
+    native = _arrays.wait_until_ready if name == "block_until_ready" else _arrays.NATIVE[name]
 
     def method(self, *args):
         if self.is_deleted():
@@ -423,6 +423,7 @@ _MEMBERS = {
     "__index__": _index,
     "__reduce__": lambda self: (_rebuild_array, (np.array(self._host_value()), self.aval.weak_type)),
     "__copy__": lambda self: self.copy(),
+    "clone": lambda self: self.copy(),      # the native one fails in all processes but the first
     "__deepcopy__": lambda self, memo: self.copy(),
     "item": lambda self, *args: self._host_value().item(*args),
     "tolist": lambda self: self._host_value().tolist(),

@@ -176,6 +176,8 @@ def constraint_text(ctx, x, sharding, aval) -> str:
             raise ValueError(f"with_sharding_constraint inside shard_map names the axes {sorted(map(str, by_hand))} of {sharding}, which "
                              f"are under manual control there; name only axes that are left to the compiler")
     sharding = physical_sharding(sharding, aval)
+    if sharding.spec.unreduced - aval.mat.unreduced:      # one value first: the compiler would take what led here for summands too
+        x = constraint_text(ctx, x, sharding.update(spec=sharding.spec.update(unreduced=aval.mat.unreduced)), aval)
     text = sharding.sdy(mlir.values.physical_aval(aval).ndim, ctx.module.meshes.symbol(sharding.mesh))
     return ctx.op(f"sdy.sharding_constraint {x} {text.removeprefix('#sdy.sharding')} : {mlir.tensor_type(aval)}")
 

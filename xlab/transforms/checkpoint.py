@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable
 
 from xlab import tree as _tree
@@ -10,6 +11,7 @@ from xlab.compile.arguments import static_positions
 from xlab.compile.jit import hoisted
 from xlab.compile.jit_primitive import jit_p
 from xlab.compile.tracing import function_name, made_of, trace_program
+from xlab.config import config
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
@@ -80,6 +82,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
 
 remat = checkpoint
 
+logger = logging.getLogger("xlab")
 remat_p = Primitive("remat2", multiple_results=True, joins=False, context_dependent=True)
 remat_p.takes_refs = True
 
@@ -167,12 +170,27 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
     outs = []
     if any(out_unknown):
         operands = [x for x, u in zip((*residuals, *args), used) if u]
+        if config.log_checkpoint_residuals:
+            n = len(saved)
+            _log_residuals([x.aval for x, u, unk in zip(body.invars, used[n:], unknown) if u and not unk],
+                           [v for v, u in zip(saved, used) if u], body)
         outs = pe.JaxprTrace.process(trace, remat_p, operands, dict(params, jaxpr=rest, differentiated=True))
     k, w = iter(known_outs), iter(outs)
     return [next(w) if u else next(k) for u in out_unknown]
 
 
 pe.partial_eval_rules[remat_p] = _remat_partial_eval
+
+
+def _log_residuals(inputs, saved, body) -> None:
+    """Under `config.log_checkpoint_residuals`: what stays in memory until the way back."""
+    made_by = {v: e for e in body.eqns for v in e.outvars}
+    if inputs:
+        logger.warning("checkpointed function saving inputs with shapes:\n%s", "\n".join(f"  {a}" for a in inputs))
+    if saved:
+        logger.warning("checkpointed function saving these intermediates:\n%s", "\n".join(
+            f"  {v.aval} from output of {made_by[v].primitive.name} from {made_by[v].source}" if v in made_by else f"  {v.aval}"
+            for v in saved))
 
 
 def _inline_jits(jaxpr: Jaxpr) -> Jaxpr:
@@ -251,13 +269,13 @@ def _transposed(closed, linear, nonzero):
     known, waiting, out_unknown, res_avals = pe.split_jaxpr(closed, linear)
     n_known = sum(not u for u in out_unknown)
     value_avals = [a for a, lin in zip(closed.in_avals, linear) if not lin]
-    ct_avals = [a.to_tangent_aval() for a, nz in zip(closed.out_avals, nonzero) if nz]
+    ct_avals = [a.to_tangent_aval().to_ct_aval() for a, nz in zip(closed.out_avals, nonzero) if nz]
     aux = {}
 
     def run(*args):
         values, cts = args[:len(value_avals)], iter(args[len(value_avals):])
         residuals = eval_jaxpr(known.jaxpr, known.consts, *values)[n_known:]
-        cotangents = [next(cts) if nz else ad.Zero(a.to_tangent_aval()) for nz, a in zip(nonzero, closed.out_avals)]
+        cotangents = [next(cts) if nz else ad.Zero(a.to_tangent_aval().to_ct_aval()) for nz, a in zip(nonzero, closed.out_avals)]
         cotangents = [ct for ct, u in zip(cotangents, out_unknown) if u]
         primals = [*residuals, *(ad.UndefinedPrimal(a) for a in waiting.in_avals[len(res_avals):])]
         given = ad.backward_pass(waiting.jaxpr, waiting.consts, primals, cotangents)[len(res_avals):]

@@ -41,14 +41,14 @@ class Pullback:
                              f"{self.out_tree}; got {tree}")
         cts = []
         for ct, aval in zip(flat, self.out_avals):
-            want = aval.to_tangent_aval()
+            want = aval.to_tangent_aval().to_ct_aval()
             got = ct.aval if type(ct) is ad.Zero else aval_of(ct) if getattr(ct, "dtype", None) != dtypes.float0 else want
             if got.shape != want.shape or got.dtype != want.dtype:
                 raise ValueError(f"the pullback of {self.name} takes a cotangent of type {want} for an output of type {aval}, "
                                  f"got {got}")
             if got.mat != want.mat:
                 raise ValueError(f"the pullback of {self.name} takes a cotangent of type {want}, got {got}: their manual axis "
-                                 f"types differ; use pcast or psum to change the cotangent's")
+                                 f"types differ; use pcast or psum to change the cotangent's (reshard outside of shard_map)")
             if got.memory_space != want.memory_space:
                 if want.ndim:
                     raise ValueError(f"the pullback of {self.name} takes a cotangent of type {want}, got {got}: bring it to the memory of the "

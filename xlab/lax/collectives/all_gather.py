@@ -22,6 +22,7 @@ from xlab.lax.collectives.common import (
     groups_text,
     inserted,
     mesh_names,
+    need,
     no_groups,
     ready,
     refuse_unfinished,
@@ -90,8 +91,7 @@ def _invariant_aval(x, **params):
 
 def _reduced_aval(x, **params):
     names = set(params["axis_name"])
-    if not names <= x.mat.varying:
-        raise ValueError(f"all_gather_reduced only accepts inputs that are varying over {params['axis_name']}, got {x}")
+    need("all_gather_reduced", x, params["axis_name"], "varying")
     out, effects = _aval(x, **params)
     return out.update(mat=x.mat.update(varying=x.mat.varying - names, reduced=x.mat.reduced | names)), effects
 

@@ -96,9 +96,12 @@ def refuse_unfinished(api: str, aval, names) -> None:
     """Most collectives have no meaning for sums that were not carried out, or for values marked as reduced."""
     bad = (aval.mat.unreduced | aval.mat.reduced) & set(names)
     if bad:
-        raise ValueError(f"{api} cannot accept args which are unreduced/reduced over the axes it runs on: got {aval} and axes "
-                         f"{tuple(sorted(map(str, bad)))}; use psum for an unreduced value, or pcast(x, {sorted(map(str, bad))[0]!r}, "
-                         f"to='varying') for a reduced one")
+        sums = aval.mat.unreduced & bad
+        axes = tuple(sorted(map(str, sums or bad)))
+        advice = f"carry out the sum first, with psum(x, {axes})" if sums else (
+            f"cast it with pcast(x, {axes}, to='varying') if each device is to use the value on its own")
+        raise ValueError(f"{api} cannot accept args which are unreduced/reduced over the axes it runs on: got {aval}, which is "
+                         f"{'unreduced' if sums else 'reduced'} over {axes}; {advice}")
 
 
 def ready(api: str, x, names):
@@ -124,6 +127,14 @@ def from_state(api: str, x, names) -> str | None:
         raise ValueError(f"{api} got a value of type {aval_of(x)} that is not in one state over the axes {over}: it is "
                          f"{' and '.join(sorted(states))}. Use one call per axis.")
     return states.pop()
+
+
+def need(api: str, aval, names, state_name: str) -> None:
+    """Raises unless the value is varying, unreduced, ... over all the axes; names those over which it is not."""
+    wrong = tuple(n for n in names if n not in getattr(aval.mat, state_name))
+    if wrong:
+        raise ValueError(f"{api} over {tuple(names)} needs a value that is {state_name} over them, got {aval}, which is not {state_name} over "
+                         f"{wrong}")
 
 
 # -- lowering ---------------------------------------------------------------------------------------------

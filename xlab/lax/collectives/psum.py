@@ -28,6 +28,7 @@ from xlab.lax.collectives.common import (
     groups_of,
     groups_text,
     mesh_names,
+    need,
     no_groups,
     ready,
     refuse_unfinished,
@@ -236,17 +237,13 @@ def _aval(x, *, axes, axis_index_groups=None):
 
 def _invariant_aval(x, *, axes):
     _need_names("psum_invariant", axes)
-    missing = set(axes) - x.mat.varying
-    if missing:
-        raise ValueError(f"psum_invariant over {axes} needs a value that varies over them, got {x}")
+    need("psum_invariant", x, axes, "varying")
     return x.update(mat=x.mat.update(varying=x.mat.varying - set(axes))), effects_of(axes)
 
 
 def _unreduced_aval(x, *, axes):
     _need_names("unreduced_psum", axes)
-    missing = set(axes) - x.mat.unreduced
-    if missing:
-        raise ValueError(f"unreduced_psum over {axes} needs a value that is unreduced over them, got {x}")
+    need("unreduced_psum", x, axes, "unreduced")
     return x.update(mat=x.mat.update(unreduced=x.mat.unreduced - set(axes))), effects_of(axes)
 
 

@@ -20,6 +20,7 @@ from xlab.lax.collectives.common import (
     group_size,
     groups_of,
     groups_text,
+    need,
     no_groups,
     ready,
     refuse_unfinished,
@@ -90,8 +91,7 @@ def _aval(x, *, axis_name, scatter_dimension, axis_size, tiled, axis_index_group
 
 def _unreduced_aval(x, *, axis_name, scatter_dimension, axis_size, tiled):
     names = set(axis_name)
-    if not names <= x.mat.unreduced:
-        raise ValueError(f"unreduced_psum_scatter over {axis_name} needs a value that is unreduced over them, got {x}")
+    need("unreduced_psum_scatter", x, axis_name, "unreduced")
     mat = x.mat.update(unreduced=x.mat.unreduced - names, varying=x.mat.varying | names)
     return ShapedArray(_shape(x, scatter_dimension, axis_size, tiled), x.dtype, x.weak_type, mat=mat), effects_of(axis_name)
 
