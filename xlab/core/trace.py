@@ -175,10 +175,10 @@ def join_manual(prim, args):
                                  f"{tuple(sorted(missing, key=str))}, to='varying').")
             a = _pvary(a, tuple(sorted(missing, key=str)))
         out.append(a)
-    return _join_unfinished(prim, out, mats, varying) if unfinished and config.auto_pcast else tuple(out)
+    return _join_unfinished(prim, args, out, mats, varying) if unfinished and config.auto_pcast else tuple(out)
 
 
-def _join_unfinished(prim, args, mats, varying):
+def _join_unfinished(prim, given, args, mats, varying):
     """Casts what goes with unreduced and reduced operands without any communication.
 
     A number beside a sum has no derivative and may as well be reduced; the number zero is a sum of zeros.
@@ -186,17 +186,17 @@ def _join_unfinished(prim, args, mats, varying):
     unreduced: frozenset[Any] = frozenset().union(*(m.unreduced for m in mats))
     reduced: frozenset[Any] = frozenset().union(*(m.reduced for m in mats)) - varying - unreduced
     out = []
-    for a, mat in zip(args, mats):
+    for number, a, mat in zip(given, args, mats):
         sums: frozenset[Any] = frozenset()
         same: frozenset[Any] = frozenset()
-        if not mat and not isinstance(a, Tracer) and np.ndim(a) == 0:
-            if prim.linear_in_unreduced is True and not a:
+        if not isinstance(number, Tracer) and np.ndim(number) == 0:
+            if prim.linear_in_unreduced is True and not number:
                 sums = unreduced - varying
             else:
                 same = unreduced - varying
         if prim.casts_to_reduced and dtypes.issubdtype(getattr(a, "dtype", np.float32), np.inexact):
             same |= reduced - mat.reduced
-        out.append(_match(a, mat.update(unreduced=mat.unreduced | sums, reduced=mat.reduced | same)) if sums or same else a)
+        out.append(_match(a, mat.update(unreduced=mat.unreduced | sums, reduced=mat.reduced - varying | same)) if sums or same else a)
     return tuple(out)
 
 

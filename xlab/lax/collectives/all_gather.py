@@ -98,6 +98,8 @@ def _reduced_aval(x, **params):
 
 def _lowering(ctx, x, *, all_gather_dimension, axis_name, axis_size, tiled, axis_index_groups=None):
     aval, out = physical_aval(ctx.avals_in[0]), ctx.avals_out[0]
+    if 0 in out.shape:
+        return ctx.fill(0, physical_aval(out))
     if not tiled:
         wide = aval.update(shape=inserted(aval.shape, all_gather_dimension, 1))
         kept = [i for i in range(wide.ndim) if i != all_gather_dimension]

@@ -22,6 +22,7 @@ from xlab.lax.collectives.common import (
     groups_text,
     need,
     no_groups,
+    no_keys,
     ready,
     refuse_unfinished,
     reshaped,
@@ -60,6 +61,7 @@ def psum_scatter(x, axis_name, *, scatter_dimension: int = 0, axis_index_groups=
 
     def leaf(v):
         aval = aval_of(v)
+        no_keys("psum_scatter", aval)
         if aval.dtype == np.bool_:
             raise TypeError("psum_scatter adds values and does not accept bool; convert to int32 first")
         params = {"axis_name": names, "scatter_dimension": canonical_axis(scatter_dimension, aval.ndim), "axis_size": size, "tiled": tiled}
@@ -98,6 +100,8 @@ def _unreduced_aval(x, *, axis_name, scatter_dimension, axis_size, tiled):
 
 def _lowering(ctx, x, *, axis_name, scatter_dimension, axis_size, tiled, axis_index_groups=None):
     aval, out = ctx.avals_in[0], ctx.avals_out[0]
+    if 0 in out.shape:
+        return ctx.fill(0, out)
     cut = aval.update(shape=resized(aval.shape, scatter_dimension, aval.shape[scatter_dimension] // axis_size))
     rows = groups_text(groups_of(ctx, axis_name, axis_index_groups))
     result = combining_op(ctx, "reduce_scatter", x, "add",
