@@ -11,7 +11,7 @@ from xlab.compile.arguments import static_positions
 from xlab.compile.jit import hoisted
 from xlab.compile.jit_primitive import jit_p
 from xlab.compile.tracing import function_name, made_of, trace_program
-from xlab.config import config
+from xlab.config import config, idle_argument
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
@@ -45,6 +45,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
         >>> round(float(xlab.grad(xlab.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(1.0)), 4)
         0.36
     """
+    idle_argument("checkpoint", "concrete", concrete, "static_argnums makes arguments Python values")
     if fun is None:
         return functools.partial(checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums,
                                  static_argnames=static_argnames)

@@ -11,6 +11,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.compile.placement import host_array, on_default_device
 from xlab.compile.tracing import function_name, made_of
+from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import INVARYING, ShapedArray, aval_of
 from xlab.core.trace import find_axis, state
@@ -41,6 +42,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         >>> float(value), float(slope)
         (8.0, 12.0)
     """
+    idle_argument("value_and_grad", "reduce_axes", reduce_axes, "types say over which axes a derivative is summed")
     check_callable(fun, "value_and_grad")
     check_argnums(argnums, "grad")
 

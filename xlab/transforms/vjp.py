@@ -9,6 +9,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.compile.jit import jit
 from xlab.compile.tracing import function_name
+from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
@@ -121,6 +122,7 @@ def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes=()):
         >>> float(pullback(1.0)[0])
         6.0
     """
+    idle_argument("vjp", "reduce_axes", reduce_axes, "types say over which axes a derivative is summed")
     check_callable(fun, "vjp")
     out, pull, aux = vjp_of(fun, primals, has_aux=has_aux)
     return (out, pull, aux) if has_aux else (out, pull)
@@ -167,6 +169,7 @@ def linear_transpose(fun: Callable, *primals, reduce_axes=()) -> Callable:
         >>> float(transpose(2.0)[0])
         6.0
     """
+    idle_argument("linear_transpose", "reduce_axes", reduce_axes, "types say over which axes a derivative is summed")
     check_callable(fun, "linear_transpose")
     flat, in_tree = _tree.flatten(primals)
     flat_fun = FlatFunction(fun, in_tree)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xlab import tree as _tree
-from xlab.config import config
+from xlab.config import config, idle_argument
 from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
@@ -75,6 +75,7 @@ def cond(pred, true_fun: Callable, false_fun: Callable, *operands, operand=_ABSE
         >>> float(lax.cond(True, lambda x: x + 1, lambda x: x - 1, 2.0))
         3.0
     """
+    idle_argument("cond", "linear", linear, "linearity is found out")
     if operand is not _ABSENT:
         operands = (operand, *operands)
     elif len(operands) == 2 and callable(false_fun) and callable(operands[1]) and not callable(true_fun):
