@@ -22,7 +22,7 @@ from xlab.parallel.across import everywhere
 from xlab.sharding import AxisType, Mesh, NamedSharding, P, SingleDeviceSharding
 
 VALUE = (np.arange(32, dtype=np.float32).reshape(8, 4) - 7) / 4
-REFUSALS = ("RuntimeError", "ValueError", "TypeError", "NotImplementedError", "BufferError", "AssertionError")
+REFUSALS = ("RuntimeError", "ValueError", "TypeError", "NotImplementedError", "BufferError", "AssertionError", "ShardingTypeError")
 INTERNAL = ("'NoneType'", "has no attribute", "INTERNAL", "UNIMPLEMENTED", "FAILED_PRECONDITION")
 FEW = ("sin", "sort", "cumsum", "argmax", "median", "transpose", "ravel", "nonzero", "unique", "mean", "var", "flip", "any", "isnan", "diff")
 # Nothing that is compared: of the devices, the buffers, other processes' files, or drawn at random.

@@ -47,7 +47,7 @@ def as_sharding(x):
     if isinstance(x, PartitionSpec):
         mesh = get_mesh()
         if mesh is None or mesh.empty:
-            raise RuntimeError(f"jit requires a non-empty mesh in context for a bare PartitionSpec, got {x}: use NamedSharding(mesh, {x}), or set "
+            raise RuntimeError(f"a bare PartitionSpec requires a non-empty mesh in context, got {x}: use NamedSharding(mesh, {x}), or set "
                                f"a mesh with xlab.set_mesh(mesh)")
         return NamedSharding(mesh, x)
     raise TypeError(f"expected a sharding, a PartitionSpec or None, got {x!r} of type {type(x).__name__}")

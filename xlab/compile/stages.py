@@ -25,6 +25,7 @@ from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.interpreters.mlir.module import strip_locations
 from xlab.sharding.placement import Format, default_layout
+from xlab.sharding.typed import memory_space
 
 AHEAD = "compiled ahead of time, by Lowered.compile()"
 
@@ -64,6 +65,7 @@ class ShapeDtypeStruct:
 
     def _aval(self):
         inner = ShapedArray(self.shape, dtypes.canonicalize_dtype(self.dtype), self.weak_type, sharding=self.sharding,
+                            memory_space=None if self.sharding is None else memory_space(self.sharding),
                             **{} if self.manual_axis_type is None else {"mat": self.manual_axis_type})
         return AbstractRef(inner) if self.is_ref else inner
 

@@ -24,7 +24,7 @@ from xlab.sharding import (
     get_mesh,
 )
 from xlab.sharding.indices import check_rank
-from xlab.sharding.typed import entries
+from xlab.sharding.typed import entries, memory_space
 
 __all__ = ["with_sharding_constraint"]
 
@@ -115,7 +115,10 @@ def _beside_cut(aval, sharding):
 
 
 def _check(x, aval, sharding):
-    """The value must have enough dimensions; inside a program the compiler pads those that do not divide."""
+    """The value must have enough dimensions; inside a program the compiler pads those that do not divide, and no constraint moves."""
+    if isinstance(x, Tracer) and memory_space(sharding) == "host" != aval.memory_space:
+        raise ValueError(f"with_sharding_constraint says how a value lies and does not move it between memories: got a value of type {aval}, and "
+                         f"{sharding}. Move it with xlab.device_put(x, sharding).")
     try:
         if isinstance(x, Tracer) and isinstance(sharding, NamedSharding):
             check_rank(sharding.spec, aval.shape, str(sharding))

@@ -74,6 +74,8 @@ def _public(prim, operand, indices, updates, numbers, indices_are_sorted, unique
     operand_aval_, dtype = aval_of(operand), aval_of(operand).dtype
     if isinstance(updates, (bool, int, float, complex)):
         updates = np.asarray(updates).astype(dtype)
+    elif aval_of(updates).weak_type:        # Python's numbers go wherever the arrays are
+        updates = in_memory(updates, operand_aval_)
     mode = GatherScatterMode.from_any(mode)
     if mode is GatherScatterMode.ONE_HOT:       # for writes it says the same
         mode = GatherScatterMode.FILL_OR_DROP
