@@ -410,18 +410,21 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Se
     live: set[Var] = {v for v, used in zip(jaxpr.outvars, used_outputs) if used and type(v) is Var}
     eqns = []
     for eqn in reversed(jaxpr.eqns):
-        used = [v in live for v in eqn.outvars]
-        if not any(used) and not _effects.lasting(eqn.effects):
+        outvars = eqn.outvars
+        if live.isdisjoint(outvars) and not (eqn.effects and _effects.lasting(eqn.effects)):
             continue
         rule = dce_rules.get(eqn.primitive)
-        if rule is not None and not all(used):
-            used_in, new_eqn = rule(used, eqn)
-            if new_eqn is None:
-                continue
-            if new_eqn is not eqn and _effects.on_refs(eqn.effects):
-                new_eqn.effects = _effects.moved(eqn.effects, lambda i, u=used_in: sum(u[:i]) if u[i] else None)
-        else:
-            used_in, new_eqn = [True] * len(eqn.invars), eqn
+        if rule is None or live.issuperset(outvars):        # nearly all: nothing in it can go
+            eqns.append(eqn)
+            for v in eqn.invars:
+                if type(v) is Var:
+                    live.add(v)
+            continue
+        used_in, new_eqn = rule([v in live for v in outvars], eqn)
+        if new_eqn is None:
+            continue
+        if new_eqn is not eqn and _effects.on_refs(eqn.effects):
+            new_eqn.effects = _effects.moved(eqn.effects, lambda i, u=used_in: sum(u[:i]) if u[i] else None)
         eqns.append(new_eqn)
         live.update(v for v, u in zip(eqn.invars, used_in) if u and type(v) is Var)
     eqns.reverse()
