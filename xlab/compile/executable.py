@@ -313,7 +313,7 @@ class Executable:
         if several:
             given = _compiling.output_shardings(self.native)[n_tokens:]
             self.out_shardings = tuple(
-                physical_sharding(s, a) if s is not None else self._result_sharding(g, p)
+                physical_sharding(s, a) if s is not None else self._spelled(self._result_sharding(g, p), p)
                 for s, a, g, p in zip(lowered.out_shardings, self.out_avals, given, self.physical_out))
         else:
             named = lowered.mesh is not None and hasattr(lowered.mesh, "devices")
@@ -341,6 +341,13 @@ class Executable:
             mesh = _everywhere(None, self.devices).mesh
         spec = from_hlo_sharding(hlo_sharding, mesh, aval.ndim)
         return NamedSharding(mesh, spec) if spec is not None else GSPMDSharding(self.devices, hlo_sharding)
+
+    def _spelled(self, sharding, aval):
+        """A result's sharding, with the spec of the first placed argument where that says the same of as many dimensions."""
+        like = next(((s, self.physical_in[i]) for i, s in zip(self.kept, self.lowered.in_shardings) if isinstance(s, NamedSharding)), None)
+        if like is None or not isinstance(sharding, NamedSharding) or like[1].ndim != aval.ndim or not like[0].is_equivalent_to(sharding, aval.ndim):
+            return sharding
+        return sharding.update(spec=like[0].spec) if like[0].mesh == sharding.mesh else sharding
 
     def place_args(self, flat) -> list:
         out = []
