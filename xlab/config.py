@@ -33,13 +33,17 @@ _FOREIGN_PREFIX = "jax_"
 
 @dataclass(frozen=True)
 class Flag:
-    """One declared option. `kind` is bool, int, float, str, object, or a tuple of the allowed values."""
+    """One declared option. `kind` is bool, int, float, str, object, or a tuple of the allowed values.
+
+    `idle` says, of an option of the field that nothing here depends on, why: it keeps its default, and another value warns.
+    """
 
     name: str
     default: Any
     kind: Any
     doc: str
     traced: bool = False
+    idle: str = ""
 
     @property
     def env(self) -> str:
@@ -60,6 +64,11 @@ class Flag:
         elif isinstance(value, self.kind) and not isinstance(value, bool):
             return value
         raise ValueError(f"config.{self.name} accepts {self.accepted()}; got {value!r}.")
+
+    def warn_idle(self, value: Any) -> None:
+        """Says that nothing changes, where the value asks for a change."""
+        if value not in (self.default, "cpu"):      # of platforms, the one there is
+            warnings.warn(f"The option {self.name!r} has no effect in xlab: {self.idle}.", stacklevel=3)
 
     def accepted(self) -> str:
         if isinstance(self.kind, tuple):
@@ -110,14 +119,16 @@ FLAGS: dict[str, Flag] = {
         Flag("numpy_dtype_promotion", "standard", ("standard", "strict"), "Implicit dtype promotion.", True),
         Flag("numpy_rank_promotion", "allow", ("allow", "warn", "raise"), "Implicit rank promotion.", True),
         Flag("default_prng_impl", "threefry2x32", ("threefry2x32", "rbg", "unsafe_rbg"), "Key type.", True),
-        Flag("threefry_partitionable", True, bool, "Random bits that do not depend on sharding.", True),
+        Flag("threefry_partitionable", True, bool, "Random bits that do not depend on sharding.",
+             idle="random bits never depend on sharding"),
         Flag("enable_custom_prng", False, bool, "Make PRNGKey return typed keys.", True),
         Flag("random_seed_offset", 0, int, "Added to every seed.", True),
         Flag("debug_key_reuse", False, bool, "Check that no key is used twice.", True),
         Flag("check_tracer_leaks", False, bool, "Raise when a tracer outlives its trace.", True),
         Flag("check_jaxpr", False, bool, "Type-check every jaxpr made.", True),
         Flag("enable_checks", False, bool, "Check the runtime's own invariants; every jaxpr made is type-checked.", True),
-        Flag("check_vma", True, bool, "Track over which manual axes a value varies.", True),
+        Flag("check_vma", True, bool, "Track over which manual axes a value varies.",
+             idle="shard_map(f, check_vma=...) says it for each function"),
         Flag("auto_pcast", True, bool, "Insert pcast where operands vary over different axes.", True),
         Flag("strict_divergence", False, bool, "Raise where a collective may be reached by some of its devices only.", True),
         Flag("remove_size_one_mesh_axis_from_type", False, bool, "Drop mesh axes of size one in types.", True),
@@ -127,12 +138,15 @@ FLAGS: dict[str, Flag] = {
         Flag("jax2tf_associative_scan_reductions", False, bool, "Lower cumulative sums and the like to scans in logarithmic depth.",
              True),
         Flag("legacy_prng_key", "allow", ("allow", "warn", "error"), "What raw keys given to random functions do.", True),
-        Flag("use_shardy_partitioner", True, bool, "Partition with Shardy.", True),
-        Flag("use_simplified_jaxpr_constants", False, bool, "Keep scalar constants inside jaxprs.", True),
-        Flag("hoist_constants_as_args", False, bool, "Pass large constants as hidden arguments.", True),
-        Flag("eager_constant_folding", False, bool, "Evaluate constant equations while tracing.", True),
-        Flag("eager_pmap", True, bool, "Run pmap eagerly under disable_jit.", True),
-        Flag("dynamic_shapes", False, bool, "Accepted for compatibility; shapes are static.", True),
+        Flag("use_shardy_partitioner", True, bool, "Partition with Shardy.", idle="there is one partitioner here, Shardy"),
+        Flag("use_simplified_jaxpr_constants", False, bool, "Keep scalar constants inside jaxprs.",
+             idle="scalar constants are always literals of a program, and arrays its constants"),
+        Flag("hoist_constants_as_args", False, bool, "Pass large constants as hidden arguments.",
+             idle="large constants are always handed to a program as hidden arguments"),
+        Flag("eager_constant_folding", False, bool, "Evaluate constant equations while tracing.",
+             idle="operations on constants become equations, which the compiler evaluates"),
+        Flag("eager_pmap", True, bool, "Run pmap eagerly under disable_jit.", idle="pmap under disable_jit runs as it does without"),
+        Flag("dynamic_shapes", False, bool, "Accept shapes that are not known.", idle="shapes are static"),
         Flag("no_execution", False, bool, "Raise instead of running anything.", True),
         Flag("collective_timeout", 60.0, float,
              "Seconds that devices may wait for others in a collective before the wait ends with an error; 0 for any."),
@@ -150,22 +164,27 @@ FLAGS: dict[str, Flag] = {
         Flag("raise_persistent_cache_errors", False, bool, "Raise instead of warning on cache errors."),
         Flag("compilation_cache_max_size", -1, int, "Bytes the persistent cache may hold; -1 for any."),
         Flag("dump_ir_to", "", str, "Directory that receives every lowered module."),
-        Flag("dump_ir_modes", "stablehlo", str, "What is dumped: stablehlo, jaxpr, eqn_count_pprof."),
-        Flag("cross_host_transfer_socket_address", "", str, "Address of the transfer server."),
-        Flag("cross_host_transport_addresses", "", str, "Addresses used for bulk transport."),
-        Flag("distributed_debug", False, bool, "Log placement decisions."),
-        Flag("platforms", None, str, "Platforms to try, in order; only cpu exists here."),
-        Flag("platform_name", None, str, "Older name of platforms."),
+        Flag("dump_ir_modes", "stablehlo", str, "What is dumped, separated by commas: stablehlo, jaxpr."),
+        Flag("cross_host_transfer_socket_address", "", str, "Address of the transfer server.",
+             idle="arrays move between processes by programs"),
+        Flag("cross_host_transport_addresses", "", str, "Addresses used for bulk transport.",
+             idle="arrays move between processes by programs"),
+        Flag("distributed_debug", False, bool, "Log placement decisions.", idle="placements are part of the program views, xlab.observe"),
+        Flag("platforms", None, str, "Platforms to try, in order.", idle="cpu is the only platform here"),
+        Flag("platform_name", None, str, "Older name of platforms.",
+             idle="it is the older name of platforms, of which cpu is the only one here"),
         Flag("transfer_guard", "allow", _GUARD_LEVELS, "What implicit transfers do, in all directions."),
         Flag("transfer_guard_host_to_device", "allow", _GUARD_LEVELS, "What implicit transfers to devices do."),
         Flag("transfer_guard_device_to_host", "allow", _GUARD_LEVELS, "What implicit transfers from devices do."),
         Flag("transfer_guard_device_to_device", "allow", _GUARD_LEVELS, "What implicit transfers among devices do."),
         Flag("array_garbage_collection_guard", "allow", ("allow", "log", "fatal"), "Arrays in cycles."),
-        Flag("pmap_replica_mode", False, bool, "Run pmap as replicas.", True),
-        Flag("pmap_reshard_inputs", False, bool, "Let pmap move committed inputs.", True),
-        Flag("forward_trivial", False, bool, "Return arguments unchanged from trivial programs.", True),
+        Flag("pmap_replica_mode", False, bool, "Run pmap as replicas.", idle="pmap runs as a shard_map over a mesh"),
+        Flag("pmap_reshard_inputs", False, bool, "Let pmap move committed inputs.", idle="pmap runs as a shard_map over a mesh"),
+        Flag("forward_trivial", False, bool, "Return arguments unchanged from trivial programs.",
+             idle="programs that return their arguments run like others"),
         Flag("num_cpu_devices", None, int, "Number of CPU devices; fixed once the first device is used."),
-        Flag("compile_records", 64, int, "How many compile records are kept for inspection."),
+        Flag("compile_records", 64, int, "How many compile records are kept for inspection.",
+             idle="xlab.observe.record keeps what its own limit says"),
     )
 }  # fmt: skip
 
@@ -221,6 +240,8 @@ class Config(threading.local):
             return
         flag = _flag(name)
         value = flag.check(value)
+        if flag.idle:
+            return flag.warn_idle(value)
         for validate in _validators.get(flag.name, ()):
             validate(value)
         with _lock:
@@ -371,7 +392,11 @@ def _unknown(name: str) -> str:
 def _load_environment() -> None:
     for flag in FLAGS.values():
         text = os.environ.get(flag.env)
-        setattr(Config, flag.name, flag.default if text is None else flag.check(flag.parse(text)))
+        value = flag.default if text is None else flag.check(flag.parse(text))
+        if flag.idle:
+            flag.warn_idle(value)
+            value = flag.default
+        setattr(Config, flag.name, value)
         # Properties rather than __getattr__, whose mere presence would double the cost of every read.
         alias = property(operator.attrgetter(flag.name), doc=flag.doc)
         for prefix in (_PREFIX, _FOREIGN_PREFIX):
@@ -406,6 +431,9 @@ class flag_context:
         flag = _flag(name)
         self._name = flag.name
         self._value = flag.check(value)
+        if flag.idle:
+            flag.warn_idle(self._value)
+            self._value = flag.default
         self._previous: list[Any] = []
 
     def __enter__(self) -> None:

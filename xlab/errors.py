@@ -146,7 +146,7 @@ class InconclusiveDimensionOperation(XlabError):
     """
 
 
-class KeyReuseError(XlabError, RuntimeError):
+class KeyReuseError(XlabTypeError):
     """A random key was used twice, so two draws would be equal.
 
     Fix: `key, subkey = xlab.random.split(key)` and use each key once.

@@ -3,6 +3,7 @@ import pytest
 
 from tests.backend import toys
 from xlab.backend import arrays, client, compiling, ir, profiling, version
+from xlab.backend.partitioning import partition_stages
 from xlab.core.avals import ShapedArray
 from xlab.errors import UnsupportedVersionError
 
@@ -54,12 +55,12 @@ def test_partitions_must_fit_the_devices():
 
 
 def test_stages_of_partitioning():
-    stages = ir.partition_stages(toys.SHARDED_DOT)
+    stages = partition_stages(toys.SHARDED_DOT)
     assert list(stages) == ["input", "propagated", "resharded", "collectives", "local"]
     assert "sdy.all_reduce" in stages["resharded"]
     assert "stablehlo.all_reduce" in stages["local"]
     assert "tensor<16x2xf32>" in stages["local"]
-    assert "eqn3" in ir.propagate_shardings(toys.SHARDED_DOT, locations=True)
+    assert "eqn3" in partition_stages(toys.SHARDED_DOT, locations=True, last="propagated")["propagated"]
     with pytest.raises(Exception, match=r"custom op|expected|unregistered"):
         ir.parse("func.func @main() { nonsense }")
 

@@ -124,8 +124,8 @@ def test_another_jit_of_the_same_function():
     for options in ({}, {}, {"donate_argnums": 0}, {"keep_unused": True}):
         xlab.jit(jitted_twice, **options)(xlab.device_put(X))
     entries = compiles("jitted_twice")
-    assert [d.cause for e in entries for d in e.differences] == ["jit", "donated set", "donated set", "option"]
-    assert "another jit of `jitted_twice`" in entries[1].reason and entries[1].fix.endswith("jitted_twice = xlab.jit(jitted_twice)")
+    assert [d.cause for e in entries for d in e.differences] == ["donated set", "donated set", "option"]     # equal options share
+    assert "another jit of `jitted_twice`" in entries[1].reason
 
 
 def test_a_cleared_jit_says_so():

@@ -8,6 +8,8 @@ from tests.observe import programs
 from xlab import lax, observe
 from xlab.observe import machine
 from xlab.observe.records import Record
+from xlab.observe.values import summarise
+from xlab.sharding import PartitionSpec as P
 
 X = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
 
@@ -266,3 +268,44 @@ def test_partly_manual_shard_map_and_branches_that_differ():
     x = np.arange(8, dtype=np.float32)
     same(observe.step(g)(x).result(), g(x))
     assert not any("branch" in p for s in observe.steps(g, x) for p in s.path)
+
+
+def test_a_loop_with_a_scalar_carry_inside_shard_map():
+    mesh = programs.mesh()
+
+    def body(x):
+        return lax.while_loop(lambda c: lax.lt(c[1], np.int32(3)), lambda c: (lax.mul(c[0], np.float32(2)), lax.add(c[1], np.int32(1))), (x, np.int32(0)))[0]
+
+    f = xlab.shard_map(body, mesh=mesh, in_specs=P("data"), out_specs=P("data"))
+    x = np.arange(8, dtype=np.float32)
+    s = observe.step(f)(x)
+    assert [st.path[-1] for st in s if st.text.split()[2] == "add"] == ["while 1", "while 2", "while 3"]
+    np.testing.assert_array_equal(np.asarray(s.result()), np.asarray(f(x)))
+
+
+def test_the_first_nan_is_no_infinity():
+    def f(x):
+        masked = lax.mul(x, np.float32(-np.inf))
+        return lax.sub(lax.exp(masked), lax.sub(masked, masked))
+
+    s = observe.step(f)(np.float32(1))
+    step = s.run_to_nan()
+    assert step.text.split()[2] == "sub" and step.outputs[0].nans == 1
+    assert observe.step(lambda x: lax.exp(lax.mul(x, np.float32(-np.inf))))(np.float32(1)).run_to_nan() is None
+
+
+def test_a_replaced_value_is_that_of_one_iteration():
+    def f(x):
+        return lax.scan(lambda c, t: ((d := lax.mul(c, t)), lax.add(d, np.float32(1))), np.float32(1), x)
+
+    s = observe.step(f)(np.arange(1, 4, dtype=np.float32))
+    name = s.next().outputs[0].name
+    s.replace(name, np.float32(7))
+    assert "(replaced)" in next(v for v in s.live() if v.name == name).note
+    s.next()
+    assert s.next().outputs[0].name == name and "(replaced)" not in next(v for v in s.live() if v.name == name).note
+
+
+def test_one_number_is_written_once():
+    for value, said in ((np.float32(6), "x:f32[]  6"), (np.bool_(True), "x:bool[]  True")):
+        assert observe.text(summarise(value, "x")) == said

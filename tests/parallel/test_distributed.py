@@ -7,7 +7,7 @@ import os
 import pytest
 
 import xlab
-from tests.parallel.workers import run_two
+from tests.parallel.workers import run_two, start_two
 
 WORKER = """
     import sys
@@ -44,6 +44,39 @@ WORKER = """
 @pytest.mark.slow
 def test_two_processes_are_one_program():
     run_two(WORKER)
+
+
+ENDS = """
+    import sys, time
+    import numpy as np
+    import xlab
+    from xlab.sharding import NamedSharding, P
+
+    address, index, late, how = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    xlab.distributed.initialize(address, 2, index, initialization_timeout=60, heartbeat_timeout_seconds=5, shutdown_timeout_seconds=60)
+    rows = NamedSharding(xlab.make_mesh((4,), ("x",)), P("x"))
+    x = xlab.make_array_from_callback((8,), rows, lambda at: np.arange(8, dtype=np.float32)[at])
+    assert float(xlab.jit(lambda v: v.sum())(x)) == 28.0
+    if index != late and how == "raises":
+        raise KeyError("its own mistake")
+    if index != late and how == "exits":
+        import os
+        os._exit(0)
+    if index == late:
+        time.sleep(1)
+        print(float(xlab.jit(lambda v: v + 1)(3.0)))
+    print("done")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("late", "how", "codes"), [
+    (1, "ends", (0, 0)), (0, "raises", (0, 1)), (1, "raises", (1, 0)), (0, "exits", (0, 0))])
+def test_processes_end_by_themselves_in_any_order(late, how, codes):
+    ended = start_two(ENDS, str(late), how)
+    assert tuple(code for code, _ in ended) == codes, ended
+    assert "4.0\ndone" in ended[late][1], ended
+    assert how != "raises" or "its own mistake" in ended[1 - late][1]
 
 
 @pytest.mark.parametrize(("arguments", "words"), [

@@ -12,18 +12,23 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run_two(source: str) -> None:
-    """Runs a program in two processes of two devices each, as `program ADDRESS INDEX`; it ends by printing `done`."""
+def start_two(source: str, *arguments: str, limit: float = 150) -> list[tuple[int, str]]:
+    """Runs a program in two processes of two devices each, as `program ADDRESS INDEX ...`; how each ended, and what it said."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLAB_NUM_CPU_DEVICES": "2"}
-    workers = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(source), f"127.0.0.1:{port}", str(i)], cwd=ROOT,
+    workers = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(source), f"127.0.0.1:{port}", str(i), *arguments], cwd=ROOT,
                                 env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for i in range(2)]
     try:
-        said = [w.communicate(timeout=150)[0] for w in workers]
+        said = [w.communicate(timeout=limit)[0] for w in workers]
     finally:
         for w in workers:
             w.kill()
-    for w, words in zip(workers, said, strict=True):
-        assert w.returncode == 0 and words.strip().endswith("done"), words[-4000:]
+    return [(w.returncode, words) for w, words in zip(workers, said, strict=True)]
+
+
+def run_two(source: str, limit: float = 150) -> None:
+    """The same, of a program that ends by printing `done`."""
+    for code, words in start_two(source, limit=limit):
+        assert code == 0 and words.strip().endswith("done"), words[-4000:]

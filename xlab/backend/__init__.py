@@ -2,7 +2,7 @@
 
 Reading order: `version` and `native` (what is imported, in which order, which native state is set), `guard` and `shared`
 (living in one process with the reference), `client`, `shardings`, `arrays`, `compiling`, `dispatch`, then `ir`,
-`profiling`, `pytree`, `caches`. May import `errors`, `config`, `events`, jaxlib and numpy. Promises that no other room
+`worker` and what runs in it (`partitioning`, `propagation`), `profiling`, `pytree`, `caches`. May import `errors`, `config`, `events`, jaxlib and numpy. Promises that no other room
 needs a private name of jaxlib, that importing it starts no client, and that the reference is never imported.
 """
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,10 @@ _REUSE = _jax.ArrayCopySemantics.REUSE_INPUT
 _ALWAYS_COPY = _jax.ArrayCopySemantics.ALWAYS_COPY
 _DONATE = _jax.ArrayCopySemantics.DONATE_INPUT
 _SHARDS = "_xlab_shards"
+NATIVE = {name: getattr(ArrayImpl, name) for name in (
+    "block_until_ready", "clone", "delete", "is_ready", "on_device_size_in_bytes", "unsafe_buffer_pointer")}
+"""What native arrays do before anybody gives them other methods. All but `delete` read buffers, whether they are there or not."""
+_delete = NATIVE["delete"]
 
 
 def install_methods(mapping: Mapping[str, Any], is_ours: Callable[[Any], bool]) -> None:
@@ -159,6 +164,8 @@ def shards(arr: ArrayImpl) -> list[ArrayImpl]:
     if _make_single is None:
         raise RuntimeError("shards() needs xlab.sharding to be imported first.")
     aval = arr.aval
+    if parts is None:
+        raise RuntimeError(f"The array of type {aval.str_short()} was deleted or donated: it has no parts any more.")
     shape = owner_of(native).shard_shape(aval.shape)
     shard_aval = _shard_aval(aval, shape)
     kind = native.memory_kind
@@ -168,6 +175,7 @@ def shards(arr: ArrayImpl) -> list[ArrayImpl]:
         for part, device in zip(parts, devices, strict=True)
     ]
     setattr(arr, _SHARDS, out)
+    _share(arr, out)
     return out
 
 
@@ -186,6 +194,7 @@ def from_shards(
 ) -> ArrayImpl:
     """One array from one-device arrays in the sharding's device order; nothing is copied."""
     made = ArrayImpl(_typing(aval, sharding), sharding.native, list(arrays), committed, _skip_checks=True)
+    _share(made, arrays)
     return made if _made is None else _told([made])[0]
 
 
@@ -200,16 +209,94 @@ def copy_to_devices(arr: ArrayImpl, aval: Any, sharding: Any, devices: Sequence[
     moved = _jax.batched_copy_array_to_devices_with_sharding(
         [arr], [targets], [native], [semantics]
     )[0]
-    made = rewrap(moved, aval, sharding, committed)
+    made = _rewrapped(moved, _typing(aval, sharding), native, committed)
+    old = arr._sharding
+    if not copy and old.memory_kind == native.memory_kind and list(old._internal_device_list) == list(targets):
+        _share(made, [arr])
     return made if _made is None else _told([made])[0]
 
 
 def rewrap(arr: ArrayImpl, aval: Any, sharding: Any, committed: bool = True) -> ArrayImpl:
     """The same buffers under another type, sharding or commitment."""
-    aval = _typing(aval, sharding)
-    if arr._committed == committed:
-        return arr._rewrap_with_aval_and_sharding(aval, sharding.native)
-    return ArrayImpl(aval, sharding.native, arr._arrays, committed, _skip_checks=True)
+    made = _rewrapped(arr, _typing(aval, sharding), sharding.native, committed)
+    _share(made, [arr])
+    return made
+
+
+def _rewrapped(arr: ArrayImpl, aval: Any, native: Any, committed: bool) -> ArrayImpl:
+    if committed:       # which the native call makes it
+        return arr._rewrap_with_aval_and_sharding(aval, native)
+    return ArrayImpl(aval, native, arr._arrays, committed, _skip_checks=True)
+
+
+# -- arrays that share buffers -------------------------------------------------------------------------------
+
+_kin: dict[int, list[weakref.ref]] = {}     # by id of an array, the arrays with which it shares buffers, and itself
+
+
+def _share(made: ArrayImpl, others: Sequence[ArrayImpl]) -> None:
+    """Notes that an array was made of the buffers of others: what takes one takes all."""
+    group: list[weakref.ref] = []
+    for x in (made, *others):
+        known = _kin.get(id(x))
+        if known is group:
+            continue
+        if known is None:
+            number = id(x)
+            known = [weakref.ref(x, lambda _, number=number: _kin.pop(number, None))]
+            _kin[number] = group
+        for ref in known:
+            one = ref()
+            if one is not None:
+                group.append(ref)
+                _kin[id(one)] = group
+
+
+def any_kin(arrays: Sequence[Any]) -> bool:
+    """Whether one of them shares buffers with an array that is alive."""
+    return any(id(x) in _kin for x in arrays) if _kin else False
+
+
+def kin_number(arr: ArrayImpl) -> int:
+    """Equal for arrays that share buffers."""
+    return id(_kin.get(id(arr), arr))
+
+
+def give_up(arr: ArrayImpl) -> Sequence[ArrayImpl]:
+    """Deletes an array, or marks one whose buffers a program took as deleted, and with it those that shared them; returns all of them.
+
+    An array that has other buffers besides gives up only itself: they may belong to somebody else.
+    """
+    _delete(arr)
+    if id(arr) not in _kin:
+        return (arr,)
+    out = [arr]
+    for ref in _kin.get(id(arr), ()):
+        other = ref()
+        if other is not None and other is not arr and (other.is_deleted() or any(part.is_deleted() for part in other._arrays)):
+            out.append(other)
+    for one in out:
+        forget_shards(one)
+        if one is arr:
+            continue
+        if len(one._sharding._internal_device_list) == 1:
+            _delete(one)
+        else:
+            one._replace_with(_without_data(one))
+    return out
+
+
+def _without_data(arr: ArrayImpl) -> ArrayImpl:
+    """A deleted array of the same type and sharding."""
+    native = arr._sharding
+    if _make_single is None:
+        raise RuntimeError("arrays of several devices need xlab.sharding to be imported first.")
+    empty = np.zeros((0,), arr.dtype)
+    parts = [_put(_shard_aval(arr.aval, (0,)), _make_single(device, native.memory_kind).native, [empty], [device], True, False, _COPY_NOW, True)
+             for device in native._internal_device_list.addressable_device_list]
+    made = ArrayImpl(arr.aval, native, parts, arr._committed, _skip_checks=True)
+    _delete(made)
+    return made
 
 
 def result_handler(aval: Any, sharding: Any, committed: bool = True) -> ResultHandler:
@@ -270,22 +357,16 @@ def _await(arrays: Sequence[Any]) -> None:
     watchdog.wait(lambda: all(type(x) is not ArrayImpl or x.is_deleted() or x.is_ready() for x in arrays))
 
 
-_native_wait = ArrayImpl.block_until_ready
-
-
-def bound_waits() -> None:
-    """From now on also waits through the arrays' own method end when a watched program is stuck."""
-    def block_until_ready(self):
-        """Waits until the array's values are there, and returns the array."""
-        if watchdog.current() is not None:
-            _await([self])
-        return _native_wait(self)
-    if ArrayImpl.block_until_ready is _native_wait:
-        shared.install(ArrayImpl, {"block_until_ready": block_until_ready}, lambda x: True)
+def wait_until_ready(arr: ArrayImpl) -> ArrayImpl:
+    """Waits for one array, and returns it."""
+    if watchdog.current() is not None:
+        _await([arr])
+    return NATIVE["block_until_ready"](arr)
 
 
 def block_until_idle() -> None:
     """Waits for the last program in which devices wait for one another."""
+    watchdog.wait()
     running = _running
     if running is not None:
         running.block_until_ready()
@@ -316,6 +397,9 @@ def block_until_ready(arrays: Sequence[ArrayImpl]) -> None:
     try:
         _jax.batched_block_until_ready(list(arrays))
     except RuntimeFailure as e:
+        for x in arrays:
+            if x.is_deleted():
+                x.block_until_ready()       # which says what became of it
         reraise(e)
 
 
@@ -333,5 +417,7 @@ def from_dlpack(capsule: Any, device: Any, make_aval: Callable[[tuple[int, ...],
 
 
 def major_to_minor(x: ArrayImpl) -> tuple[int, ...]:
-    """The dimensions of an array in the order in which they lie in memory, slowest first."""
+    """The dimensions of an array in the order in which they lie in memory, slowest first; as usual for one that is gone."""
+    if x.is_deleted():      # native code would read the layout of a buffer that is not there
+        return tuple(range(x.ndim))
     return tuple(reversed(x._pjrt_layout._xla_layout().minor_to_major()))

@@ -1,13 +1,13 @@
-"""Modules before partitioning: calls put in place, as the compiler does, and whether every sharding divides what it cuts."""
+"""Modules before partitioning: calls put in place, as the compiler does."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from typing import Any
 
 
 def inline_calls(module: Any) -> None:
-    """Replaces every call of a function of the module by the function's body."""
+    """Replaces every call of a function of the module by the function's body; functions that are named otherwise stay."""
     from jaxlib.mlir import ir
 
     functions = {ir.StringAttr(op.attributes["sym_name"]).value: op.operation for op in module.body.operations
@@ -19,9 +19,21 @@ def inline_calls(module: Any) -> None:
                 break
             for call in calls:
                 _inline(call, functions)
+    named = {name for function in functions.values() for op in operations(function) for name in _named(op)}
     for name, function in functions.items():
-        if name != "main":
+        if name != "main" and name not in named:
             function.erase()
+
+
+def _named(op: Any) -> Iterator[str]:
+    """Functions that an operation has among its attributes, as a composite has its decomposition."""
+    from jaxlib.mlir import ir
+
+    for name in ("decomposition", "called_computations"):
+        if name in op.attributes:       # one by one: some constants have no form in Python
+            given = op.attributes[name]
+            for one in given if isinstance(given, ir.ArrayAttr) else (given,):
+                yield ir.FlatSymbolRefAttr(one).value
 
 
 def _inline(call: Any, functions: dict[str, Any]) -> None:
@@ -51,40 +63,6 @@ def operations(op: Any) -> Any:
             for inner in block.operations:
                 yield inner.operation
                 yield from operations(inner.operation)
-
-
-_DIMS = re.compile(r"<@(\w+), \[((?:\{[^}]*\}(?:, )?)*)\]")
-_AXIS = re.compile(r'"([^"]*)"(?::\(\d+\)(\d+))?')
-
-
-def undivided(module: Any) -> str:
-    """A sentence about the first value whose sharding does not divide it, empty if all do: such a program has no local form."""
-    meshes = {name: {n: int(size) for n, size in re.findall(r'"([^"]*)"=(\d+)', axes)}
-              for name, axes in re.findall(r"sdy\.mesh @(\w+) = <(\[[^\]]*\])", str(module.operation.get_asm(large_elements_limit=4)))}
-    for op in operations(module.operation):
-        attributes = op.attributes
-        pairs: list[tuple[Any, str]] = []
-        for name in ("sdy.sharding", "sharding", "out_sharding"):
-            if name in attributes:
-                texts = ["<@" + part for part in str(attributes[name]).split("<@")[1:]]
-                pairs += [(value.type, text) for value, text in zip(op.results, texts)]
-        if op.name == "func.func" and op.regions[0].blocks:
-            block = op.regions[0].blocks[0]
-            ends = block.operations[len(block.operations) - 1].operands
-            for name, values in (("arg_attrs", block.arguments), ("res_attrs", ends)):
-                if name in attributes:
-                    pairs += [(v.type, str(a)) for v, a in zip(values, attributes[name])]
-        for kind, text in pairs:
-            found, shape = _DIMS.search(text), shape_of(kind)
-            if not found or shape is None:
-                continue
-            for length, dim in zip(shape, re.findall(r"\{([^}]*)\}", found.group(2))):
-                parts = 1
-                for axis, part in _AXIS.findall(dim):
-                    parts *= int(part) if part else meshes.get(found.group(1), {}).get(axis, 1)
-                if length % parts:
-                    return f"a dimension of {length} in {op.name} is cut into {parts} parts, which do not divide it"
-    return ""
 
 
 def shape_of(kind: Any) -> tuple[int, ...] | None:

@@ -1,8 +1,9 @@
-"""MLIR: parse, verify, run passes, and see a program at each stage of partitioning. Loaded when first used.
+"""MLIR: parse, build, verify, print, apply passes. Loaded when first used.
 
 Example:
-    >>> text = "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }"
-    >>> "tensor<4xf32>" in run_passes(text, "canonicalize")
+    >>> module = parse("func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }")
+    >>> apply_passes(module, "canonicalize")
+    >>> "tensor<4xf32>" in print_module(module)
     True
 """
 
@@ -191,62 +192,16 @@ def to_bytecode(program: str | Any) -> bytes:
     return out.getvalue()
 
 
-def _run(module: Any, pipeline: str) -> None:
+def apply_passes(module: Any, pipeline: str, *, verify: bool = True) -> None:
+    """Applies a pass pipeline to a module in place. Passes over programs of users may end the process: run them in the worker."""
     from jaxlib.mlir import passmanager
 
     if not pipeline.startswith("builtin.module("):
         pipeline = f"builtin.module({pipeline})"
     with context():
-        passmanager.PassManager.parse(pipeline).run(module.operation)
-
-
-def run_passes(text: str | bytes, pipeline: str, *, locations: bool = False) -> str:
-    """The program after a pass pipeline such as `"cse,canonicalize"`."""
-    module = parse(text)
-    _run(module, pipeline)
-    return print_module(module, locations=locations, large_constants=None)
-
-
-PROPAGATE = "sdy-propagation-pipeline"
-
-
-def propagate_shardings(text: str | bytes, *, locations: bool = False) -> str:
-    """The program with the sharding of every value, as the partitioner's propagation chooses it."""
-    return run_passes(text, PROPAGATE, locations=locations)
-
-
-PARTITION_PIPELINE = {
-    "propagated": PROPAGATE,
-    "resharded": "func.func(sdy-insert-explicit-reshards{enable-full-version=true})",
-    "collectives": "func.func(sdy-reshard-to-collectives)",
-    "local": "sdy-convert-global-to-local",
-}
-"""Stages of partitioning in order: name and passes."""
-
-
-def partition_stages(text: str | bytes, *, locations: bool = False) -> dict[str, str]:
-    """The program before and after each stage of partitioning, down to what one device runs.
-
-    Calls are inlined before the first pass, as the compiler does. The last stages are missing where the program uses what the passes cannot rewrite; `"failed"` then holds
-    the pass's message.
-    """
-    from xlab.backend.inlining import inline_calls, undivided
-
-    module = parse(text)
-    stages = {"input": print_module(module, locations=locations)}
-    with context():
-        inline_calls(module)
-    for name, passes in PARTITION_PIPELINE.items():
-        if name == "local" and (why := undivided(module)):     # the pass ends the process over it
-            stages["failed"] = f"{name}: {why}"
-            break
-        try:
-            _run(module, passes)
-        except Exception as error:
-            stages["failed"] = f"{name}: {error}"
-            break
-        stages[name] = print_module(module, locations=locations)
-    return stages
+        passes = passmanager.PassManager.parse(pipeline)
+        passes.enable_verifier(verify)
+        passes.run(module.operation)
 
 
 # -- programs as files -----------------------------------------------------------------------------------

@@ -68,6 +68,12 @@ if _state_is_ours:
 _tracing = _jax.config.Config("xlab_tracing", False, include_in_jit_key=True)
 set_tracing = _tracing.set_local
 
+
+def is_tracing() -> bool:
+    """Whether this thread is tracing a function."""
+    return bool(_tracing.value)
+
+
 _mirrored = config.global_version()
 
 

@@ -1,20 +1,22 @@
 """How shardings travel through a program: which operation carried each mesh axis from which value to which, step by step.
 
 Shardy records this itself when asked to (`propagation_edges`); here its records become plain tuples. Calls are inlined first,
-as the compiler does, so that shardings reach the bodies of called functions.
+as the compiler does, so that shardings reach the bodies of called functions. The passes run in the worker.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xlab.backend import ir as _ir
+from xlab.backend import worker as _worker
 from xlab.backend.inlining import inline_calls, operations, shape_of
 
-_PASSES = ("builtin.module(sdy-import-pipeline,"
-           "sdy-user-priority-propagate{debug-sharding-origins=true debug-propagation-edge-sharding=true})")
+# Values nobody reads go first: removed later, they would leave records of steps without a value, which end the process.
+_PASSES = "trivial-dce,sdy-import-pipeline,sdy-user-priority-propagate{debug-propagation-edge-sharding=true}"
 _VALUE = re.compile(r"step-(\d+) = \[((?:[^\[\]]|\[[^\[\]]*\])*)\]")
 _EDGE = re.compile(r'("[^"]*"(?::\(\d+\)\d+)?) = (operand|result)-(\d+) -> \[([^\]]*)\]')
 _EQUATION = re.compile(r'"(?:[^"\\]|\\.)*;e(\d+)(?:["/.])')
@@ -43,26 +45,51 @@ class Result(NamedTuple):
 
 @dataclass
 class Propagation:
-    """What propagation did: `steps` by `(target value, axis)`, `results` in program order, and where axes were given."""
+    """What propagation did: `steps` by `(target value, axis)`, `results` in program order, and where axes were given.
+
+    `failed` says why nothing is known, where the passes did not come to their end.
+    """
 
     steps: dict[tuple[int, str], Step] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
     arguments: list[int] = field(default_factory=list)
     asked: dict[int, int] = field(default_factory=dict)          # value that the function returns: number of the result
     constraints: dict[int, int] = field(default_factory=dict)    # value a constraint gives: its equation
+    failed: str = ""
 
 
 def propagation(text: str | bytes) -> Propagation:
     """The steps by which the shardings of a program reached its values."""
-    from jaxlib.mlir import passmanager
+    found, why = _worker.run(propagation_of, text)
+    return found[0] if found else Propagation(failed=why)
 
+
+def propagation_of(text: str | bytes) -> Iterator[Propagation]:
+    """The propagation of a program, in this process."""
     module = _ir.parse(text)
     with _ir.context():
         inline_calls(module)
-        passes = passmanager.PassManager.parse(_PASSES)
-        passes.enable_verifier(False)     # the steps name the ends of a loop's edge, which the verifier takes for operands
-        passes.run(module.operation)
-        return _Reader().read(module)
+        asked = _asked(_main(module))
+        # The steps name the ends of a loop's edge, which the verifier takes for operands.
+        try:
+            _ir.apply_passes(module, _PASSES, verify=False)
+        except _ir.objects().MLIRError as error:
+            yield Propagation(failed=str(error))
+            return
+        yield _Reader().read(module, asked)
+
+
+def _main(module: Any) -> Any:
+    from jaxlib.mlir import ir
+
+    return next(op.operation for op in module.body.operations
+                if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main")
+
+
+def _asked(main: Any) -> list[int]:
+    """Numbers of the results that were given axes."""
+    given = main.attributes.get("res_attrs", ())
+    return [k for k, one in enumerate(given) if "sdy.sharding" in one and '"' in str(one["sdy.sharding"])]
 
 
 class _Reader:
@@ -73,11 +100,8 @@ class _Reader:
     def number(self, value: Any) -> int:
         return self.numbers.setdefault(value, len(self.numbers))
 
-    def read(self, module: Any) -> Propagation:
-        from jaxlib.mlir import ir
-
-        main = next(op.operation for op in module.body.operations
-                    if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main")
+    def read(self, module: Any, asked: list[int]) -> Propagation:
+        main = _main(module)
         block = main.regions[0].blocks[0]
         self.out.arguments = [self.number(a) for a in block.arguments]
         listed = list(operations(main))
@@ -86,11 +110,8 @@ class _Reader:
                 self._same(op)
         for op in listed:
             self._operation(op)
-        last = listed[-1] if listed else None
-        if last is not None and "res_attrs" in main.attributes:
-            for k, (value, given) in enumerate(zip(last.operands, main.attributes["res_attrs"])):
-                if "sdy.sharding_origins" in str(given) and '"self"' in str(given):
-                    self.out.asked.setdefault(self.number(value), k)
+        for k in asked:
+            self.out.asked.setdefault(self.number(listed[-1].operands[k]), k)
         return self.out
 
     def _same(self, edge: Any) -> None:

@@ -1,7 +1,7 @@
 """From traced programs to executables, and calling them.
 
 Reading order: `tracing.py` (a Python function to a program, remembered), `placement.py` (values onto devices),
-`devices.py` (which devices a program runs on), `executable.py` (lower, compile, call), `jit.py` (`jit` and its
-primitive), `dispatch.py` (one primitive, eagerly), `stages.py` (Traced, Lowered, Compiled), `explain.py` (why it
-was traced again), `memory_cache.py`. May import interpreters and below.
+`devices.py` (which devices a program runs on), `executable.py` (lower, compile, call), `jit.py` and
+`jit_primitive.py`, `dispatch.py` (one primitive, eagerly), `stages.py` (Traced, Lowered, Compiled), `explain.py` (why it
+was traced again), `memory_cache.py` (what the jits of one function share). May import interpreters and below.
 """

@@ -58,3 +58,10 @@ def _parameters(fun):
     return ([p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)],
             {p.name for p in parameters}, any(p.kind is p.VAR_POSITIONAL for p in parameters),
             any(p.kind is p.VAR_KEYWORD for p in parameters))
+
+
+def check_outermost(options, name: str, source=None) -> None:
+    """Raises where a program with compiler options of its own would become part of another."""
+    if options:
+        raise ValueError(f"compiler_options can only be given to the outermost jit: {dict(options)} of jit({name}){f' at {source}' if source else ''} "
+                         f"would be lost, since it is compiled as a part of the program around it. Give them to that one.")

@@ -14,6 +14,7 @@ from xlab.core.jaxpr import Jaxpr, inner_jaxprs
 from xlab.core.rules import RuleTable
 from xlab.errors import IncompatibleDevices
 from xlab.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
+from xlab.sharding.typed import memory_space
 
 sharding_sources = RuleTable(
     "compile.sharding_sources", "find shardings in",
@@ -76,7 +77,21 @@ def agree(asked, given, ndim: int) -> bool:
         if _abstract(one):
             devices = other.devices_in_order
             return one.mesh.size != len(devices) or grounded(one, devices).is_equivalent_to(other, ndim)
-    return given.is_equivalent_to(asked, ndim)
+    return given.is_equivalent_to(asked, ndim) or _reordered(asked, given, ndim)
+
+
+def check_memory(asked, aval, what) -> None:
+    """Raises where `in_shardings` ask for another memory than the one for which the program was traced."""
+    if asked is not None and memory_space(asked) != getattr(aval, "memory_space", None):
+        raise ValueError(f"{what()} of type {aval}, and the program was traced for that, but in_shardings asks for it in the memory "
+                         f"{asked.memory_kind!r}. Bring it there first with xlab.device_put(x, {asked}).")
+
+
+def _reordered(asked, given, ndim: int) -> bool:
+    """Whether the two differ in nothing but the order of their devices, so that shards go from device to device."""
+    return (isinstance(asked, NamedSharding) and isinstance(given, NamedSharding) and asked.device_set == given.device_set
+            and asked.devices_in_order != given.devices_in_order and asked.memory_kind == given.memory_kind
+            and asked.to_hlo_sharding(ndim) == given.to_hlo_sharding(ndim))
 
 
 def _abstract(sharding) -> bool:
@@ -84,7 +99,7 @@ def _abstract(sharding) -> bool:
 
 
 def intermediate_shardings(jaxpr: Jaxpr) -> Iterator[tuple[Any, Any]]:
-    """Shardings fixed inside a program with the equation that fixes each, nested programs last."""
+    """Shardings fixed inside a program with the equation that fixes each, nested programs last; memories that something moves to as well."""
     find, nested = sharding_sources.get, []
     for eqn in jaxpr.eqns:
         rule = find(eqn.primitive)

@@ -6,7 +6,6 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from xlab.backend import arrays as _arrays
 from xlab.backend import watchdog
 from xlab.config import config
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, inner_jaxprs
@@ -33,7 +32,6 @@ def watched(closed: ClosedJaxpr, name: str, devices: Sequence) -> Callable[[list
             _tell(one, f"In a program made of jit({name}), such as its derivative: ")
     if not found:
         return None
-    _arrays.bound_waits()
     return lambda ended, waiting, seconds: _stuck(found, name, devices, ended, waiting, seconds)
 
 

@@ -6,6 +6,8 @@ kept. `call` checks and places every argument; afterwards the native fast path r
 
 from __future__ import annotations
 
+import functools
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,30 +18,33 @@ from xlab.backend import arrays as _arrays
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.transfer_guards import asked_for
-from xlab.compile import disk_cache, divergence, layouts, ledger, memory_cache
+from xlab.compile import disk_cache, divergence, layouts, ledger, logs, memory_cache
 from xlab.compile import effects as _effects
 from xlab.compile.devices import Absent, Claim, claim, grounded, intermediate_shardings, resolve
 from xlab.compile.keys import Placed
 from xlab.compile.placement import place
 from xlab.config import check_thread, config
-from xlab.core import dtypes
+from xlab.core import donation, dtypes
 from xlab.core.array import KeyArray, is_native_array, key_sharding
 from xlab.core.avals import TOKEN, ShapedArray, aval_of, explicit_types
-from xlab.core.jaxpr import ClosedJaxpr, Var
+from xlab.core.jaxpr import ClosedJaxpr, Var, number_part
 from xlab.core.refs import Ref
 from xlab.core.tokens import Token
+from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.mlir import LoweredModule, lower_module
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import (
+    UNCONSTRAINED,
     GSPMDSharding,
     NamedSharding,
     PartitionSpec,
+    Sharding,
     SingleDeviceSharding,
     from_hlo_sharding,
     from_native,
     get_abstract_mesh,
 )
-from xlab.sharding.typed import mesh_of_devices, result_sharding, typed
+from xlab.sharding.typed import memory_kind, mesh_of_devices, result_sharding, typed
 
 
 @dataclass(eq=False)
@@ -60,6 +65,7 @@ class Lowered:
     refused: tuple[int, ...] = ()  # donated arguments that no result can use
     in_layouts: tuple = ()         # per kept argument the layout asked for, or None; empty where none was
     out_layouts: tuple = ()        # the same of results
+    key: tuple = ()                # by which the jit that lowered it finds it, and what was compiled of it
 
 
 def arg_sharding(x):
@@ -82,6 +88,18 @@ def physical_sharding(sharding, aval):
     return sharding
 
 
+def is_open(sharding) -> bool:
+    """Whether some dimension is left to the compiler, so that only the compiled program says how the value lies."""
+    return isinstance(sharding, NamedSharding) and UNCONSTRAINED in sharding.spec
+
+
+def _settled(sharding):
+    """How a value lies whose sharding leaves dimensions open: these are not cut."""
+    if not is_open(sharding):
+        return sharding
+    return sharding.update(spec=PartitionSpec(*(None if p is UNCONSTRAINED else p for p in sharding.spec)))
+
+
 def _used_arguments(jaxpr) -> tuple[int, ...]:
     """Positions of the arguments that anything reads; stops looking once all are found."""
     unread = set(jaxpr.invars)
@@ -95,9 +113,20 @@ def _used_arguments(jaxpr) -> tuple[int, ...]:
     return tuple(i for i, v in enumerate(jaxpr.invars) if v not in unread)
 
 
+def needed(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program without the equations and constants that no result and no effect needs; its arguments all stay."""
+    def make():
+        old = closed.jaxpr
+        jaxpr, read, _ = pe.dce_jaxpr_consts(old, [True] * len(old.outvars), instantiate=True)
+        if all(read) and len(jaxpr.eqns) == len(old.eqns) and all(map(operator.is_, jaxpr.eqns, old.eqns)):
+            return closed
+        return ClosedJaxpr(jaxpr.replace(debug_info=old.debug_info), [c for c, r in zip(closed.consts, read) if r])
+    return closed.memo("needed", make)
+
+
 def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardings: Sequence | None = None,
           out_shardings: Sequence | None = None, donated: Sequence[int] = (), keep_unused: bool = False,
-          arg_names: Sequence[str] = (), context_mesh=None, compiler_options=None,
+          arg_names: Sequence[str] = (), result_name: Callable[[int], str] = "result {}".format, context_mesh=None, compiler_options=None,
           mesh_override: tuple | None = None, in_layouts: Sequence = (), out_layouts: Sequence = (),
           platform: str | None = None) -> Lowered:
     """Decides devices and shardings, drops unused arguments and emits StableHLO.
@@ -110,34 +139,40 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     layouts.note((*in_layouts, *out_layouts))
     in_shardings = list(in_shardings) if in_shardings is not None else [None] * n
     out_shardings = list(out_shardings) if out_shardings is not None else [None] * len(jaxpr.outvars)
+    arg_shardings = [_settled(s) for s in arg_shardings]
     names = list(arg_names) if len(arg_names) == n else [f"argument {i}" for i in range(n)]
 
-    kept = tuple(range(n)) if keep_unused else _used_arguments(jaxpr)
+    live = closed if keep_unused else needed(closed)
+    kept = tuple(range(n)) if keep_unused else _used_arguments(live.jaxpr)
 
     claims = []
-    for i in range(n):
-        s = arg_shardings[i]
-        if s is not None:
-            claims.append(claim(s, f"argument `{names[i]}` of {name} with type {jaxpr.invars[i].aval}"))
-    for i in range(n):
+    for i in kept:
+        if arg_shardings[i] is not None and in_shardings[i] is None:
+            claims.append(claim(arg_shardings[i], f"argument `{names[i]}` of {name} with type {jaxpr.invars[i].aval}"))
+    for i in kept:
         if in_shardings[i] is not None:
             claims.append(claim(in_shardings[i], f"the in_shardings entry of `{names[i]}`"))
     for s in out_shardings:
         if s is not None:
             claims.append(claim(s, "an explicit output sharding"))
-    mesh = next((s.mesh for s in (*arg_shardings, *in_shardings, *out_shardings)
+    mesh = next((s.mesh for s in (*(in_shardings[i] or arg_shardings[i] for i in kept), *out_shardings)
                  if isinstance(s, NamedSharding)), None)
-    for c in closed.consts:
-        s = arg_sharding(c)
-        if s is not None:
-            claims.append(Claim(s.devices_in_order, f"a closed-over constant of type {aval_of(c)}"))
-    for s, eqn in intermediate_shardings(jaxpr):
+    moves = False       # between memories: somebody chose where values are
+    for s, eqn in intermediate_shardings(live.jaxpr):
+        if not isinstance(s, Sharding):
+            moves = True
+            continue
         claims.append(claim(s, f"{eqn.primitive.name} inside {name} at {eqn.source}"))
         if mesh is None and isinstance(s, NamedSharding):
             mesh = s.mesh
     if context_mesh is not None and not context_mesh.empty:
         claims.append(Claim(tuple(context_mesh.devices.flat), "the current mesh"))
         mesh = mesh or context_mesh
+    if not claims:  # constants go where the program goes; where nothing else says so, it goes to them
+        own = [s for s in map(arg_sharding, live.consts) if s is not None]
+        if own and all(s.devices_in_order == own[0].devices_in_order for s in own):
+            claims.append(claim(own[0], "a closed-over constant"))
+            mesh = next((s.mesh for s in own if isinstance(s, NamedSharding)), None)
     if not claims and explicit_types.in_use:  # nothing but the types of results says where to run
         cut = next((v.aval.cut for v in jaxpr.outvars if isinstance(v.aval, ShapedArray) and v.aval.cut is not None), None)
         mesh = mesh_of_devices(cut) if cut is not None else None
@@ -147,6 +182,7 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     if platform is not None and not abstract.empty and not any(c.devices for c in claims):
         claims.append(Claim((), "the current mesh", abstract.size))
     devices, committed = resolve(claims, f"jit({name})", platform)
+    committed = committed or moves
     if any(c.count for c in claims):
         in_shardings, arg_shardings, out_shardings = ([grounded(s, devices) for s in found]
                                                       for found in (in_shardings, arg_shardings, out_shardings))
@@ -158,7 +194,8 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
 
     several = len(devices) > 1
     n_tokens = _effects.check_devices(closed.effects, devices)
-    donate = _usable_donations(closed, donated, kept)
+    donate = _usable_donations(closed, donated, kept, [a or b for a, b in zip(in_shardings, arg_shardings)], out_shardings,
+                               in_layouts, out_layouts)
     final_in = []
     for i in kept:
         s = in_shardings[i] if in_shardings[i] is not None else arg_shardings[i]
@@ -167,28 +204,27 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
             final_in.append(None)  # the compiler decides
             continue
         if s is None:
-            s = _everywhere(mesh, devices) if several else SingleDeviceSharding(devices[0])
-        if isinstance(aval, ShapedArray):
-            s.shard_shape(aval.shape)  # raises where a dimension does not divide
+            kind = memory_kind(aval)
+            s = _everywhere(mesh, devices, kind) if several else SingleDeviceSharding(devices[0], kind)
+        _check_fits(s, aval, name, lambda i=i: f"argument `{names[i]}`")
         final_in.append(physical_sharding(s, aval))
     for i, s in enumerate(out_shardings):
-        if s is not None and isinstance(jaxpr.outvars[i].aval, ShapedArray):
-            s.shard_shape(jaxpr.outvars[i].aval.shape)
+        if s is not None:
+            _check_fits(s, jaxpr.outvars[i].aval, name, lambda i=i: f"`{result_name(i)}`")
 
-    kept_jaxpr = jaxpr if len(kept) == n else jaxpr.replace(invars=[jaxpr.invars[i] for i in kept])
-    kept_closed = closed if kept_jaxpr is jaxpr else ClosedJaxpr(kept_jaxpr, closed.consts)
+    kept_jaxpr = live.jaxpr if len(kept) == n else live.jaxpr.replace(invars=[jaxpr.invars[i] for i in kept])
+    kept_closed = live if kept_jaxpr is live.jaxpr else ClosedJaxpr(kept_jaxpr, live.consts)
 
     def arg_attributes(meshes):
         out = []
         for i, s in zip(kept, final_in):
             parts = []
-            if several and s is not None:
+            if several and s is not None and jaxpr.invars[i].aval is not TOKEN:
                 parts.append(f"sdy.sharding = {_sdy(s, physical_aval(jaxpr.invars[i].aval).ndim, meshes)}")
             if i in donate:
                 parts.append("jax.buffer_donor = true" if several or donate[i] is None
                              else f"tf.aliasing_output = {donate[i] + n_tokens} : i32")
-            if s is not None and s.memory_kind not in (None, "device"):
-                parts.append(f'mhlo.memory_kind = "{s.memory_kind}"')
+            parts += _memory_attribute(s, jaxpr.invars[i].aval)
             if in_layouts:
                 parts += layouts.attribute(in_layouts[i], jaxpr.invars[i].aval, f"the argument {names[i]} of jit({name})")
             out.append(f" {{{', '.join(parts)}}}" if parts else "")
@@ -198,22 +234,34 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
         out = []
         for i, (v, s) in enumerate(zip(jaxpr.outvars, out_shardings)):
             parts = layouts.attribute(out_layouts[i], v.aval, f"result {i} of jit({name})") if out_layouts else []
-            if several and s is not None:
+            if several and s is not None and v.aval is not TOKEN:
                 aval = physical_aval(v.aval)
                 parts.append(f"sdy.sharding = {_sdy(physical_sharding(s, v.aval), aval.ndim, meshes)}")
-            if s is not None and s.memory_kind not in (None, "device"):
-                parts.append(f'mhlo.memory_kind = "{s.memory_kind}"')
+            parts += _memory_attribute(s, v.aval)
             out.append(f" {{{', '.join(parts)}}}" if parts else "")
         return out
 
-    with events.span("lower", name=name, closed=closed) as attrs:
+    if logs.logger.isEnabledFor(10) or config.log_compiles:
+        logs.log("Compiling jit(%s) with global shapes and types (%s). Argument mapping: (%s).", name,
+                 ", ".join(str(jaxpr.invars[i].aval) for i in kept), ", ".join(map(str, final_in)))
+    with (logs.timed("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name),
+          events.span("lower", name=name, closed=closed) as attrs):
         module = lower_module(kept_closed, name, platform=platform or devices[0].platform, devices=len(devices), assignment=devices,
-                              arg_attributes=arg_attributes, result_attributes=result_attributes)
+                              arg_attributes=arg_attributes, result_attributes=result_attributes, numbers=number_part(kept_closed.jaxpr, jaxpr))
         attrs["bytes"] = len(module.text)
     return Lowered(closed, module, name, devices, committed, kept, tuple(final_in), tuple(out_shardings),
                    tuple(sorted(donate)), mesh, dict(compiler_options or {}),
                    tuple(i for i in donated if i not in donate), tuple(in_layouts[i] for i in kept) if in_layouts else (),
                    tuple(out_layouts))
+
+
+def _check_fits(sharding, aval, name, what):
+    """Raises where a value cannot be laid out so: its rank is too small, or a dimension does not divide."""
+    if isinstance(aval, ShapedArray):
+        try:
+            sharding.shard_shape(aval.shape)
+        except ValueError as e:
+            raise type(e)(f"jit({name}): {what()} of type {aval} does not fit its sharding. {e}") from None
 
 
 def _sdy(sharding, ndim, meshes) -> str:
@@ -225,36 +273,51 @@ def _sdy(sharding, ndim, meshes) -> str:
         f"{sharding} has no mesh axes to name: give this argument a NamedSharding (xlab.device_put) first")
 
 
-def _everywhere(mesh, devices):
+def _memory_attribute(sharding, aval) -> list[str]:
+    """Says in which memory an argument or result is: where the user asked for it, or where its type says."""
+    kind = memory_kind(aval) if sharding is None else sharding.memory_kind
+    return [] if kind in (None, "device") else [f'mhlo.memory_kind = "{kind}"']
+
+
+def _everywhere(mesh, devices, kind=None):
     import numpy as np
 
     from xlab.sharding import Mesh
     if mesh is None:
         mesh = Mesh(np.array(devices, dtype=object), ("device",))
-    return NamedSharding(mesh, PartitionSpec())
+    return NamedSharding(mesh, PartitionSpec(), kind)
 
 
-def _usable_donations(closed, donated, kept) -> dict[int, int | None]:
-    """For each donated argument the result that can take its buffer; warns about those with none."""
+def _usable_donations(closed, donated, kept, ins, outs, in_layouts, out_layouts) -> dict[int, int | None]:
+    """For each donated argument the result that takes its buffer, None where one of other type may; warns about those with none."""
     if not donated or config.debug_nans or config.debug_infs:
         return {}
-    free = {i: v.aval for i, v in enumerate(closed.jaxpr.outvars)}
+    avals, results = closed.in_avals, closed.out_avals
+    free = [o for o, a in enumerate(results) if isinstance(a, ShapedArray)]
     out: dict[int, int | None] = {}
-    unusable = []
-    for i in donated:
-        if i not in kept:
-            continue
-        aval = closed.jaxpr.invars[i].aval
-        match = next((o for o, a in free.items()
-                      if isinstance(a, ShapedArray) and a.shape == aval.shape and a.dtype == aval.dtype), None)
-        if match is None:
-            unusable.append(aval)
-            continue
-        del free[match]
-        out[i] = match
+
+    def where(sharding, aval, layout):
+        kind = sharding.memory_kind if sharding is not None else None
+        return kind or ("pinned_host" if aval.memory_space == "host" else "device"), layout
+
+    def size(aval):
+        physical = physical_aval(aval)
+        return physical.size * dtypes.itemsize(physical.dtype)
+
+    for same in (lambda a, b: a.shape == b.shape and a.dtype == b.dtype, lambda a, b: size(a) == size(b)):
+        for i in donated:
+            if i not in kept or i in out or not isinstance(avals[i], ShapedArray):
+                continue
+            here = where(ins[i], avals[i], in_layouts[i] if in_layouts else None)
+            match = next((o for o in free if same(avals[i], results[o])
+                          and where(outs[o], results[o], out_layouts[o] if out_layouts else None) == here), None)
+            if match is not None:
+                free.remove(match)
+                out[i] = match if avals[i].shape == results[match].shape and avals[i].dtype == results[match].dtype else None
+    unusable = [avals[i] for i in donated if i in kept and i not in out]
     if unusable:
-        warnings.warn(f"Some donated buffers were not usable: {', '.join(map(str, unusable))}. A buffer can be reused "
-                      f"only for a result of the same shape and dtype; donate fewer arguments.", stacklevel=2)
+        warnings.warn(f"Some donated buffers were not usable: {', '.join(map(str, unusable))}. A buffer can be reused only for a result of as "
+                      f"many bytes, in the same kind of memory and layout; donate fewer arguments.", stacklevel=2)
     return out
 
 
@@ -272,6 +335,7 @@ class Executable:
         self.physical_in = [physical_aval(a) for a in closed.in_avals]
         self.physical_out = [physical_aval(a) for a in closed.out_avals]
         self.kept = lowered.kept
+        self.donated = tuple(k for k, i in enumerate(lowered.kept) if i in lowered.donated)     # positions among those kept
         self.devices = lowered.devices
         if isinstance(self.devices[0], Absent):
             raise RuntimeError(f"jit({self.name}) was lowered for a mesh without devices, so there is nothing here to compile it for: give its "
@@ -283,9 +347,11 @@ class Executable:
         n_tokens = len(self.ordered)
         memory_cache.make_room()
         start = events.clock()
-        with events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs:
-            to_outputs = [*(False for _ in self.ordered), *(s is None for s in lowered.out_shardings)]
-            to_inputs = [*(False for _ in self.ordered), *(True for _ in lowered.module.hoisted), *(s is None for s in lowered.in_shardings)]
+        logs.dump(self.name, lowered.module.text, closed)
+        with (logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
+              events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs):
+            to_outputs = [*(False for _ in self.ordered), *(s is None or is_open(s) for s in lowered.out_shardings)]
+            to_inputs = [*(False for _ in self.ordered), *(True for _ in lowered.module.hoisted), *(s is None or is_open(s) for s in lowered.in_shardings)]
             self.native, cached = disk_cache.compiled(
                 self.name, lowered.module.text, self.devices, lambda: _compiling.compile_text(
                     lowered.module.text, self.devices, partitions=len(self.devices), allow_propagation_to_outputs=to_outputs,
@@ -308,17 +374,20 @@ class Executable:
         chosen = _compiling.parameter_shardings(self.native)[n_tokens:] if several else None
         if chosen is not None:
             self.in_shardings = tuple(
-                s if s is not None else self._result_sharding(g, self.physical_in[i])
+                s if s is not None and not is_open(s) else self._result_sharding(g, self.physical_in[i], s)
                 for i, s, g in zip(self.kept, self.in_shardings, chosen[len(lowered.module.hoisted):]))
         if several:
             given = _compiling.output_shardings(self.native)[n_tokens:]
             self.out_shardings = tuple(
-                physical_sharding(s, a) if s is not None else self._spelled(self._result_sharding(g, p), p)
+                physical_sharding(s, a) if s is not None and not is_open(s) else self._spelled(self._result_sharding(g, p, s), p)
                 for s, a, g, p in zip(lowered.out_shardings, self.out_avals, given, self.physical_out))
         else:
             named = lowered.mesh is not None and hasattr(lowered.mesh, "devices")
-            one = NamedSharding(lowered.mesh, PartitionSpec()) if named else SingleDeviceSharding(self.devices[0])
-            self.out_shardings = tuple(s if s is not None else one for s in lowered.out_shardings)
+            one = functools.partial(NamedSharding, lowered.mesh, PartitionSpec()) if named else \
+                functools.partial(SingleDeviceSharding, self.devices[0])
+            self.out_shardings = tuple(_settled(s) if s is not None else one(memory_kind=memory_kind(a))
+                                       for s, a in zip(lowered.out_shardings, self.out_avals))
+            self.in_shardings = tuple(map(_settled, self.in_shardings))
         self.committed = lowered.committed or several
         self.handlers = [_arrays.result_handler(a, s, self.committed)
                          for a, s in zip(self.physical_out, self.out_shardings)]
@@ -335,12 +404,14 @@ class Executable:
             out.append(place(c.base if isinstance(c, KeyArray) else c, aval, where))
         return out
 
-    def _result_sharding(self, hlo_sharding, aval):
-        mesh = self.lowered.mesh
+    def _result_sharding(self, hlo_sharding, aval, asked=None):
+        """What the compiler chose, over the mesh and in the memory that were asked for."""
+        mesh = self.lowered.mesh if asked is None else asked.mesh
         if mesh is None:
             mesh = _everywhere(None, self.devices).mesh
         spec = from_hlo_sharding(hlo_sharding, mesh, aval.ndim)
-        return NamedSharding(mesh, spec) if spec is not None else GSPMDSharding(self.devices, hlo_sharding)
+        kind = memory_kind(aval) if asked is None else asked.memory_kind
+        return NamedSharding(mesh, spec, kind) if spec is not None else GSPMDSharding(self.devices, hlo_sharding, kind)
 
     def _spelled(self, sharding, aval):
         """A result's sharding, with the spec of the first placed argument where that says the same of as many dimensions."""
@@ -382,28 +453,41 @@ class Executable:
             raise RuntimeError(f"execution of {self.name} was asked for while config.no_execution is set")
         args = self.place_args(flat)
         with events.span("execute", name=self.name, devices=len(self.devices), executable=self):
-            outs = self._start([*self.consts, *args])
+            outs = self._start(args)
             if events.listeners:        # what is recorded is the run, not its start
                 _arrays.block_until_ready(outs)
         return [self._logical(o, a) for o, a in zip(outs, self.out_avals)]
 
     def _start(self, args) -> list:
+        """Runs on arrays that lie where the program wants them."""
+        if self.donated:
+            donation.check_apart(self.name, args, self.donated, self._kept_names)
+        given = [*self.consts, *args] if self.consts else args
         if self.effectful:
-            return _effects.run(self, args)
-        if self.in_turn:
-            return _arrays.execute_in_turn(self.native, args, self.handlers, self.describe_stuck)
-        return _arrays.execute(self.native, args, self.handlers)
+            outs = _effects.run(self, given)
+        elif self.in_turn:
+            outs = _arrays.execute_in_turn(self.native, given, self.handlers, self.describe_stuck)
+        else:
+            outs = _arrays.execute(self.native, given, self.handlers)
+        if self.donated:
+            donation.take([args[k] for k in self.donated], f"jit({self.name})")
+        return outs
+
+    def _kept_names(self) -> list[str]:
+        names = self.lowered.closed.jaxpr.debug_info.arg_names
+        return [names[i] if i < len(names) else f"argument {i}" for i in self.kept]
 
     def repeat(self, flat: Sequence) -> list:
         """Runs on the same kinds of arrays that an earlier `call` took as they were."""
         kept = self.kept
         args = list(flat) if len(kept) == len(flat) else [flat[i] for i in kept]
-        return self._start(self.consts + args if self.consts else args)
+        return self._start(args)
 
     def repeatable(self, flat: Sequence) -> bool:
         """Whether `repeat` may answer the next call like this one: arguments lie where the program wants them."""
         return self._plain() and all(
-            x._sharding is s.native for x, s in ((flat[i], s) for i, s in zip(self.kept, self.in_shardings)))
+            x._sharding is s.native or from_native(x._sharding).is_equivalent_to(s, x.ndim)
+            for x, s in ((flat[i], s) for i, s in zip(self.kept, self.in_shardings)))
 
     def _logical(self, out, aval):
         if isinstance(aval, ShapedArray) and isinstance(aval.dtype, dtypes.ExtendedDType):

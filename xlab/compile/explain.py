@@ -197,10 +197,10 @@ def _other_jit(owner, closed) -> tuple[str, tuple]:
     options = options_of(owner)
     before = next((e for e in reversed(earlier) if not e[2]), None)
     for_view = any(e[2] for e in earlier)
-    if any(who() is owner for who, *_ in earlier):
+    if any(who() is owner.programs for who, *_ in earlier):
         return f"`{name}` was compiled before, but its programs were cleared", ()
-    earlier[:] = [*earlier[-7:], (weakref.ref(owner), options, owner.for_view)]
-    if owner in closed.memo("ended", weakref.WeakSet):
+    earlier[:] = [*earlier[-7:], (weakref.ref(owner.programs), options, owner.for_view)]
+    if owner.programs in closed.memo("ended", weakref.WeakSet):
         return f"an error ended the compile of `{name}` before", ()
     if before is None and for_view:
         return f"`{name}` was compiled for a view only, before it was a jitted function", ()
@@ -214,15 +214,15 @@ def _other_jit(owner, closed) -> tuple[str, tuple]:
     if changes:
         return (f"another jit of `{name}` compiled it with other options: "
                 + ", ".join(f"{option} went from {was} to {now}" for _, option, was, now in changes)), changes
-    return (f"another jit of `{name}` compiled it before, and each jit keeps programs of its own",
+    return (f"another jit of `{name}` compiled it before, with another name or other static arguments",
             (("jit", name, "an earlier jit", "another jit"),))
 
 
 def compile_ended(owner, closed) -> None:
     """Notes that an error ended the compile of a program, so that its next compile does not count as one again."""
     earlier = closed.memo("owners", list)
-    earlier[:] = [one for one in earlier if one[0]() is not owner]
-    closed.memo("ended", weakref.WeakSet).add(owner)
+    earlier[:] = [one for one in earlier if one[0]() is not owner.programs]
+    closed.memo("ended", weakref.WeakSet).add(owner.programs)
 
 
 def _option_cause(option, cause, was, now) -> str:

@@ -1,4 +1,4 @@
-"""`jit`, and its primitive: a function as one compiled program.
+"""`jit`: a function as one compiled program.
 
 A jitted function is jaxlib's native callable. The first call with new types comes to `_Jit.miss`, which traces, lowers and
 compiles; from then on the native fast path answers without Python. Under another transformation the call becomes one
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,39 +18,37 @@ from xlab import tree as _tree
 from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
 from xlab.compile import explain, keys, layouts, memory_cache, specials
-from xlab.compile.arguments import check_apart, static_positions
-from xlab.compile.devices import agree, formerly_placed, sharding_sources
+from xlab.compile.arguments import check_apart, check_outermost, static_positions
+from xlab.compile.devices import agree, check_memory, formerly_placed
 from xlab.compile.executable import Executable, arg_sharding
-from xlab.compile.mutation import check_arguments, check_captured, forward_refs, on_values
+from xlab.compile.giving import donations, give
+from xlab.compile.jit_primitive import jit_p
+from xlab.compile.mutation import check_arguments, check_captured, on_values
 from xlab.compile.placement import as_sharding, place
-from xlab.compile.repeat import Repeats
-from xlab.compile.tracing import Program, function_name, trace_program
+from xlab.compile.tracing import Program, function_name, made_of, result_name, trace_program
 from xlab.config import config
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr, jaxpr_as_fun
-from xlab.core.primitive import Primitive
 from xlab.core.refs import AbstractRef, Ref
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.errors import InvalidInputException, UnexpectedTracerError
-from xlab.interpreters import ad, batching, mlir
-from xlab.interpreters import partial_eval as pe
-from xlab.interpreters.discharge import closed_call, discharge_rules
-from xlab.sharding import Format, NamedSharding, PartitionSpec, Sharding, get_mesh
-
-# Keys of the native cache. A number, because that cache keeps its keys alive, and with an object its function.
-_numbers = itertools.count()
+from xlab.interpreters import mlir
+from xlab.sharding import Format, PartitionSpec, Sharding, get_concrete_mesh
 
 
 class _Jit:
-    """What belongs to one jitted function. `for_view` says that nobody but a view asked for it, `reason` why it compiles if that is known."""
+    """What belongs to one jitted function. `for_view` says that nobody but a view asked for it, `reason` why it compiles if that is known.
+
+    With `brings_arguments` they come to the device that `jit(device=, backend=)` named, from wherever they are.
+    """
 
     for_view = False
     reason = ""
 
     def __init__(self, fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums,
-                 donate_argnames, keep_unused, inline, name, compiler_options):
-        self.fun = fun
+                 donate_argnames, keep_unused, inline, name, compiler_options, brings_arguments=False):
+        self.fun, self.brings_arguments = fun, brings_arguments
         self.name = name or function_name(fun)
         self.in_shardings, self.out_shardings = in_shardings, out_shardings
         self.static_argnums, self.static_argnames = static_positions(fun, static_argnums, static_argnames)
@@ -59,8 +56,20 @@ class _Jit:
         check_apart(fun, (self.static_argnums, self.static_argnames), (self.donate_argnums, self.donate_argnames))
         self.keep_unused, self.inline = keep_unused, inline
         self.compiler_options = dict(compiler_options or {})
-        self.executables: dict[tuple, Executable] = {}
-        self.repeats = Repeats()
+        self.options = self.all_options()
+        self.programs = memory_cache.programs_of(fun, self.options)
+        self.given: dict[Any, tuple[int, ...]] = {}     # by structure, which leaves are donated
+        self.executables, self.repeats = self.programs.executables, self.programs.repeats
+
+    def all_options(self) -> tuple:
+        """Everything besides the function that was given to `jit`: where it is equal, the programs are."""
+        shardings: tuple = ()
+        if self.in_shardings is not None or self.out_shardings is not None:
+            ins, in_tree = _tree.flatten(self.in_shardings, is_leaf=_is_sharding_leaf)
+            outs, out_tree = _tree.flatten(self.out_shardings, is_leaf=_is_sharding_leaf)       # specs of results as they were asked for
+            shardings = *map(keys.shortest, ins), in_tree, *outs, out_tree
+        return (self.name, shardings, self.static_argnums, self.static_argnames, self.donate_argnums, self.donate_argnames,
+                self.keep_unused, self.inline, self.brings_arguments, *((k, type(v), v) for k, v in sorted(self.compiler_options.items())))
 
     def is_plain(self) -> bool:
         """Whether it was made with no options, so that it compiles what anybody else's jit of the function would."""
@@ -134,6 +143,14 @@ class _Jit:
 
     # -- the call --------------------------------------------------------------------------------------
 
+    def known(self, flat, in_tree, static) -> tuple | None:
+        """The result, in a tuple, where Python starts a program that answered a call like this one before."""
+        if self.repeats and not _observed() and not layouts.unusual(flat):
+            known = self.repeats.find(flat, in_tree, static)
+            if known is not None:
+                return _tree.unflatten(known.out_tree, known.executable.repeat(flat)),
+        return None
+
     def miss(self, *args, **kwargs):
         """Called by the native dispatcher when it has no executable for the arguments."""
         if config.disable_jit:
@@ -141,23 +158,24 @@ class _Jit:
         flat, in_tree, static = self.flatten(args, kwargs)
         if state.trace is not EVAL:
             return self.staged(flat, in_tree, static), None
-        if self.repeats and not _observed() and not layouts.unusual(flat):
-            known = self.repeats.find(flat, in_tree, static)
-            if known is not None:
-                return _tree.unflatten(known.out_tree, known.executable.repeat(flat)), None
+        known = self.known(flat, in_tree, static)
+        if known is not None:
+            return known[0], None
         for x in flat:
             if isinstance(x, Tracer):
                 raise _leaked(x, self.name)
-        program = on_values(self.program(flat, in_tree, static))
+        traced = self.program(flat, in_tree, static)
+        keys_used = specials.use_of_keys(self.name, traced.closed, flat) if config.debug_key_reuse else None
+        program = on_values(traced)
         mutation = program.mutation
-        if mutation is not None:
-            compiled = self.executable(program, mutation.given(flat), in_tree)
-            outs = mutation.finish(flat, compiled.call(mutation.arguments(flat)))
-            return _tree.unflatten(program.out_tree, outs), None
-        compiled = self.executable(program, flat, in_tree)
-        outs = compiled.call(flat)
+        compiled = self.executable(program, flat if mutation is None else mutation.given(flat), in_tree)
+        outs = compiled.call(flat if mutation is None else mutation.arguments(flat))
         if specials.watching():
             self.check(outs, args, kwargs)
+        if keys_used is not None:
+            keys_used(outs)
+        if mutation is not None:
+            return _tree.unflatten(program.out_tree, mutation.finish(flat, outs)), None
         return _tree.unflatten(program.out_tree, outs), self.fast_path(compiled, program, flat, in_tree, static)
 
     def check(self, outs, args, kwargs):
@@ -182,6 +200,7 @@ class _Jit:
         """The call as an equation of whatever is being traced."""
         program = self.program(flat, in_tree, static)
         if self.inline:
+            check_outermost(self.compiler_options, self.name)
             outs = eval_jaxpr(program.closed.jaxpr, program.closed.consts, *flat, keep_source=False)
         else:
             moved, closed = hoisted(program.closed)
@@ -189,7 +208,7 @@ class _Jit:
             ins = self.shardings_for(self.in_shardings, in_tree, program, len(flat))
             outs = jit_p.bind(*moved, *flat, jaxpr=closed, in_shardings=(None,) * n + ins,
                               out_shardings=self.out_shardings_for(program),
-                              donated_invars=(False,) * n + self.donations(in_tree, len(flat)),
+                              donated_invars=(False,) * n + donations(self, in_tree, len(flat)),
                               name=self.name, keep_unused=self.keep_unused, inline=False,
                               compiler_options_kvs=tuple(sorted(self.compiler_options.items())))
         return _tree.unflatten(program.out_tree, outs)
@@ -197,7 +216,7 @@ class _Jit:
     def executable(self, program, flat, in_tree) -> Executable:
         """The compiled program for these argument placements."""
         placements = tuple(map(arg_sharding, flat))
-        key = (id(program.closed), placements, _context_devices())
+        key = keys.of_program(program.closed, placements, get_concrete_mesh())
         found = self.executables.get(key)
         if found is not None and found.lowered.closed is program.closed:
             events.emit("cache_hit", name=self.name, cache="memory", executable=found)
@@ -205,37 +224,48 @@ class _Jit:
         reason, differences = explain.compile_miss(self, program.closed, key)
         events.emit("cache_miss", name=self.name, cache="memory", reason=reason, closed=program.closed)
         try:
-            compiled = Executable(self.lower(program, placements, flat, in_tree), reason, differences,
-                                  keys.Placed(placements, key[2], explain.options_of(self), keys.number(self)))
+            return self.compiled(self.lowered(program, placements, flat, in_tree), in_tree, reason, differences)
         except BaseException:
             explain.compile_ended(self, program.closed)
             raise
-        compiled.made_by = weakref.ref(self), in_tree
-        if len(self.executables) > 4096:
-            self.executables.clear()
-        if not self.executables:
-            memory_cache.holds_programs(self)
-        self.executables[key] = compiled
-        return compiled
 
-    def forget(self) -> None:
-        """Lets go of what was compiled."""
-        self.executables.clear()
-        self.repeats.clear()
+    def lowered(self, program, placements, flat, in_tree) -> _executable.Lowered:
+        """The program lowered for these placements, once for all who ask."""
+        wanted = tuple(getattr(x, "_layout", None) for x in flat)       # of a ShapeDtypeStruct
+        key = keys.of_program(program.closed, placements, get_concrete_mesh()) + ((wanted,) if any(wanted) else ())
+        found = self.programs.lowered.get(key)
+        if found is None or found.closed is not program.closed:
+            found = self.lower(program, placements, flat, in_tree)
+            found.key = key
+            self.programs.keep(self.programs.lowered, key, found)
+        return found
 
-    def lower(self, program, placements, flat, in_tree, platform=None):
+    def compiled(self, lowered, in_tree, reason, differences=()) -> Executable:
+        """The executable of a program that `lowered` made, once for all who ask."""
+        found = self.executables.get(lowered.key)
+        if found is not None and found.lowered is lowered:
+            return found
+        _, placements, mesh = lowered.key[:3]
+        made = Executable(lowered, reason, differences,
+                          keys.Placed(placements, mesh, explain.options_of(self), keys.number(self.programs)))
+        made.made_by = weakref.ref(self), in_tree
+        self.programs.keep(self.executables, lowered.key, made)
+        return made
+
+    def lower(self, program, placements, flat, in_tree, platform=None) -> _executable.Lowered:
         names = program.closed.jaxpr.debug_info.arg_names
         n, mutation = in_tree.num_leaves, program.mutation
         ins = self.shardings_for(self.in_shardings, in_tree, program, n)
         for i, (asked, given) in enumerate(zip(ins, placements)):
             aval = program.closed.in_avals[i]
-            if asked is not None and given is not None and not agree(asked, given, aval.ndim):
+            if asked is not None and given is not None and not self.brings_arguments and not agree(asked, given, aval.ndim):
                 path = names[i] if i < len(names) else f"argument {i}"
                 raise ValueError(
                     f"jit({self.name}) got argument `{path}` of type {aval} with sharding {given}, but in_shardings asks "
                     f"for {asked}. Move it first with xlab.device_put(x, {asked}), or leave this entry of in_shardings "
                     f"out to follow the argument.")
-        donated = [i for i, d in enumerate(self.donations(in_tree, n)) if d]
+            check_memory(asked, aval, lambda i=i: f"jit({self.name}) got argument `{names[i] if i < len(names) else i}`")
+        donated = [i for i, d in enumerate(donations(self, in_tree, n)) if d]
         outs = self.out_shardings_for(program)
         if mutation is not None:       # references keep their places, and their buffers
             ins += (None,) * len(mutation.captured)
@@ -246,7 +276,8 @@ class _Jit:
         out_layouts = self.flat_out(program, layouts.wanted)
         return _executable.lower(
             program.closed, self.name, placements, in_shardings=ins, out_shardings=outs, donated=donated, keep_unused=self.keep_unused,
-            arg_names=names, context_mesh=get_mesh(), compiler_options=self.compiler_options,
+            arg_names=names, result_name=functools.partial(result_name, program.out_tree), context_mesh=get_concrete_mesh(),
+            compiler_options=self.compiler_options,
             in_layouts=layouts.given(in_layouts, len(ins)), out_layouts=layouts.given(out_layouts, len(outs)), platform=platform)
 
     # -- shardings and donation ------------------------------------------------------------------------
@@ -259,11 +290,17 @@ class _Jit:
         if shardings is None:
             return (None,) * n
         args, kwargs = _tree.unflatten(in_tree, list(range(n)))
-        shardings = shardings if isinstance(shardings, tuple) and not isinstance(shardings, PartitionSpec) \
-            else (shardings,) * len(args)
-        flat = _tree.broadcast_prefix((shardings, dict.fromkeys(kwargs)) if kwargs else (shardings, {}),
-                                      (args, kwargs), is_leaf=_is_sharding_leaf)
-        return tuple(map(read, flat))
+        if kwargs and not self.brings_arguments:
+            raise ValueError(f"jit({self.name}) with in_shardings does not support keyword arguments, got {', '.join(sorted(kwargs))}: "
+                             f"in_shardings say in order where positional arguments lie. Pass them by position, or leave in_shardings out "
+                             f"and place the arguments with xlab.device_put.")
+        each = tuple(shardings) if isinstance(shardings, (list, tuple)) else (shardings,) * len(args)
+        try:
+            flat = _tree.flatten_prefix("in_shardings", each, args, is_leaf=_is_sharding_leaf)
+        except ValueError as e:
+            raise ValueError(f"in_shardings of jit({self.name}) must be a sharding for all {len(args)} positional arguments, or a pytree prefix of "
+                             f"their tuple: {e}") from None
+        return tuple(map(read, (*flat, *(shardings,) * (n - len(flat)))))
 
     def out_shardings_for(self, program) -> tuple:
         return self.flat_out(program, as_sharding)
@@ -274,29 +311,16 @@ class _Jit:
         if self.out_shardings is None:
             return (None,) * n
         like = _tree.unflatten(program.out_tree, list(range(n)))
-        return tuple(map(read, _tree.broadcast_prefix(self.out_shardings, like, is_leaf=_is_sharding_leaf)))
-
-    def donations(self, in_tree, n) -> tuple[bool, ...]:
-        if not self.donate_argnums and not self.donate_argnames:
-            return (False,) * n
-        args, kwargs = _tree.unflatten(in_tree, list(range(n)))
-        static = len(self.static_argnums)
-        out = [False] * n
-        positions = {i - sum(s < i for s in self.static_argnums) if static else i for i in self.donate_argnums}
-        for i, a in enumerate(args):
-            if i in positions or i - len(args) in positions:
-                for leaf in _tree.leaves(a):
-                    out[leaf] = True
-        for k, v in kwargs.items():
-            if k in self.donate_argnames:
-                for leaf in _tree.leaves(v):
-                    out[leaf] = True
-        return tuple(out)
+        try:
+            flat = _tree.flatten_prefix("out_shardings", self.out_shardings, like, is_leaf=_is_sharding_leaf)
+        except ValueError as e:
+            raise ValueError(f"out_shardings of jit({self.name}) must be a pytree prefix of what it returns: {e}") from None
+        return tuple(map(read, flat))
 
 
 def _observed() -> bool:
     """Whether every call has to be looked at."""
-    return bool(events.listeners or config.debug_nans or config.debug_infs or config.no_execution)
+    return bool(events.listeners or config.debug_nans or config.debug_infs or config.debug_key_reuse or config.no_execution)
 
 
 class _Static:
@@ -333,11 +357,6 @@ def _put_back(static, args, kwargs):
 
 def _is_sharding_leaf(x) -> bool:
     return x is None or isinstance(x, (Sharding, PartitionSpec, Format))
-
-
-def _context_devices():
-    mesh = get_mesh()
-    return None if mesh is None or mesh.empty else mesh
 
 
 def _leaked(tracer, name):
@@ -401,25 +420,29 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
         >>> print(double(jnp.arange(3)))
         [0 2 4]
     """
-    if device is not None or backend is not None:
-        in_shardings = out_shardings = formerly_placed(device, backend, in_shardings, out_shardings)
     if fun is None:
         return functools.partial(
             jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums,
             static_argnames=static_argnames, donate_argnums=donate_argnums, donate_argnames=donate_argnames,
-            keep_unused=keep_unused, inline=inline, name=name, compiler_options=compiler_options)
+            keep_unused=keep_unused, device=device, backend=backend, inline=inline, name=name, compiler_options=compiler_options)
+    placed = device is not None or backend is not None
+    if placed:
+        in_shardings = out_shardings = formerly_placed(device, backend, in_shardings, out_shardings)
     if not callable(fun):
         raise TypeError(f"jit takes a function, got {fun!r} of type {type(fun).__name__}")
     if inspect.isgeneratorfunction(fun) or inspect.iscoroutinefunction(fun):
         raise TypeError(f"jit cannot trace {function_name(fun)}, which is a generator or coroutine: return arrays instead "
                         f"of yielding them")
     self = _Jit(fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
-                keep_unused, inline, name, compiler_options)
-    wrapped = _native.native_jit(self.name, fun, self.miss, self.static_argnums, self.static_argnames,
-                                 key=(next(_numbers),), shard_arg=_shard_arg)
-    functools.wraps(fun)(wrapped)
+                keep_unused, inline, name, compiler_options, placed)
+    make = functools.partial(_native.native_jit, self.name, fun, static_argnums=self.static_argnums, static_argnames=self.static_argnames,
+                             shard_arg=_shard_arg)
+    native = wrapped = make(cache_miss=self.miss, key=(self.programs.number,))
+    if (self.donate_argnums or self.donate_argnames) and not getattr(fun, "_owns_what_it_is_given", False):
+        wrapped = make(cache_miss=functools.partial(give, self, native), key=(self.programs.number, "giving"))
+    made_of(fun, "jit", self.options)(functools.wraps(fun)(wrapped))
     from xlab.compile import stages
-    stages.attach(wrapped, self)
+    stages.attach(wrapped, self, native)
     return wrapped
 
 
@@ -430,17 +453,6 @@ def _shard_arg(x, native_sharding, layout):
     return place(x, aval, from_native(native_sharding), committed=None)
 
 
-# -- the primitive ----------------------------------------------------------------------------------------
-
-jit_p = Primitive("jit", multiple_results=True, joins=False, context_dependent=True)
-jit_p.takes_refs = True
-
-
-@jit_p.def_effectful_abstract_eval
-def _jit_aval(*avals, jaxpr, **_):
-    return jaxpr.out_avals, jaxpr.effects
-
-
 @jit_p.def_impl
 def _jit_impl(*args, jaxpr, **params):
     return list(compiled_jaxpr(jaxpr, params)(*args))
@@ -448,7 +460,8 @@ def _jit_impl(*args, jaxpr, **params):
 
 def compiled_jaxpr(closed: ClosedJaxpr, params: dict) -> Callable:
     """A native callable for a program that was traced already."""
-    key = ("callable", params["name"], params["in_shardings"], params["out_shardings"], params["donated_invars"])
+    key = ("callable", *(params[p] for p in ("name", "in_shardings", "out_shardings", "donated_invars", "keep_unused",
+                                             "compiler_options_kvs")))
 
     def make():
         fun = jaxpr_as_fun(closed)
@@ -461,126 +474,4 @@ def compiled_jaxpr(closed: ClosedJaxpr, params: dict) -> Callable:
     return closed.memo(key, make)
 
 
-def _keep(values, flags):
-    return tuple(v for v, f in zip(values, flags) if f)
-
-
-def _jit_jvp(primals, tangents, *, jaxpr, in_shardings, out_shardings, donated_invars, **params):
-    nonzero = [type(t) is not ad.Zero for t in tangents]
-    new, nonzero_out = ad.jvp_jaxpr(jaxpr, nonzero, False)
-    outs = jit_p.bind(
-        *primals, *(t for t in tangents if type(t) is not ad.Zero), jaxpr=new,
-        in_shardings=(*in_shardings, *_keep(in_shardings, nonzero)),
-        out_shardings=(*out_shardings, *_keep(out_shardings, nonzero_out)),
-        donated_invars=(*donated_invars, *_keep(donated_invars, nonzero)), **params)
-    n = len(jaxpr.out_avals)
-    given = iter(outs[n:])
-    out_tangents = [next(given) if nz else ad.Zero(a.to_tangent_aval())
-                    for nz, a in zip(nonzero_out, jaxpr.out_avals)]
-    return outs[:n], out_tangents
-
-
-ad.primitive_jvps[jit_p] = _jit_jvp
-
-
-def _jit_transpose(cts, *operands, jaxpr, in_shardings, out_shardings, donated_invars, **params):
-    linear = [ad.is_undefined_primal(x) for x in operands]
-    refs, operands = ad.open_cotangents(operands)
-    nonzero = [type(ct) is not ad.Zero for ct in cts]
-    new, nonzero_out = ad.transpose_jaxpr(jaxpr, linear, nonzero, refs)
-    values = [x for x, lin in zip(operands, linear) if not lin]
-    n = len(values) + sum(nonzero)
-    out_in = [s for s, lin in zip(in_shardings, linear) if lin]
-    outs = jit_p.bind(
-        *values, *(ct for ct, nz in zip(cts, nonzero) if nz), jaxpr=new,
-        in_shardings=(*(s for s, lin in zip(in_shardings, linear) if not lin), *_keep(out_shardings, nonzero)),
-        out_shardings=_keep(out_in, nonzero_out), donated_invars=(False,) * n, **params)
-    given = iter(outs)
-    linear_cts = iter([next(given) if nz else None for nz in nonzero_out])
-    return [next(linear_cts) if lin else None for lin in linear]
-
-
-ad.primitive_transposes[jit_p] = _jit_transpose
-
-
-def _batched_sharding(sharding, batched, spmd_name):
-    if sharding is None or not batched or not isinstance(sharding, NamedSharding):
-        return None if not isinstance(sharding, NamedSharding) else sharding
-    return NamedSharding(sharding.mesh, PartitionSpec(spmd_name, *sharding.spec), memory_kind=sharding.memory_kind)
-
-
-def _jit_batch(axis, operands, dims, *, jaxpr, in_shardings, out_shardings, **params):
-    operands, batched = batching.in_front(operands, dims)
-    new, batched_out = batching.batch_jaxpr(jaxpr, axis, batched, False)
-    outs = jit_p.bind(*operands, jaxpr=new,
-                      in_shardings=tuple(_batched_sharding(s, b, None) for s, b in zip(in_shardings, batched)),
-                      out_shardings=tuple(_batched_sharding(s, b, None) for s, b in zip(out_shardings, batched_out)),
-                      **params)
-    return outs, [0 if b else None for b in batched_out]
-
-
-batching.axis_primitive_batchers[jit_p] = _jit_batch
-
-
-def _jit_partial_eval(trace, args, *, jaxpr, in_shardings, out_shardings, donated_invars, **params):
-    unknown = [trace.is_unknown(x) for x in args]
-    known_jaxpr, unknown_jaxpr, unknown_out, residual_avals = pe.split_jaxpr(jaxpr, unknown)
-    known_args = [x for x, u in zip(args, unknown) if not u]
-    known_jaxpr, forwarded = forward_refs(known_jaxpr, len(residual_avals))
-    n_res = len(residual_avals) - len(forwarded)
-    known_outs = trace.run_known(
-        jit_p.bind, *known_args, jaxpr=known_jaxpr,
-        in_shardings=tuple(s for s, u in zip(in_shardings, unknown) if not u),
-        out_shardings=(*(s for s, u in zip(out_shardings, unknown_out) if not u), *(None,) * n_res),
-        donated_invars=(False,) * len(known_args), **params)
-    n_known = len(known_outs) - n_res
-    residuals = known_outs[n_known:]
-    for i, source in sorted(forwarded.items()):
-        residuals.insert(i, known_args[source])
-    n_res = len(residuals)
-    unknown_args = [x for x, u in zip(args, unknown) if u]
-    outs = pe.JaxprTrace.process(trace, jit_p, [*residuals, *unknown_args], dict(
-        jaxpr=unknown_jaxpr, in_shardings=(*(None,) * n_res, *_keep(in_shardings, unknown)),
-        out_shardings=_keep(out_shardings, unknown_out),
-        donated_invars=(False,) * (n_res + len(unknown_args)), **params))
-    known_iter, unknown_iter = iter(known_outs[:n_known]), iter(outs)
-    return [next(unknown_iter) if u else next(known_iter) for u in unknown_out]
-
-
-pe.partial_eval_rules[jit_p] = _jit_partial_eval
-discharge_rules[jit_p] = closed_call("jaxpr", lambda eqn, finals: {
-    "out_shardings": (*eqn.params["out_shardings"], *(None,) * len(finals))})
-
-
-def _jit_dce(used_outputs, eqn):
-    used_in, new = pe.dce_closed_call("jaxpr")(used_outputs, eqn)
-    if new is None:
-        return used_in, None
-    params = {**new.params, "in_shardings": _keep(eqn.params["in_shardings"], used_in),
-              "out_shardings": _keep(eqn.params["out_shardings"], used_outputs),
-              "donated_invars": _keep(eqn.params["donated_invars"], used_in)}
-    return used_in, new.replace(params=params)
-
-
-pe.dce_rules[jit_p] = _jit_dce
-
-
-def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, **_):
-    args = [_constrain(ctx, x, s, a) for x, s, a in zip(args, in_shardings, ctx.avals_in)]
-    outs = ctx.call(id(jaxpr), name, jaxpr, args)
-    return [_constrain(ctx, x, s, a) for x, s, a in zip(outs, out_shardings, ctx.avals_out)]
-
-
-def _constrain(ctx, x, sharding, aval):
-    if not isinstance(sharding, NamedSharding) or ctx.module.devices == 1 or ctx.manual:
-        return x  # one device, or code that each device runs by hand
-    sharding = _executable.physical_sharding(sharding, aval)
-    physical = mlir.values.physical_aval(aval)
-    text = sharding.sdy(physical.ndim, ctx.module.meshes.symbol(sharding.mesh)).removeprefix("#sdy.sharding")
-    return ctx.op(f"sdy.sharding_constraint {x} {text} : {mlir.tensor_type(aval)}")
-
-
-mlir.register_lowering(jit_p, _jit_lowering)
-sharding_sources[jit_p] = lambda eqn: [s for s in (*eqn.params["in_shardings"], *eqn.params["out_shardings"])
-                                       if s is not None]
 layouts.set_jit(jit)

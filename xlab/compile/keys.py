@@ -45,6 +45,26 @@ class Placed(NamedTuple):
     jit: int
 
 
+def of_program(closed: Any, placements: tuple, mesh: Any) -> tuple:
+    """What tells one compiled form of a jitted function from another. Specs that differ in trailing Nones place alike."""
+    return id(closed), tuple(map(shortest, placements)), mesh
+
+
+def shortest(sharding: Any) -> Any:
+    """The same sharding under its shortest spec.
+
+    >>> from xlab.sharding import PartitionSpec, make_mesh
+    >>> shortest(NamedSharding(make_mesh((1,), ("x",)), PartitionSpec("x", None))).spec
+    P('x',)
+    """
+    if type(sharding) is not NamedSharding or not len(sharding.spec) or sharding.spec[-1] is not None:
+        return sharding
+    used = len(sharding.spec)
+    while used and sharding.spec[used - 1] is None:
+        used -= 1
+    return NamedSharding(sharding.mesh, sharding.spec.update(partitions=sharding.spec[:used]), memory_kind=sharding.memory_kind)
+
+
 def number(thing: Any) -> int:
     """A number per object, never used again for another; 0 where none can be kept."""
     try:

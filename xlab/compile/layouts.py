@@ -71,6 +71,16 @@ def fitting(x, asked: Layout | None, given, name: str):
     return relaid(x, target)
 
 
+def is_default(layout: Layout) -> bool:
+    """Whether dimensions lie in the order of their numbers."""
+    return layout == default_layout(len(layout.major_to_minor))
+
+
+def of_words(layout: Layout, ndim: int) -> Layout:
+    """The layout of the `ndim`-dimensional words that an array of keys in this layout is made of."""
+    return Layout((*layout.major_to_minor, *range(len(layout.major_to_minor), ndim)))
+
+
 def relaid(x, target: Layout):
     """A copy of the array in another layout, where it is."""
     return _copier(x.aval, x.sharding, layout_of(x), target)(x)

@@ -1,4 +1,7 @@
-"""Programs in memory: forgetting all of them, when asked to and before the process runs out of memory maps."""
+"""Programs in memory: what the jits of one function share, and forgetting all of it.
+
+Everything is forgotten when somebody asks, and before the process runs out of memory maps.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,61 @@ import itertools
 import threading
 import warnings
 import weakref
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from xlab.backend import caches
+from xlab.compile.repeat import Repeats
+from xlab.compile.tracing import identity
 from xlab.core import source
 
 _BETWEEN_LOOKS = 512            # compiles
 _FULL = 0.75
+_LIMIT = 4096
 _compiles = itertools.count(1)
-_holders: weakref.WeakSet = weakref.WeakSet()
-_lock = threading.Lock()
+_numbers = itertools.count()
+_of_functions: weakref.WeakKeyDictionary[Callable, dict[Hashable, Programs]] = weakref.WeakKeyDictionary()
+_holders: weakref.WeakSet[Programs] = weakref.WeakSet()
+_lock = threading.RLock()         # hashing a function may run code of the user, which may make another jit
+
+
+class Programs:
+    """What every jit of one function with the same options has lowered and compiled, by what tells one program from another.
+
+    `number` is their key in the native cache. That cache keeps its keys alive, and a number holds on to nothing.
+    """
+
+    __slots__ = ("__weakref__", "executables", "lowered", "number", "repeats")
+
+    def __init__(self):
+        self.number = next(_numbers)
+        self.lowered: dict[tuple, Any] = {}
+        self.executables: dict[tuple, Any] = {}
+        self.repeats = Repeats()
+
+    def keep(self, programs: dict[tuple, Any], key: tuple, made: Any) -> None:
+        """Puts what was made into one of the two tables."""
+        if len(programs) > _LIMIT:
+            programs.clear()
+        with _lock:
+            _holders.add(self)
+        programs[key] = made
+
+    def forget(self) -> None:
+        """Lets go of all of it."""
+        self.lowered.clear()
+        self.executables.clear()
+        self.repeats.clear()
+
+
+def programs_of(fun: Callable, options: tuple) -> Programs:
+    """The programs of a function under these options of `jit`; new ones where one of the two has no hash."""
+    fun, path = identity(fun)
+    try:
+        with _lock:
+            return _of_functions.setdefault(fun, {}).setdefault((path, options), Programs())
+    except TypeError:
+        return Programs()
 
 
 def clear_caches() -> None:
@@ -27,19 +76,13 @@ def clear_caches() -> None:
     caches.clear_all()
 
 
-def holds_programs(jitted) -> None:
-    """Registers, weakly, what keeps compiled programs and has a method `forget`."""
-    with _lock:
-        _holders.add(jitted)
-
-
 @caches.register
 def _forget() -> None:
     with _lock:
         known = list(_holders)
         _holders.clear()
-    for jitted in known:
-        jitted.forget()
+    for programs in known:
+        programs.forget()
 
 
 def make_room() -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from xlab.compile.placement import place
 from xlab.compile.tracing import Program
 from xlab.core import effects as _effects
-from xlab.core.array import KeyArray
+from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
 from xlab.core.refs import AbstractRef, Ref
@@ -43,7 +43,7 @@ class Mutation(NamedTuple):
             ref = out[i]
             value = ref.peek()
             if i in self.written and not ref.owned:
-                value = _copy(value)
+                value = copied(value)
                 ref.store(value)
             out[i] = value
         return out
@@ -56,10 +56,12 @@ class Mutation(NamedTuple):
         return list(outs[:self.n_out])
 
 
-def _copy(value):
-    """An array of its own, where the other one is."""
+def copied(value):
+    """An array of its own, where the other one is; host data as it is."""
     if isinstance(value, KeyArray):
-        return KeyArray(_copy(value.base), value.aval.dtype)
+        return KeyArray(copied(value.base), value.aval.dtype)
+    if not is_native_array(value):
+        return value
     return place(value, value.aval, from_native(value._sharding), committed=value._committed, copy=True)
 
 

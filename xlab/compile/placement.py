@@ -19,6 +19,7 @@ from xlab.backend.transfer_guards import between_devices
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array, set_from_host
 from xlab.core.avals import ShapedArray
+from xlab.core.donation import check_alive
 from xlab.core.trace import Tracer
 from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.sharding import (
@@ -46,24 +47,18 @@ def as_sharding(x):
     if isinstance(x, PartitionSpec):
         mesh = get_mesh()
         if mesh is None or mesh.empty:
-            raise ValueError(f"{x} needs a mesh: use NamedSharding(mesh, {x}), or set one with xlab.set_mesh(mesh)")
+            raise RuntimeError(f"jit requires a non-empty mesh in context for a bare PartitionSpec, got {x}: use NamedSharding(mesh, {x}), or set "
+                               f"a mesh with xlab.set_mesh(mesh)")
         return NamedSharding(mesh, x)
     raise TypeError(f"expected a sharding, a PartitionSpec or None, got {x!r} of type {type(x).__name__}")
 
 
 def host_array(x, aval: ShapedArray) -> np.ndarray:
     """Host data in the dtype the program computes with."""
-    if aval.dtype == dtypes.float0:
-        return np.zeros(aval.shape, bool)
     value = np.asarray(x)
+    if value.dtype == dtypes.float0:    # no data, which a program holds as booleans
+        return np.zeros(aval.shape, bool)
     return value if value.dtype == aval.dtype else value.astype(aval.dtype)
-
-
-def check_alive(x) -> None:
-    if x.is_deleted():
-        raise RuntimeError(
-            f"the array of type {x.aval.str_short()} was deleted or donated: its buffer now belongs to the result of an "
-            f"earlier call. Use that result, or do not donate this argument.")
 
 
 def place(x, aval: ShapedArray, sharding, *, committed: bool | None = True, copy: bool = False):
@@ -109,22 +104,36 @@ def _move(x, aval, sharding, committed, copy):
             return put_host(np.asarray(x._host_value()), aval, sharding, committed)
         if type(source) is SingleDeviceSharding and type(sharding) is SingleDeviceSharding:
             return _arrays.copy_to_devices(x, aval, sharding, [sharding.device], committed, copy=copy)
-        if not copy:
-            matched = _match_buffers(x, aval, source, sharding)
-            if matched is not None:
-                return _arrays.from_shards(aval, sharding, matched, committed)
+        parts = _parts(x, source, sharding, copy)
+        if parts is not None:
+            return _arrays.from_shards(aval, sharding, parts, committed)
         with between_devices(aval, sharding):
             return put_host(np.asarray(x._host_value()), aval, sharding, committed)
 
 
-def _match_buffers(x, aval, source, target):
-    """Existing shards, when every device already holds the slice it should hold."""
-    have = source.devices_indices_map(aval.shape)
-    want = target.devices_indices_map(aval.shape)
-    if any(d not in have or have[d] != want[d] for d in want):
-        return None
-    by_device = dict(zip(source.devices_in_order, _arrays.shards(x)))
-    return [by_device[d] for d in target.devices_in_order]
+def _parts(x, source, target, copy):
+    """The shards of `x` on the devices and in the memory of `target`, where each is a shard that `x` has; None otherwise."""
+    kind = target.memory_kind
+    held: dict[tuple, dict] = {}
+    indices = source.devices_indices_map(x.aval.shape)
+    for device, shard in zip(source.addressable_in_order, _arrays.shards(x)):
+        held.setdefault(_corners(indices[device]), {})[device] = shard
+    out = []
+    for device, index in target.devices_indices_map(x.aval.shape).items():
+        holders = held.get(_corners(index))
+        if holders is None:
+            return None
+        shard = holders.get(device)
+        if shard is None or copy or kind != source.memory_kind:
+            shard = shard if shard is not None else next(iter(holders.values()))
+            where = SingleDeviceSharding(device, kind)
+            shard = _arrays.copy_to_devices(shard, shard.aval, where, [device], copy=copy)
+        out.append(shard)
+    return out
+
+
+def _corners(index) -> tuple:
+    return tuple((s.start, s.stop) for s in index)
 
 
 def on_default_device(value: np.ndarray, aval: ShapedArray):

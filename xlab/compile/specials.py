@@ -1,4 +1,4 @@
-"""Looking for values that should not be there: NaN under `debug_nans`, infinities under `debug_infs`.
+"""Looking for values that should not be there: NaN under `debug_nans`, infinities under `debug_infs`, and keys used twice.
 
 Every result of a compiled program is read, shard by shard. When one holds such a value the function runs again
 operation by operation, where the first operation that makes the value raises with its name.
@@ -7,6 +7,7 @@ operation by operation, where the first operation that makes the value raises wi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from xlab.backend import arrays as _arrays
 from xlab.config import config
 from xlab.core import dtypes, source
 from xlab.core.array import KeyArray, is_native_array
+from xlab.core.jaxpr import ClosedJaxpr
 
 
 def watching() -> bool:
@@ -43,6 +45,40 @@ def check_eager(primitive: str, outs: list) -> list:
     if kind is not None:
         raise FloatingPointError(f"invalid value ({kind}) encountered in {primitive} at {source.describe_caller()}")
     return outs
+
+
+class KeyWatch(NamedTuple):
+    """How the use of random keys is followed; the room of random keys says it."""
+
+    program: Callable[[str, ClosedJaxpr, Sequence], Callable[[Sequence], None]]
+    use: Callable[[str, Any], None]
+    made: Callable[[Any], Any]
+
+
+_keys: KeyWatch | None = None
+
+
+def watch_keys(watch: KeyWatch) -> None:
+    """Has keys followed by `watch` under `debug_key_reuse`."""
+    global _keys
+    _keys = watch
+
+
+def use_of_keys(name: str, closed: ClosedJaxpr, flat: Sequence) -> Callable[[Sequence], None] | None:
+    """Raises where a call of a program uses a key twice; what it returns is told the results."""
+    return None if _keys is None else _keys.program(name, closed, flat)
+
+
+def use_key(name: str, key) -> None:
+    """A key is used up by an operation of its own; raises if it was before."""
+    if _keys is not None:
+        _keys.use(name, key)
+
+
+def made_key(key) -> None:
+    """New keys, which are followed from now on."""
+    if _keys is not None:
+        _keys.made(key)
 
 
 def explain(kind: str, name: str, again: Callable) -> None:

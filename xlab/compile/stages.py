@@ -10,9 +10,10 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.backend import compiling as _compiling
 from xlab.compile import executable as _executable
-from xlab.compile import layouts, specials
+from xlab.compile import layouts, specials, tracing
 from xlab.compile.executable import Executable, arg_sharding
-from xlab.compile.mutation import on_values
+from xlab.compile.giving import donations
+from xlab.compile.mutation import copied, on_values
 from xlab.compile.placement import as_sharding
 from xlab.compile.tracing import Program
 from xlab.core import dtypes
@@ -132,7 +133,7 @@ class Traced:
     @property
     def donate_argnums(self) -> tuple[int, ...]:
         """Positions, among the leaves of all arguments, of those that are donated."""
-        donated = self._owner.donations(self._in_tree, len(self.jaxpr.in_avals))
+        donated = donations(self._owner, self._in_tree, len(self.jaxpr.in_avals))
         return tuple([i for i, d in enumerate(donated) if d])
 
     @property
@@ -146,8 +147,11 @@ class Traced:
                              f"with platforms=...")
         program = on_values(self._program)
         given = self._flat if program.mutation is None else program.mutation.given(self._flat)
-        lowered = self._owner.lower(program, tuple(map(_placement, given)), given, self._in_tree,
-                                    platform=lowering_platforms[0] if lowering_platforms else None)
+        placements = tuple(map(_placement, given))
+        if lowering_platforms:
+            lowered = self._owner.lower(program, placements, given, self._in_tree, platform=lowering_platforms[0])
+        else:
+            lowered = self._owner.lowered(program, placements, given, self._in_tree)
         return Lowered(self, lowered, program.mutation)
 
     def __repr__(self):
@@ -204,9 +208,10 @@ class Lowered:
         """Compiles; without options the executable is remembered."""
         if compiler_options:
             from dataclasses import replace
-            return Compiled(self, Executable(replace(self._lowered, compiler_options=compiler_options), AHEAD))
+            return Compiled(self, Executable(replace(self._lowered, compiler_options={**self._lowered.compiler_options, **compiler_options}), AHEAD))
         if self._compiled is None:
-            self._compiled = Compiled(self, Executable(self._lowered, AHEAD))
+            made = self._traced._owner.compiled(self._lowered, self.in_tree, AHEAD) if self._lowered.key else Executable(self._lowered, AHEAD)
+            self._compiled = Compiled(self, made)
         return self._compiled
 
     def cost_analysis(self):
@@ -322,21 +327,24 @@ class Compiled:
             if given is not None and not given.is_equivalent_to(s, flat[i].ndim):
                 path = names[i] if i < len(names) else f"argument {i}"
                 raise ValueError(f"{name} was compiled for `{path}` with sharding {s}, called with {given}")
-        outs = self._executable.call(flat)
+        if self._executable.donated and specials.watching():        # who looks for the operation to blame needs the arguments
+            outs = self._executable.call([copied(x) if i in self._executable.lowered.donated else x for i, x in enumerate(flat)])
+        else:
+            outs = self._executable.call(flat)
+        kind = specials.find(outs)
+        if kind is not None:        # before references take what came out
+            closed = self._lowered._traced.jaxpr
+            specials.explain(kind, owner.name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *refs))
         if mutation is not None:
             return _tree.unflatten(self.out_tree, mutation.finish(refs, outs))
-        kind = specials.find(outs)
-        if kind is not None:
-            closed = self._lowered._traced.jaxpr
-            specials.explain(kind, owner.name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *flat))
         return _tree.unflatten(self.out_tree, outs)
 
     def __repr__(self):
         return f"Compiled({self._lowered.name}, {len(self._executable.devices)} device(s))"
 
 
-def attach(wrapped, owner):
-    """Gives a jitted function its ahead-of-time methods."""
+def attach(wrapped, owner, native):
+    """Gives a jitted function its ahead-of-time methods; `native` is what answers its calls."""
     def trace(*args, **kwargs) -> Traced:
         flat, in_tree, static = owner.flatten(args, kwargs)
         return Traced(owner, owner.program(flat, in_tree, static), flat, in_tree)
@@ -348,8 +356,9 @@ def attach(wrapped, owner):
         return trace(*args, **kwargs).out_info
 
     def clear_cache():
-        owner.forget()
-        wrapped._clear_cache()
+        owner.programs.forget()
+        tracing.forget(owner.fun)
+        native._clear_cache()
 
     wrapped.trace, wrapped.lower, wrapped.eval_shape, wrapped.clear_cache = trace, lower, eval_shape, clear_cache
     wrapped._xlab_jit = owner

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import caches
-from xlab.compile import explain, keys
+from xlab.compile import explain, keys, logs
 from xlab.config import config
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
 from xlab.core.refs import is_ref
@@ -27,7 +28,8 @@ class Program(NamedTuple):
     mutation: Any = None     # of a program made for values: how it works on references (`mutation.py`)
 
 
-_cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()
+_cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()    # by function and what was made of it
+_NOTHING: dict = {}
 _lock = threading.RLock()
 
 
@@ -35,6 +37,47 @@ _lock = threading.RLock()
 def _clear():
     with _lock:
         _cache.clear()
+
+
+def made_of(fun: Callable, how: str, *options) -> Callable[[Callable], Callable]:
+    """Decorates a wrapper that does to `fun` what `how` and the options say and nothing else.
+
+    Two such wrappers are then one function to the caches: `jit(grad(f))` in a loop traces and compiles once.
+    """
+    def note(wrapper: Callable) -> Callable:
+        # With its own id: `functools.wraps` copies attributes to functions that do something else.
+        wrapper._xlab_made_of = id(wrapper), fun, how, options      # type: ignore[attr-defined]
+        return wrapper
+    return note
+
+
+def _frozen(option):
+    if isinstance(option, list | tuple) and not hasattr(option, "_fields"):
+        return type(option), tuple(map(_frozen, option))
+    if isinstance(option, dict):
+        return dict, tuple((k, _frozen(v)) for k, v in option.items())
+    return type(option), frozenset(option) if isinstance(option, set) else option
+
+
+def identity(fun: Callable) -> tuple[Callable, tuple]:
+    """The function somebody wrote, and what was made of it, innermost last. What has options without a hash counts as written."""
+    path: tuple = ()
+    while (made := getattr(fun, "_xlab_made_of", None)) is not None and made[0] == id(fun):
+        _, inner, how, options = made
+        try:
+            way = how, *map(_frozen, options)
+            hash(way)
+        except TypeError:
+            break
+        fun, path = inner, (*path, way)
+    return fun, path
+
+
+def forget(fun: Callable) -> None:
+    """Lets go of the tracings of a function."""
+    with _lock, suppress(TypeError):        # of one that cannot be a key nothing is kept
+        written, path = identity(fun)
+        _cache.get(written, {}).pop(path, None)
 
 
 def function_name(fun) -> str:
@@ -77,6 +120,12 @@ def argument_names(fun, in_tree, n: int) -> tuple[str, ...]:
     return tuple(names)
 
 
+def result_name(out_tree, i: int) -> str:
+    """The name of a flat result by path: `result['loss']`."""
+    leaves, _ = _tree.flatten_with_path(_tree.unflatten(out_tree, list(range(out_tree.num_leaves))))
+    return f"result{_tree.keystr(leaves[i][0])}" if i < len(leaves) else f"result {i}"
+
+
 def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple = (), rebuild: Callable | None = None,
                   names: Callable | None = None, label: str | None = None) -> Program:
     """Traces `fun` for arguments of the given structure and types, or finds the earlier tracing.
@@ -87,10 +136,11 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
     in_avals = tuple(in_avals)
     key = (in_tree, in_avals, static, context_key())
     try:
-        per_fun = _cache.get(fun)
+        written, path = identity(fun)
+        per_fun = _cache.get(written, _NOTHING).get(path)
         if per_fun is None:
             with _lock:
-                per_fun = _cache.setdefault(fun, {})
+                per_fun = _cache.setdefault(written, {}).setdefault(path, {})
     except TypeError:  # neither hashable nor weakly referable: trace every time
         per_fun = {}
     found = per_fun.get(key)
@@ -104,7 +154,9 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
     label = label or name
     reason, differences = explain.trace_miss(label, per_fun, key, arg_names, fun)
     place, around = explain.origin_of(fun)
-    with events.span("trace", name=label, reason=reason) as attrs:
+    outermost = state.trace is EVAL
+    with (logs.timed("Finished tracing %s for jit in %.9f sec", label) if outermost else nullcontext(),
+          events.span("trace", name=label, reason=reason) as attrs):
         # Few frames of our own per level: programs nest a hundred calls deep before Python's stack ends.
         flat_fun, out = _flattened(fun, in_tree, rebuild, name, arg_names)
         closed = ClosedJaxpr(*pe.trace_to_jaxpr(flat_fun, in_avals, DebugInfo(name, arg_names, (), place),

@@ -18,8 +18,9 @@ from xlab.backend import arrays as _arrays
 from xlab.backend import client as _client
 from xlab.backend.arrays import ArrayImpl
 from xlab.core import avals as _avals
-from xlab.core import dtypes, source
+from xlab.core import donation, dtypes, source
 from xlab.core.avals import ShapedArray
+from xlab.core.donation import check_alive
 from xlab.core.trace import Tracer
 from xlab.errors import ConcretizationTypeError
 from xlab.sharding import Format, Layout, NamedSharding, from_native
@@ -96,7 +97,7 @@ class Shard:
 class KeyArray:
     """An array of random keys: a base array of unsigned integers, seen through a key type."""
 
-    __slots__ = ("__weakref__", "aval", "base")
+    __slots__ = ("__weakref__", "_cells", "aval", "base")      # `_cells`: what became of the keys, where that is followed
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # how Python spells unhashable
 
@@ -114,7 +115,8 @@ class KeyArray:
             raise TypeError(f"keys of type {dtype} are made of {dtype.base_dtype}[...,"
                             f"{','.join(map(str, dtype.base_shape))}], got {base_aval}")
         self.base = base
-        self.aval = ShapedArray(base_aval.shape[:base_aval.ndim - n], dtype, sharding=base_aval.cut)
+        self.aval = ShapedArray(base_aval.shape[:base_aval.ndim - n], dtype, sharding=base_aval.cut,
+                                memory_space=base_aval.memory_space)
 
     def _host_value(self):
         return np.asarray(self.base)
@@ -204,8 +206,7 @@ def _len(self):
 
 def _host_value(self: Any) -> np.ndarray:
     """The whole array as NumPy (read-only, without a copy where one device holds it); shards are assembled."""
-    if self.is_deleted():
-        raise RuntimeError(f"the array of type {self.aval.str_short()} was deleted or donated")
+    check_alive(self)
     if self.aval.mat.unreduced:
         raise NotImplementedError(f"an array of type {self.aval} holds a sum that was not carried out yet over the mesh axes "
                                   f"{sorted(map(str, self.aval.mat.unreduced))}: bring it to a plain sharding first, with xlab.reshard")
@@ -284,6 +285,7 @@ def _replica_ids(sharding: Any, shape: tuple[int, ...]) -> dict[Any, int]:
 
 def _shards(self: Any) -> list[Shard]:
     """One `Shard` per addressable device, in the order of the sharding's devices; reads, never moves data."""
+    check_alive(self)
     sharding = from_native(self._sharding)
     return [Shard(device, sharding, self.aval.shape, data)
             for device, data in zip(sharding.addressable_in_order, _arrays.shards(self))]
@@ -360,8 +362,30 @@ def _format(self, spec):
 
 
 def _copy_to_host_async(self):
+    check_alive(self)
     sharding = self.sharding
     self._copy_single_device_array_to_host_async() if len(sharding.device_set) == 1 and sharding.is_fully_addressable else None
+
+
+def _reading(name: str) -> Callable[..., Any]:
+    """A native method that would read buffers which are not there."""
+    native = _arrays.wait_until_ready if name == "block_until_ready" else _arrays.NATIVE[name]
+
+    def method(self, *args):
+        if self.is_deleted():
+            raise donation.gone(self)
+        return native(self, *args)
+    return method
+
+
+def _dlpack(self, **kw):
+    check_alive(self)
+    sharding = from_native(self._sharding)
+    if len(sharding.device_set) > 1:
+        raise BufferError(f"an array of type {self.aval.str_short()} on {len(sharding.device_set)} devices is not one buffer, as DLPack wants it. "
+                          f"Gather it with numpy.asarray(x) or xlab.device_put(x, x.sharding.devices_in_order[0]), or hand out the parts of "
+                          f"single devices, [s.data for s in x.addressable_shards]")
+    return _arrays.to_dlpack(self, **kw)
 
 
 _MEMBERS = {
@@ -379,10 +403,12 @@ _MEMBERS = {
     "is_fully_replicated": property(lambda self: self.sharding.is_fully_replicated),
     "addressable_shards": property(_shards),
     "global_shards": property(_global_shards),
-    "addressable_data": lambda self, index: _arrays.shards(self)[index],
+    "addressable_data": lambda self, index: _shards(self)[index].data,
     "devices": lambda self: set(self.sharding.device_set),
     "device": property(lambda self: next(iter(self.sharding.device_set))
                        if len(self.sharding.device_set) == 1 else self.sharding),
+    **{name: _reading(name) for name in _arrays.NATIVE if name != "delete"},
+    "delete": donation.delete,
     "copy_to_host_async": _copy_to_host_async,
     "_host_value": _host_value,
     "__array__": _array,
@@ -403,7 +429,7 @@ _MEMBERS = {
     "tobytes": lambda self, order="C": self._host_value().tobytes(order),
     "__array_priority__": 1000,
     "__hash__": None,
-    "__dlpack__": lambda self, **kw: _arrays.to_dlpack(self, **kw),
+    "__dlpack__": _dlpack,
     "__dlpack_device__": lambda self: (1, 0),
 }
 

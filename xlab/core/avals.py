@@ -301,7 +301,16 @@ def _numpy_aval(x):
         raise InvalidInputException(
             f"a NumPy array of dtype {x.dtype} is not a valid array value: programs know numbers and booleans only. "
             f"Convert it with x.astype(...), or keep it out of the traced function.")
+    _check_numpy_dtype(x.dtype)
     return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
+
+
+def _check_numpy_dtype(dtype):
+    """Raises for NumPy's types of numbers and records that no device has."""
+    if (dtype.names is not None and dtype != dtypes.float0) or dtype.char in "gG":
+        raise InvalidInputException(
+            f"NumPy values of dtype {dtype} are not valid array values: devices compute with numbers of at most 64 bits (complex ones of 128) "
+            f"and know no records. Convert with x.astype(...), or pass the fields one by one.")
 
 
 # Types of scalars, by class and x64: asked for with every literal.
@@ -331,6 +340,7 @@ def _numpy_scalar_aval(x):
     key = (x.dtype, config.enable_x64)
     aval = _scalar_avals.get(key)
     if aval is None:
+        _check_numpy_dtype(x.dtype)
         aval = _scalar_avals[key] = ShapedArray((), dtypes.canonicalize_dtype(x.dtype))
     return aval
 

@@ -88,7 +88,8 @@ def _unreduced(prim, avals, out, axes):
 def asked_sharding(params: dict) -> NamedSharding | None:
     """The sharding that was asked of a primitive's result, or None."""
     asked = params.get("out_sharding")
-    return asked if asked is not None else params.get("sharding")
+    asked = asked if asked is not None else params.get("sharding")
+    return asked if isinstance(asked, NamedSharding) else None
 
 
 def _with_cut(prim: Primitive, avals: Sequence, out: Any, cut: Entries, mesh: Any) -> Any:

@@ -319,3 +319,25 @@ def number_equations(jaxpr: Jaxpr) -> dict[int, int]:
                     visit(inner)
     visit(jaxpr)
     return numbers
+
+
+def number_part(part: Jaxpr, whole: Jaxpr) -> dict[int, int]:
+    """The numbers that the equations of a program have in the larger one they are left of."""
+    numbers = number_equations(whole)
+
+    def visit(part: Jaxpr, whole: Jaxpr) -> None:
+        if part is whole:
+            return
+        candidates = iter(whole.eqns)
+        for eqn in part.eqns:
+            for old in candidates:
+                if old is eqn or (old.primitive is eqn.primitive and old.place == eqn.place and set(eqn.outvars) <= set(old.outvars)):
+                    break
+            else:
+                return
+            if old is not eqn:
+                numbers[id(eqn)] = numbers[id(old)]
+                for pair in zip(inner_jaxprs(eqn.params), inner_jaxprs(old.params)):
+                    visit(*pair)
+    visit(part, whole)
+    return numbers

@@ -170,6 +170,10 @@ class Primitive:
             mat = join_types(self, avals)
             avals = tuple(a.update(mat=INVARYING) if isinstance(a, ShapedArray) and a.mat else a
                           for a in avals)
+        space = None
+        if self.joins and any(isinstance(a, ShapedArray) and a.memory_space for a in avals):
+            space = joint_memory(self, avals)
+            avals = tuple(a.update(memory_space=None) if isinstance(a, ShapedArray) and a.memory_space else a for a in avals)
         out = self._abstract(*avals, **params)  # type: ignore[misc]  # _evaluate made sure that it is there
         out, effects = out if self._with_effects else (out, _effects.NO_EFFECTS)
         if self.multiple_results:
@@ -178,10 +182,27 @@ class Primitive:
                 out = tuple(a.update(mat=mat) if isinstance(a, ShapedArray) else a for a in out)
         elif mat:
             out = out.update(mat=mat)
+        if space is not None:
+            out = tuple(_in_memory(a, space) for a in out) if self.multiple_results else _in_memory(out, space)
         return out, frozenset(effects)
 
     def clear_cache(self):
         self._cache.clear()
+
+
+def joint_memory(prim: Primitive, avals: Sequence[_avals.AbstractValue]) -> str | None:
+    """The memory where an operation on these operands runs and leaves its results. Scalars go wherever the arrays are."""
+    values = [a for a in avals if isinstance(a, ShapedArray)]
+    spaces = {a.memory_space for a in values if a.ndim} or {a.memory_space for a in values} - {None}
+    if len(spaces) > 1:
+        raise ValueError(
+            f"memory_space of all inputs passed to `{prim.name}` must be the same, got {', '.join(map(str, avals))}: some are in the memory of the "
+            f"host and some in that of the devices. Bring them to one with xlab.device_put(x, xlab.memory.Space.Device), or Space.Host.")
+    return spaces.pop() if spaces else None
+
+
+def _in_memory(aval: Any, space: str) -> Any:
+    return aval.update(memory_space=space) if isinstance(aval, ShapedArray) else aval
 
 
 def join_types(prim: Primitive, avals: Sequence[_avals.AbstractValue]) -> _avals.ManualAxisType:

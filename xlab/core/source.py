@@ -63,6 +63,12 @@ class Source(NamedTuple):
         return str(place) if place else "an unknown place"
 
 
+class Transposed(tuple):
+    """The location of an equation that goes backwards through those made at it: still `(code, instruction, scope)`."""
+
+    __slots__ = ()
+
+
 UNKNOWN = Source(None, 0, "")
 
 

@@ -11,6 +11,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.trace import Tracer, state
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax import cuts
 from xlab.sharding import (
@@ -23,6 +24,7 @@ from xlab.sharding import (
     get_abstract_mesh,
     get_mesh,
 )
+from xlab.sharding.indices import check_rank
 from xlab.sharding.typed import entries
 
 __all__ = ["with_sharding_constraint"]
@@ -61,6 +63,8 @@ def _constrained(x, sharding):
         mesh = get_mesh()
         if mesh.empty:
             mesh = get_abstract_mesh()
+        if not mesh.axis_names and state.manual_mesh is not None:
+            mesh = state.manual_mesh
         if not mesh.axis_names:
             raise RuntimeError(f"with_sharding_constraint requires a non-empty mesh in context if you are passing a PartitionSpec "
                                f"({sharding}). Set one with xlab.set_mesh(mesh), or pass NamedSharding(mesh, {sharding}).")
@@ -69,7 +73,7 @@ def _constrained(x, sharding):
         raise ValueError(f"with_sharding_constraint takes shardings, PartitionSpecs or None, got {sharding!r} of type "
                          f"{type(sharding).__name__}")
     aval = aval_of(x)
-    _check(aval, sharding)
+    _check(x, aval, sharding)
     if isinstance(sharding, NamedSharding) and sharding.mesh.explicit_axes:
         sharding = sharding.update(mesh=_as_typed_here(sharding.mesh))
         if sharding.mesh.are_all_axes_explicit and not get_abstract_mesh().empty:
@@ -111,9 +115,13 @@ def _beside_cut(aval, sharding):
     return sharding.update(spec=PartitionSpec(*spec))
 
 
-def _check(aval, sharding):
+def _check(x, aval, sharding):
+    """The value must have enough dimensions; inside a program the compiler pads those that do not divide."""
     try:
-        sharding.shard_shape(aval.shape)
+        if isinstance(x, Tracer) and isinstance(sharding, NamedSharding):
+            check_rank(sharding.spec, aval.shape, str(sharding))
+        else:
+            sharding.shard_shape(aval.shape)
     except ValueError as e:
         raise type(e)(f"One of with_sharding_constraint arguments, of type {aval}, is incompatible with its sharding annotation "
                       f"{sharding}: {e}") from None

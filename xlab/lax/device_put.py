@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+from xlab.backend import arrays as _arrays
 from xlab.backend.client import Device, default_memory_kind, memory_kinds
 from xlab.compile import layouts
 from xlab.compile.devices import sharding_sources
@@ -14,13 +15,15 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
+from xlab.core.tokens import Token
+from xlab.core.trace import EVAL, Tracer, state
 from xlab.errors import InvalidInputException
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.constraint import constraint_text
-from xlab.sharding import NamedSharding, Sharding, SingleDeviceSharding
+from xlab.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
 from xlab.sharding.placement import Format, MemorySpace
-from xlab.sharding.typed import typed
+from xlab.sharding.typed import memory_kind, result_sharding, typed
 
 
 class ArrayCopySemantics(enum.Enum):
@@ -50,10 +53,21 @@ def put(x, device, copy_semantics):
         aval = aval_of(x)
     except InvalidInputException as e:
         raise InvalidInputException(f"Argument {x!r} of type {type(x).__name__} is not a valid array type for device_put: {e}") from None
+    if isinstance(x, Token):
+        return Token(put(x.base, device, copy_semantics))
     if isinstance(device, Format):
+        if isinstance(x, KeyArray) and not layouts.is_default(device.layout):
+            base = put(x.base, Format(layouts.of_words(device.layout, x.base.ndim), physical_sharding(device.sharding, aval)), copy_semantics)
+            return KeyArray(base, aval.dtype)
         there = put(x, device.sharding, copy_semantics)
-        return there if layouts.layout_of(there) == device.layout else layouts.relaid(there, device.layout)
-    copy = copy_semantics is ArrayCopySemantics.ALWAYS_COPY
+        if layouts.layout_of(there) == device.layout:
+            return there
+        made = layouts.relaid(there, device.layout)
+        if copy_semantics is ArrayCopySemantics.DONATE_INPUT and is_native_array(x) and not x.is_deleted():
+            _arrays.give_up(x)
+        return made
+    donated = copy_semantics is ArrayCopySemantics.DONATE_INPUT and _reorders(x, device)
+    copy = copy_semantics is ArrayCopySemantics.ALWAYS_COPY or donated
     if aval.dtype == dtypes.float0:
         return x
     native = is_native_array(x) or isinstance(x, KeyArray)
@@ -63,7 +77,7 @@ def put(x, device, copy_semantics):
         sharding, committed = (x.sharding, x.committed) if native else (default_sharding(), False)
         if isinstance(device, MemorySpace):
             sharding, committed = _in_space(sharding, device), True
-        if native and not copy and sharding == x.sharding:
+        if native and not copy and sharding == x.sharding and x.committed == committed:
             return x
     else:
         sharding = SingleDeviceSharding(device) if isinstance(device, Device) else device
@@ -73,7 +87,36 @@ def put(x, device, copy_semantics):
     if isinstance(x, KeyArray):
         base = place(x.base, physical_aval(aval), physical_sharding(sharding, aval), committed=committed, copy=copy)
         return x if base is x.base else KeyArray(base, aval.dtype)
-    return place(x, aval, sharding, committed=committed, copy=copy)
+    made = place(x, aval, sharding, committed=committed, copy=copy)
+    if donated:
+        _arrays.give_up(x)
+    return made
+
+
+def _reorders(x, device) -> bool:
+    """Whether an array goes to the devices it is on, in another order: then it is given up where it may be."""
+    return (is_native_array(x) and isinstance(device, Sharding) and x.sharding.device_set == device.device_set
+            and x.sharding.devices_in_order != device.devices_in_order)
+
+
+def source_of(x):
+    """Where a value comes from, so that its cotangent can go back; None where only the running program knows."""
+    value = x.concrete() if isinstance(x, Tracer) else x
+    return value.sharding if is_native_array(value) else None
+
+
+def in_memory(x, aval):
+    """A new value in the memory that a type speaks of."""
+    if aval_of(x).memory_space == aval.memory_space:
+        return x
+    if state.trace is EVAL and not isinstance(x, Tracer):
+        sharding = _in_space(x.sharding if is_native_array(x) else default_sharding(), _space(aval))
+        return place(x, aval_of(x), sharding, committed=is_native_array(x) and x.committed)
+    return device_put_p.bind(x, devices=(_space(aval),), srcs=(None,), copy_semantics=(ArrayCopySemantics.REUSE_INPUT,))[0]
+
+
+def _space(aval) -> MemorySpace:
+    return MemorySpace.Host if aval.memory_space else MemorySpace.Device
 
 
 # -- the primitive ----------------------------------------------------------------------------------------
@@ -119,7 +162,7 @@ def _transpose(cts, *operands, devices, srcs, copy_semantics):
     nonzero = [i for i, ct in enumerate(cts) if type(ct) is not ad.Zero]
     if any(copy_semantics[i] is ArrayCopySemantics.DONATE_INPUT for i in nonzero):
         raise ValueError("donate=True is not allowed when device_put is transposed (as for a gradient): the source is still needed")
-    moved = device_put_p.bind(*(cts[i] for i in nonzero), devices=tuple(srcs[i] for i in nonzero),
+    moved = device_put_p.bind(*(cts[i] for i in nonzero), devices=tuple(_home(operands[i].aval, srcs[i], devices[i]) for i in nonzero),
                               srcs=tuple(devices[i] for i in nonzero),
                               copy_semantics=(ArrayCopySemantics.ALWAYS_COPY,) * len(nonzero)) if nonzero else []
     out = [None] * len(operands)
@@ -128,22 +171,37 @@ def _transpose(cts, *operands, devices, srcs, copy_semantics):
     return out
 
 
+def _home(aval, src, device):
+    """Where the cotangent of an operand of this type goes: where it came from, as far as that is known."""
+    if src is not None:
+        return src
+    if isinstance(device, NamedSharding) and isinstance(device.mesh, Mesh) and device.mesh.explicit_axes:
+        return result_sharding(aval, device.mesh)
+    if isinstance(aval, ShapedArray) and _moved_type(aval, device).memory_space != aval.memory_space:
+        return _space(aval)
+    return None
+
+
 def _batch(operands, dims, **params):
     return device_put_p.bind(*operands, **params), list(dims)
 
 
 def _lowering(ctx, *args, devices, **_):
-    return [_placed_text(ctx, x, d, a) if isinstance(d, MemorySpace) else
-            constraint_text(ctx, x, d, a) if isinstance(d, Sharding) else x
-            for x, d, a in zip(args, devices, ctx.avals_in)]
+    return [_placed_text(ctx, x, d, a) for x, d, a in zip(args, devices, ctx.avals_in)]
 
 
-def _placed_text(ctx, x, space, aval):
-    """Asks the compiler for another memory. On a CPU device there is but one, and the value stays."""
-    if ctx.platform == "cpu":
+def _placed_text(ctx, x, device, aval):
+    """Constrains how the value lies, and asks the compiler for its memory. The compiler for CPUs knows but one, and the value stays."""
+    if isinstance(device, Sharding):
+        x = constraint_text(ctx, x, device, aval)
+        where = device.memory_kind or "device"
+    elif isinstance(device, MemorySpace):
+        where = "pinned_host" if device is MemorySpace.Host else "device"
+    else:
+        return x
+    if ctx.platform == "cpu" or (where == "device" and not isinstance(device, MemorySpace) and not memory_kind(aval)):
         return x
     kind = mlir.tensor_type(aval)
-    where = "pinned_host" if space is MemorySpace.Host else "device"
     return ctx.op(f'stablehlo.custom_call @annotate_device_placement({x}) {{backend_config = "", has_side_effect = true, '
                   f'mhlo.frontend_attributes = {{_xla_buffer_placement = "{where}"}}}} : ({kind}) -> {kind}')
 
@@ -152,4 +210,4 @@ ad.primitive_jvps[device_put_p] = _jvp
 ad.primitive_transposes[device_put_p] = _transpose
 batching.primitive_batchers[device_put_p] = _batch
 mlir.register_lowering(device_put_p, _lowering)
-sharding_sources[device_put_p] = lambda eqn: [d for d in eqn.params["devices"] if isinstance(d, NamedSharding)]
+sharding_sources[device_put_p] = lambda eqn: [d for d in eqn.params["devices"] if isinstance(d, (Sharding, MemorySpace))]

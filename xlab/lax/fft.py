@@ -126,8 +126,25 @@ def _fft_lowering(ctx, x, *, fft_type, fft_lengths):
     out = ctx.avals_out[0]
     if not out.size or not ctx.avals_in[0].size:
         return ctx.fill(np.zeros((), out.dtype), out)
+    if fft_type is FftType.FFT:
+        x = _gathered(ctx, x, ctx.avals_in[0])
     return ctx.op(f"stablehlo.fft {x}, type = {fft_type.name}, length = {dims_text(fft_lengths)} : ({ctx.type_in()}) -> "
                   f"{ctx.type_out()}")
+
+
+def _gathered(ctx, x: str, aval) -> str:
+    """The operand, whole along its last dimension: left to itself the partitioner gathers it too, but not always.
+
+    With the last of three or more dimensions over all devices it lets each device send a part of its part to every other. That ends the
+    process where the parts do not divide, and the numbers are wrong where the devices are not in the order of their numbers.
+    """
+    devices = ctx.module.devices
+    by_hand = ctx.mesh is not None and set(ctx.mesh.axis_names) <= set(ctx.manual)
+    if devices == 1 or by_hand or aval.ndim < 3:
+        return x
+    mesh = ctx.module.meshes.symbol(ctx.mesh) if ctx.mesh is not None else ctx.module.meshes.whole(devices)
+    dims = ", ".join(["{?}"] * (aval.ndim - 1) + ["{}"])
+    return ctx.op(f"sdy.sharding_constraint {x} <@{mesh}, [{dims}]> : {mlir.tensor_type(aval)}")
 
 
 fft_p = Primitive("fft")

@@ -23,6 +23,7 @@ from xlab.lax.arithmetic import add, clamp, rem
 from xlab.lax.bits import bitwise_and
 from xlab.lax.comparison import ge, le, lt, select
 from xlab.lax.convert import convert_element_type
+from xlab.lax.device_put import in_memory
 from xlab.lax.reductions import reduce_and
 from xlab.lax.shape import broadcast_in_dim, canonical_shape, concatenate, reshape
 from xlab.lax.slicing import set_per_example
@@ -107,7 +108,7 @@ def gather(operand, start_indices, dimension_numbers: GatherDimensionNumbers, sl
     elif hasattr(fill_value, "shape"):
         fill_value = np.asarray(fill_value).item()
     return gather_p.bind(
-        operand, start_indices, dimension_numbers=GatherDimensionNumbers(*map(tuple, dimension_numbers)),
+        operand, in_memory(start_indices, aval_of(operand)), dimension_numbers=GatherDimensionNumbers(*map(tuple, dimension_numbers)),
         slice_sizes=canonical_shape(slice_sizes), indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices), mode=mode, fill_value=fill_value)
 

@@ -26,6 +26,7 @@ from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import add, add_p, div, max_p, min_p, mul, mul_p, neg, sub_p
 from xlab.lax.comparison import eq, select
 from xlab.lax.convert import convert_element_type
+from xlab.lax.device_put import in_memory
 from xlab.lax.elementwise import operand_aval
 from xlab.lax.gather import (
     GatherDimensionNumbers,
@@ -78,7 +79,7 @@ def _public(prim, operand, indices, updates, numbers, indices_are_sorted, unique
     if update_jaxpr is None and prim.combine is not None:
         update_jaxpr = _combiner(prim.combine, operand_aval_.dtype)
     return prim.bind(
-        operand, indices, updates, dimension_numbers=ScatterDimensionNumbers(*map(tuple, numbers)),
+        operand, in_memory(indices, operand_aval_), updates, dimension_numbers=ScatterDimensionNumbers(*map(tuple, numbers)),
         indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices),
         mode=mode, update_jaxpr=update_jaxpr, update_consts=())
 

@@ -19,6 +19,7 @@ from xlab.interpreters.ad import Zero, instantiate_zeros
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax import cuts
 from xlab.lax.convert import convert
+from xlab.lax.device_put import in_memory
 from xlab.lax.elementwise import scalar_like
 from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
@@ -440,8 +441,9 @@ def full_like(x, fill_value, dtype=None, shape=None, sharding=None):
     if sharding is None and aval.cut is not None and (shape is None or tuple(shape) == aval.shape):
         sharding = aval.cut
     shape = aval.shape if shape is None else shape
-    return _filled(shape, fill_value, aval.dtype, aval.weak_type, sharding) if dtype is None else _filled(
+    out = _filled(shape, fill_value, aval.dtype, aval.weak_type, sharding) if dtype is None else _filled(
         shape, fill_value, dtype, False, sharding)
+    return out if aval.memory_space is None else in_memory(out, aval)
 
 
 def empty(shape, dtype, *, out_sharding=None):
@@ -518,6 +520,8 @@ def _barrier_tangents(ts):
 
 def zeros_like_aval(aval):
     """An array of zeros of a type."""
+    if aval.memory_space is not None:
+        return in_memory(zeros_like_aval(aval.update(memory_space=None)), aval)
     value = np.zeros((), aval.dtype)[()]
     if aval.shape:
         return state.match(broadcast_in_dim_p.bind(value, shape=aval.shape, broadcast_dimensions=(), sharding=aval.cut), aval)

@@ -6,6 +6,7 @@ the compiled program, so that a loop over `x[i]` or `x[i:i+8]` compiles once. Wh
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
 import numpy as np
@@ -230,7 +231,12 @@ def key_getitem(x: KeyArray, index):
     whole = tuple(Span(0, n, 1) for n in x.base.aval.shape[x.ndim:])
     parsed = parsed._replace(entries=parsed.entries + whole)
     parts, operands = eager_parts(parsed)
-    return KeyArray(_reader(parts, ())(x.base, *operands), x.dtype)
+    out = KeyArray(_reader(parts, ())(x.base, *operands), x.dtype)
+    cells = getattr(x, "_cells", None)
+    if cells is not None:               # what becomes of a part becomes of the whole
+        with contextlib.suppress(IndexError, TypeError):
+            out._cells = np.asarray(cells[index])
+    return out
 
 
 CHUNK = 32

@@ -66,7 +66,7 @@ def collective_figures(about: list[Subject]) -> Iterator[Figure]:
     found: list[dict[str, tuple[int, int]]] = []
     for one in about:
         moved: dict[str, tuple[int, int]] = {}
-        for t in transfers(one):
+        for t in transfers(one, tries=0):
             number, size = moved.get(t.kind, (0, 0))
             moved[t.kind] = number + 1, size + t.sent_in_run
         found.append(moved)
@@ -132,7 +132,7 @@ def _key(e: Equation, depth: int) -> tuple:
 
 def _communication(about: list[Subject]) -> Iterator[Pair]:
     """The collectives of both in the order they run, matched by what they do and how much they move."""
-    rows = [[(_collective(t), (t.kind, t.reduction, t.axes, t.bytes_in, t.times)) for t in transfers(one)] for one in about]
+    rows = [[(_collective(t), (t.kind, t.reduction, t.axes, t.bytes_in, t.times)) for t in transfers(one, tries=0)] for one in about]
     for what, a, b, c, d in align([k for _, k in rows[0]], [k for _, k in rows[1]]):
         for n in range(max(b - a, d - c)):
             one, other = rows[0][a + n][0] if a + n < b else "", rows[1][c + n][0] if c + n < d else ""

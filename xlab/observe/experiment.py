@@ -109,6 +109,11 @@ class Experiment:
 
     def placement(self, specs: Mapping[int, Spec], axes: Mapping[str, int] | None = None, title: str = "") -> Placement:
         """The cost of one placement."""
+        with looking():
+            return placement_of(_report(self.placed(specs, axes), self.link), title)
+
+    def placed(self, specs: Mapping[int, Spec], axes: Mapping[str, int] | None = None, free: Sequence[int] = ()) -> Subject:
+        """The program with some arguments placed otherwise; results numbered in `free` lie as the compiler likes."""
         mesh = mesh_of(axes, self.mesh) if axes else self.mesh
         low, avals = self.about.lowered, self.about.closed.in_avals
         shardings: list[Any] = [None] * len(avals)
@@ -117,11 +122,10 @@ class Experiment:
         for number, spec in specs.items():
             at = self.arguments[number]
             shardings[at] = NamedSharding(mesh, self._spec(number, spec, mesh))
-        given = self._lowered(mesh, shardings)
-        with looking():
-            return placement_of(_report(Subject(given.closed, low.name, lowered=given), self.link), title)
+        given = self._lowered(mesh, shardings, free)
+        return Subject(given.closed, low.name, lowered=given)
 
-    def _lowered(self, mesh: Mesh, shardings: list[Any]) -> Any:
+    def _lowered(self, mesh: Mesh, shardings: list[Any], free: Sequence[int] = ()) -> Any:
         """The program with other shardings of its arguments; traced again where that makes it another program."""
         low = self.about.lowered
         if not self.mesh.are_all_axes_auto:
@@ -138,7 +142,8 @@ class Experiment:
                 if not names_mesh(given.closed, self.mesh):
                     return given
             raise error
-        outs = [_moved(s, self.mesh, mesh, getattr(a, "ndim", 0)) for s, a in zip(low.out_shardings, closed.out_avals)]
+        outs = [None if n in free else _moved(s, self.mesh, mesh, getattr(a, "ndim", 0))
+                for n, (s, a) in enumerate(zip(low.out_shardings, closed.out_avals))]
         return _executable.lower(closed, low.name, shardings, out_shardings=outs, donated=low.donated,
                                  arg_names=closed.jaxpr.debug_info.arg_names, compiler_options=low.compiler_options)
 
@@ -213,7 +218,7 @@ def placements_of(shape: Sequence[int], axes: Mapping[str, int]) -> Iterator[tup
 
 
 def _report(about: Subject, link: Any) -> Report:
-    return Report(about.name, (), argument_layouts(about), _transfers(about, link=link), memory=(_memory(about),), mesh=mesh_info(about.mesh), counted=True)
+    return Report(about.name, (), argument_layouts(about), _transfers(about, link=link, tries=0), memory=(_memory(about),), mesh=mesh_info(about.mesh), counted=True)
 
 
 def _moved(s: Any, old: Mesh, new: Mesh, ndim: int) -> Any:

@@ -31,7 +31,7 @@ class Decisions:
 
     def __init__(self, about: Subject):
         self.about = about
-        self.found = _propagation.propagation(about.lowered.module.text)
+        self.found = about.propagation
         self.specs: dict[int, Spec] = {}
         self.values: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
         for made in self.found.results:
@@ -85,10 +85,10 @@ class Decisions:
         if value in found.asked:
             return f"result {found.asked[value]} is asked for so"
         if value in found.arguments:
-            i = low.kept[found.arguments.index(value)]
-            names = low.closed.jaxpr.debug_info.arg_names
-            given = getattr(low.in_shardings[found.arguments.index(value)], "spec", None)
-            return f"argument `{names[i] if i < len(names) else i}` was given" + (f" {given}" if given is not None else " it")
+            number = found.arguments.index(value)
+            i = number - len(self.about.before_arguments)
+            given = getattr(low.in_shardings[i], "spec", None) if i >= 0 else None
+            return f"argument `{self.about.parameter_names[number]}` was given" + (f" {given}" if given is not None else " it")
         return ""
 
     def _said(self, step: _propagation.Step) -> str:

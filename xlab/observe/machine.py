@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, last_uses, open_jaxpr
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses, open_jaxpr
 from xlab.core.trace import EVAL, source_of, state
 from xlab.lax.slicing import dynamic_index_in_dim
 from xlab.observe.devices import Devices
@@ -132,7 +132,7 @@ class Machine:
 
     def _continue(self, frame: Any) -> bool:
         """Starts the next iteration of the loop this frame belongs to."""
-        found = frame.loop.next(frame.outputs)
+        found = frame.loop.next(self._outputs(frame))
         if found is None:
             frame.loop.index = max(0, frame.loop.index - isinstance(frame.loop, Scan))
             results, dirty = frame.loop, frame.dirty
@@ -159,13 +159,20 @@ class Machine:
             outs = mode.run(eqn, values)
         else:
             loop = frame.env.get("results")
-            outs = loop.results(self.mode.stack) if loop is not None else frame.outputs
+            outs = loop.results(self.mode.stack) if loop is not None else self._outputs(frame)
             outs = self.mode.leave(eqn, outs) if self.mode is not mode else outs
             note = "results as stepped inside"
             outer.dirty = outer.dirty or frame.dirty
         self.stack.pop()
         self.modes.pop()
         return self._done(outer, eqn, values, outs, note)
+
+    def _values(self, frame: Frame, atoms: Any) -> list:
+        """Values as the programs of the current mode take them: where each device has its own, a literal is one on each."""
+        return [self.mode.constants([a.val])[0] if type(a) is Literal else frame.read(a) for a in atoms]
+
+    def _outputs(self, frame: Frame) -> list:
+        return self._values(frame, frame.jaxpr.outvars)
 
     def _enter(self, frame: Frame, eqn: JaxprEqn) -> bool:
         found = self._nested(frame, eqn)
@@ -180,7 +187,7 @@ class Machine:
         name, params, mode = eqn.primitive.name, eqn.params, self.mode
         if name not in ENTERED:
             return None
-        values = [frame.read(a) for a in eqn.invars]
+        values = self._values(frame, eqn.invars)
         if name == "scan":
             if not params["length"]:
                 return None

@@ -65,7 +65,7 @@ def _assigned(about: Subject, placed: tuple[_assignment.Placed, ...]) -> list[Bu
     end = lives.end
     by_name = {i.name: i for i in module.instructions()}
     callers = _callers(module)
-    arguments = _argument_names(about)
+    arguments = about.parameter_names
     out = []
     for p in placed:
         i = by_name.get(p.instruction)
@@ -95,7 +95,7 @@ def _counted(about: Subject) -> list[Buffer]:
     entry = about.hlo.entry.instructions
     lives = _Lives(entry, _ALIASES)
     end = lives.end
-    arguments = _argument_names(about)
+    arguments = about.parameter_names
     out = []
     for i in entry:
         if i.opcode in _ALIASES or not i.bytes:
@@ -166,28 +166,15 @@ def _callers(module: _hlo.Module) -> dict[str, str]:
     return found
 
 
-def _argument_names(about: Subject) -> list[str]:
-    low = about.lowered
-    names = low.closed.jaxpr.debug_info.arg_names
-    kept = [names[i] if i < len(names) else f"argument {i}" for i in low.kept]
-    return [*_before_arguments(about), *kept]
-
-
-def _before_arguments(about: Subject) -> list[str]:
-    """What the program takes before its arguments: tokens of ordered effects, and large constants."""
-    module = about.lowered.module
-    return [*(f"token {i}" for i in range(len(module.ordered))), *(f"constant {i}" for i in range(len(module.hoisted)))]
-
-
 def _donations(about: Subject) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
     """Names of donated arguments whose buffer a result took, and of those where none did, with the reason."""
     low = about.lowered
     header = about.hlo.text.split("\n", 1)[0]
     aliased = _hlo.attribute(header, "input_output_alias")
-    names = _argument_names(about)
+    names = about.parameter_names
     used, refused = [], []
     for i in low.donated:
-        position = len(_before_arguments(about)) + low.kept.index(i)
+        position = len(about.before_arguments) + low.kept.index(i)
         if f"({position}," in aliased:
             used.append(names[position])
         else:

@@ -10,7 +10,7 @@ from typing import Any
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.core.printing import HOIST_FROM, Names
-from xlab.core.source import shown_name
+from xlab.core.source import Transposed, shown_name
 from xlab.observe.records import Listing, Source
 
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
@@ -100,6 +100,11 @@ def _place(code: Any, lasti: int, file: str) -> Source:
     p = position(code, lasti)
     end = p.end_column if p.end_line == p.line else 0
     return Source(shown_name(p.file) or p.file, p.line, p.column, end, p.function, linecache.getline(p.file, p.line).rstrip("\n"))
+
+
+def is_transposed(eqn: JaxprEqn) -> bool:
+    """Whether an equation goes backwards through those of its line."""
+    return type(eqn.place) is Transposed
 
 
 def source_of(eqn: JaxprEqn) -> Source | None:

@@ -54,6 +54,8 @@ def program(what: Any, *args: Any, levels: bool | Sequence[str] | None = None, *
     unknown = set(levels) - set(LEVELS)
     if unknown:
         raise ValueError(f"unknown levels {sorted(unknown)}; there are {', '.join(LEVELS)}")
+    if "partitioned" in levels:
+        about.stage("local")        # brings the stages before it
     made = tuple(found for name in levels if (found := level(about, name)) is not None)
     specs = _propagated_specs(about) if "propagated" in levels else {}
     record = _Maker(about, specs).program(about.closed.jaxpr, about.name, top=True)
@@ -195,11 +197,18 @@ def level(about: Subject, name: str) -> Level | None:
         text = _hlo.readable(about.hlo.text)
         places = _places(about.hlo.text.split("\n"), text.split("\n"))
         return Level(name, text, tuple((places[line], ids) for line, ids in _hlo.links(about.hlo)))
-    stages = about.stages
-    if name == "propagated":
-        return mlir_level(name, stages["propagated"]) if "propagated" in stages else None
-    found = stages.get("local") or stages.get("collectives") or stages.get("resharded")
-    return mlir_level(name, found) if found else None
+    wanted = ("propagated",) if name == "propagated" else ("local", "collectives", "resharded")
+    found = next(filter(None, map(about.stage, wanted)), None)
+    ended = about.unstaged if about.stage(wanted[0]) is None else ""
+    if found is None:
+        return Level(name, _comment(ended)) if ended else None
+    joined = mlir_level(name, found)
+    return joined.replace(text=joined.text + _comment(ended)) if ended else joined
+
+
+def _comment(sentence: str) -> str:
+    """Words as the last lines of a module."""
+    return "".join(f"// {line}\n" for line in sentence.splitlines())
 
 
 def _places(lines: list[str], kept: list[str]) -> dict[int, int]:
@@ -261,6 +270,8 @@ def result_shardings(line: str) -> list[tuple[tuple, tuple[int, ...]]]:
     specs = re.findall(r"<@\w+, \[(?:\{[^}]*\}(?:, )?)*\][^>]*>", found.group(1) or found.group(2)) if found else []
     tail = line.rsplit("->", 1)[-1] if "->" in line else line.rsplit(" : ", 1)[-1]
     shapes = [tensor_shape(t) for t in _RESULTS.findall(tail)]
+    if "->" not in line:            # operands and result in one list, as of a select: the result stands last
+        shapes = shapes[-1:]
     out = []
     for i, shape in enumerate(shapes):
         spec = parse_sharding(specs[i]) if i < len(specs) else ((),) * len(shape)
@@ -275,7 +286,7 @@ def tensor_shape(text: str) -> tuple[int, ...]:
 
 def _propagated_specs(about: Subject) -> dict[int, list[tuple]]:
     """Per equation the specs and shapes of the results the propagation decided, last operation first."""
-    found = about.stages.get("propagated")
+    found = about.stage("propagated")
     if not found:
         return {}
     made = mlir_level("propagated", found)

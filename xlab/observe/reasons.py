@@ -10,9 +10,11 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.observe import names as _names
 from xlab.observe.program import mlir_level, parse_sharding, result_shardings, tensor_shape, type_of
 from xlab.observe.records import Type
@@ -37,21 +39,45 @@ class Cause:
     group: str = ""                 # what it has in common with others: the operation, its line, what happens
     axes: tuple[str, ...] = ()      # what an all_reduce runs over
     rebuilt: int = 0                # elements of an array that changes from one split to another with no axis in common
+    tries: tuple[Try, ...] = ()     # what to compile to see whether it goes, the likeliest first
     used: bool = False
+
+
+class Try(NamedTuple):
+    """Arguments placed otherwise, `(number, spec)`, and results that the compiler may place."""
+
+    specs: tuple[tuple[int, tuple], ...] = ()
+    free: tuple[int, ...] = ()
+
+
+class Value(NamedTuple):
+    """A value of the partitioned program: its type, what people call it, the equation that made it, and the argument that it is or lies like."""
+
+    type: Type
+    name: str = ""
+    equation: int = -1
+    argument: int = -1
 
 
 def causes(about: Subject) -> list[Cause]:
     """Every communication the partitioner decided on, in program order; empty for one device."""
-    text = about.stages.get("resharded")
+    return decided(about)[0]
+
+
+def decided(about: Subject) -> tuple[list[Cause], dict[int, list[Value]]]:
+    """The causes, and what each equation reads."""
+    found: list[Cause] = []
+    read: dict[int, list[Value]] = {}
+    text = about.stage("resharded")
     if not text:
-        return []
+        return found, read
     made = mlir_level("resharded", text)
     numbers = {line: ids[0] for line, ids in made.links}
     lines = made.text.split("\n")
-    values: dict[str, tuple] = {}       # SSA name: (type, what people call it, its equation)
-    found: list[Cause] = []
+    values: dict[str, Value] = {}
+    operands_of: dict[str, tuple[str, ...]] = {}
     users = _users(lines)
-    letters = _names.letter_names(about.closed.jaxpr)
+    called = dict(_all_names(about.closed.jaxpr))
     for number, line in enumerate(lines, 1):
         if "func.func" in line:
             values = _arguments(about, line) if "@main" in line else {}
@@ -68,14 +94,14 @@ def causes(about: Subject) -> list[Cause]:
             source = values.get(operands[0])
             spec = parse_sharding(line[line.index("<@"):])
             shape = tensor_shape(re.findall(r"tensor<([^>]*)>", line)[-1])
-            dtype = source[0].dtype if source else _dtype(line)
-            target = Type(dtype, shape, spec)
-            if source and _has_it(source[0].spec, spec):
-                values[result] = (target, *source[1:])
+            target = Type(source.type.dtype if source else _dtype(line), shape, spec)
+            if source and _has_it(source.type.spec, spec):
+                values[result] = source._replace(type=target)
                 continue
             reader, reader_line = users.get((_function(lines, number), result), ("", 0))
-            found.append(_reshard(about, equation, source, target, reader, numbers.get(reader_line, -1)))
-            values[result] = (target, source[1] if source else "", source[2] if source else -1)
+            result_number = _SSA.findall(lines[reader_line - 1]).index(result) if reader in _RETURNS else -1
+            found.append(_reshard(about, equation, source, target, reader, numbers.get(reader_line, -1), result_number))
+            values[result] = source._replace(type=target, argument=-1) if source else Value(target)
             continue
         typed = result_shardings(result_line)
         spec, shape = typed[0] if typed else ((), ())
@@ -83,19 +109,26 @@ def causes(about: Subject) -> list[Cause]:
             source = values.get(operands[0])
             listed = _AXES.search(line)
             axes = tuple(re.findall(r'"([^"]*)"', listed.group(1))) if listed else ()
-            found.append(_reduction(about, equation, axes, shape, values, lines, operands[0]))
-            values[result] = (Type(_dtype(line), shape, spec), source[1] if source else "", equation)
+            split = [v for name in operands_of.get(operands[0], ()) if (v := values.get(name)) is not None
+                     and any(_base(a) in axes for dim in v.type.spec or () for a in dim)]
+            found.append(_reduction(about, equation, axes, split))
+            values[result] = Value(Type(_dtype(line), shape, spec), source.name if source else "", equation)
         else:
-            dtypes = re.findall(r"tensor<([^>]*)>", result_line.rsplit("->", 1)[-1]) or [""]
+            known = [v for name in operands if (v := values.get(name)) is not None]
+            read.setdefault(equation, []).extend(known)
+            operands_of[result] = tuple(operands)
+            arrow = "->" in result_line
+            dtypes = re.findall(r"tensor<([^>]*)>", result_line.rsplit("->" if arrow else " : ", 1)[-1]) or [""]
             for k, (spec, shape) in enumerate(typed):
-                dtype = _short(dtypes[min(k, len(dtypes) - 1)].rsplit("x", 1)[-1])
-                made_type = Type(dtype, shape, spec)
-                found_value = made_type, _called(about, equation, letters, k, made_type), equation
-                values[f"{result}#{k}"] = found_value
+                made_type = Type(_element(dtypes[min(k, len(dtypes) - 1)] if arrow else dtypes[-1]), shape, spec)
+                root = next((v.argument for v in known if v.argument >= 0 and v.type.shape == shape and v.type.spec == spec), -1)
+                values[f"{result}#{k}"] = Value(made_type, _called(about, equation, called, k, made_type), equation, root)
                 if k == 0:
-                    values[result] = found_value
-            values[result + "#operands"] = tuple(operands)
-    return found
+                    values[result] = values[f"{result}#0"]
+    return found, read
+
+
+_RETURNS = ("return", "func.return")
 
 
 SHOWN = 3
@@ -118,7 +151,7 @@ def together(found: list[Cause], values: int) -> tuple[str, str]:
         alike = len(causes_) - 1
         parts.append(causes_[0].reason + (f", and {alike} more like it" if alike else ""))
     left = sum(map(len, itertools.islice(groups.values(), SHOWN, None)))
-    fixes = list(dict.fromkeys(k.fix for k in found))
+    fixes = list(dict.fromkeys(k.fix for k in found if k.fix))
     return (f"{values} values at once: " + "; ".join(parts) + (f"; and {left} more" if left else ""),
             "; ".join(fixes[:SHOWN]) + (f"; and {len(fixes) - SHOWN} more" if len(fixes) > SHOWN else ""))
 
@@ -156,21 +189,30 @@ def _users(lines: Any) -> dict[tuple[int, str], tuple[str, int]]:
     return out
 
 
-def _arguments(about: Subject, line: str) -> dict[str, tuple]:
-    names = about.closed.jaxpr.debug_info.arg_names
-    kept = about.lowered.kept
+def _arguments(about: Subject, line: str) -> dict[str, Value]:
+    names, before, kept = about.parameter_names, len(about.before_arguments), about.lowered.kept
     out = {}
-    for i, (ssa, tensor, sharding) in enumerate(_ARGUMENT.findall(line)):
+    for ssa, tensor, sharding in _ARGUMENT.findall(line):
         shape = tensor_shape(tensor)
         spec = parse_sharding("<" + sharding + ">") if sharding else ((),) * len(shape)
-        name = names[kept[i]] if i < len(kept) and kept[i] < len(names) else ssa
-        out[ssa] = (Type(_short(tensor.rsplit("x", 1)[-1]), shape, spec), name, -1)
+        position = int(ssa.removeprefix("%arg"))
+        number = kept[position - before] if position >= before else -1
+        out[ssa] = Value(Type(_element(tensor), shape, spec), names[position], -1, number)
     return out
 
 
 def _dtype(line: str) -> str:
     found = re.findall(r"tensor<([^>]*)>", line)
-    return _short(found[-1].rsplit("x", 1)[-1]) if found else "?"
+    return _element(found[-1]) if found else "?"
+
+
+def _element(tensor: str) -> str:
+    """The dtype of a tensor's text, `16x32xcomplex<f32` for one: it ends where the first `>` stood.
+
+    >>> _element("8x4xi1"), _element("16xcomplex<f32"), _element("f32")
+    ('bool', 'c64', 'f32')
+    """
+    return _short(re.sub(r"^(?:\d+x)*", "", tensor))
 
 
 def _short(mlir: str) -> str:
@@ -182,16 +224,32 @@ def _short(mlir: str) -> str:
     return {"complex<f32": "c64", "complex<f64": "c128"}.get(mlir, mlir)
 
 
-def _called(about: Subject, equation: int, letters: Any, index: int, found: Type) -> str:
-    """What people call a result of an equation: the user's name, or its letter; nothing for values inside its lowering."""
+def _all_names(jaxpr: Jaxpr) -> Iterator[tuple[Var, str]]:
+    """The user's names in a program and in those nested in it."""
+    yield from _names.user_names(jaxpr).items()
+    for eqn in jaxpr.eqns:
+        for _, inner in subjaxprs_of_params(eqn.params):
+            yield from _all_names(open_jaxpr(inner))
+
+
+def _called(about: Subject, equation: int, called: dict[Var, str], index: int, found: Type) -> str:
+    """What the user called a result of an equation; nothing where it has no name, and for values inside its lowering."""
     eqn = about.equations.get(equation)
     if eqn is None or index >= len(eqn.outvars):
         return ""
     v = eqn.outvars[index]
     known = type_of(v.aval)
-    if (known.dtype, known.shape) != (found.dtype, found.shape):
-        return ""
-    return about.user_names.get(v, "") or letters.get(v, "")
+    return called.get(v, "") if (known.dtype, known.shape) == (found.dtype, found.shape) else ""
+
+
+def _said(about: Subject, value: Value | None) -> str:
+    """A value in words: by the name the user gave it, else by the operation and line that made it."""
+    if value is None:
+        return "an operand"
+    if value.name:
+        return f"`{value.name}`"
+    what = _primitive(about, value.equation)
+    return f"the result of {what}{_place(about, value.equation)}" if what else "an operand"
 
 
 def _primitive(about: Subject, equation: int) -> str:
@@ -201,8 +259,13 @@ def _primitive(about: Subject, equation: int) -> str:
 
 def _place(about: Subject, equation: int) -> str:
     eqn = about.equations.get(equation)
-    source = _names.source_of(eqn) if eqn is not None else None
-    return f" (line {source.line})" if source else ""
+    return place_text(eqn) if eqn is not None else ""
+
+
+def place_text(eqn: JaxprEqn) -> str:
+    """The line of an equation, and whether it goes backwards through it."""
+    source, backwards = _names.source_of(eqn), _names.is_transposed(eqn)
+    return f" ({'transpose of ' * backwards}line {source.line})" if source else " (backward pass)" if backwards else ""
 
 
 def spec_text(spec: tuple | None) -> str:
@@ -216,40 +279,116 @@ def _has_it(before: Any, after: Any) -> bool:
     return all(tuple(b)[:len(a)] == tuple(a) for a, b in zip(before or ((),) * len(after), after, strict=True))
 
 
-def _reshard(about: Any, equation: Any, source: Any, target: Type, reader: str, reader_equation: int) -> Cause:
-    before = source[0].text if source else "another sharding"
-    name = f"`{source[1]}`" if source and source[1] else "the operand"
-    if reader in ("return", "func.return"):
-        reason = f"{name} is {before}, the result is asked for as {target.text}"
-        fix = f"leave this result's out_sharding to the compiler, or compute {name} as {spec_text(target.spec)}"
+def _reshard(about: Any, equation: Any, source: Value | None, target: Type, reader: str, reader_equation: int, result: int) -> Cause:
+    before = source.type.text if source else "another sharding"
+    name = _said(about, source)
+    argument = source.argument if source else -1
+    tries = (_try({argument: target.spec or ()}),) if argument >= 0 else ()
+    fix, what = "", "result"
+    if reader in _RETURNS:
+        asked = about.lowered.out_shardings
+        given = 0 <= result < len(asked) and asked[result] is not None
+        reason = f"{name} is {before}, the result is asked for as {target.text}" if given else \
+            f"{name} is {before}, the result lies as {target.text}: the compiler chose it, no out_sharding did"
+        tries = (Try(free=(result,)), *tries) if given else ()
     else:
-        what = _primitive(about, reader_equation) or _primitive(about, equation) or reader
-        reason = f"{name} is {before}, {what}{_place(about, reader_equation)} needs {target.text}"
-        fix = f"give {name} the sharding {spec_text(target.spec)} where it is made"
-    group = f"{what if reader not in ('return', 'func.return') else 'result'}{_place(about, reader_equation)} {before} {target.text}"
-    kept = source is not None and any(set(a) & set(b) for a, b in zip(source[0].spec or (), target.spec or ()))
-    moved = source is not None and any(source[0].spec or ()) and any(target.spec or ()) and not kept
+        needed = reader_equation if reader_equation >= 0 else equation
+        what = _primitive(about, needed) or reader
+        inside = source is not None and source.equation == needed and not source.name
+        verb = "works on" if inside else "needs"
+        subject = f"a value inside {what}{_place(about, needed)} is {before}, a later step of it" if inside else f"{name} is {before}, {what}{_place(about, needed)}"
+        reason = f"{subject} {verb} {target.text}"
+        if source is not None and source.name and argument < 0:
+            fix = f"give `{source.name}` the sharding {spec_text(target.spec)} where it is made, with xlab.lax.with_sharding_constraint"
+    group = f"{what}{_place(about, reader_equation)} {before} {target.text}"
+    kept = source is not None and any(set(a) & set(b) for a, b in zip(source.type.spec or (), target.spec or ()))
+    moved = source is not None and any(source.type.spec or ()) and any(target.spec or ()) and not kept
     rebuilt = math.prod(n for n in target.shape if isinstance(n, int)) if moved else 0
-    return Cause(equation, "reshard", reason, fix, before, reader_equation, group, rebuilt=rebuilt)
+    return Cause(equation, "reshard", reason, fix, before, reader_equation, group, rebuilt=rebuilt, tries=tries)
 
 
-def _reduction(about: Any, equation: Any, axes: Any, shape: Any, values: Any, lines: Any, operand: Any) -> Cause:
-    what = _primitive(about, equation) or "the operation"
-    split = []
-    for name in values.get(operand + "#operands", ()):
-        value = values.get(name)
-        if value is not None and any(any(_base(a) in axes for a in dim) for dim in value[0].spec or ()):
-            split.append(value)
-    if split:
-        listed = " and ".join(f"`{v[1]}` {v[0].text}" if v[1] else v[0].text for v in split[:2])
-        reason = (f"{what}{_place(about, equation)} combines along a dimension of {listed} that is split over {', '.join(axes)}: "
+def _reduction(about: Any, equation: Any, axes: Any, split: list[Value]) -> Cause:
+    what = f"{_primitive(about, equation) or 'the operation'}{_place(about, equation)}"
+    along = ", ".join(axes)
+    tries: tuple[Try, ...] = ()
+    if _synchronises(about, equation):
+        reason = f"gradient synchronization: {what} sums along a dimension that is split over {along}, and the parts of this gradient are added up"
+    elif split:
+        listed = " and ".join(f"{_said(about, v)} {v.type.text}" for v in split[:2])
+        reason = (f"{what} combines along a dimension of {listed} that is split over {along}: "
                   "each device has a part of the result")
-        fix = f"keep that dimension whole, or split another one over {', '.join(axes)}"
+        tries = whole(about, split, set(map(_base, axes)))
     else:
-        reason = f"{what}{_place(about, equation)} leaves a part of its result on each device along {', '.join(axes)}"
-        fix = f"keep the reduced dimension whole along {', '.join(axes)}"
-    return Cause(equation, "all_reduce", reason, fix, split[0][0].text if split else "",
-                 group=f"{what}{_place(about, equation)} {', '.join(axes)}", axes=tuple(map(_base, axes)))
+        reason = f"{what} leaves a part of its result on each device along {along}"
+    return Cause(equation, "all_reduce", reason, "", split[0].type.text if split else "", group=f"{what} {along}",
+                 axes=tuple(map(_base, axes)), tries=tries)
+
+
+def whole(about: Any, split: list[Value], axes: set[str]) -> tuple[Try, ...]:
+    """Ways to keep what an operation reads whole along some axes, where these are arguments or lie like some: another dimension split
+    instead, or none."""
+    if not split or any(v.argument < 0 for v in split):
+        return ()
+    out = []
+    avals, lying = about.closed.in_avals, {v.argument: v.type.spec or () for v in split}
+    sizes = dict(about.lowered.mesh.shape) if about.lowered.mesh is not None else {}
+    bare = {n: tuple(tuple(a for a in dim if _base(a) not in axes) for dim in spec) for n, spec in lying.items()}
+    for n in sorted(lying, key=lambda n: -avals[n].nbytes):
+        for d, dim in enumerate(lying[n]):
+            ways = math.prod(sizes.get(a, 1) for a in (*dim, *axes))
+            if not any(_base(a) in axes for a in dim) and ways and avals[n].shape[d] % ways == 0:
+                moved = tuple((*old, *sorted(axes)) if k == d else old for k, old in enumerate(bare[n]))
+                out.append(_try({**bare, n: moved}))
+                break
+    return (*out, _try(bare))
+
+
+def _try(specs: dict[int, tuple]) -> Try:
+    return Try(tuple(sorted((n, tuple(tuple(dim) for dim in spec)) for n, spec in specs.items())))
+
+
+def advice(about: Any, given: Try) -> str:
+    """What to do to have what was tried, in words."""
+    names = about.closed.jaxpr.debug_info.arg_names
+
+    def named(n: int) -> str:
+        return names[n] if n < len(names) else f"argument {n}"
+    parts = [f"give {' and '.join(f'`{named(n)}` the sharding {spec_text(spec)}' for n, spec in given.specs)} where "
+             f"{'it is' if len(given.specs) == 1 else 'they are'} made"] if given.specs else []
+    if given.free:
+        parts.append("leave this result's out_sharding to the compiler")
+    return ", and ".join(parts)
+
+
+_HEAVY = frozenset(("dot_general", "conv_general_dilated", "scan", "while", "shard_map"))
+
+
+def _synchronises(about: Any, equation: int) -> bool:
+    """Whether an equation of the backward pass makes what no later one computes with but element by element: a gradient that is returned,
+    or that parameters are brought up to date with."""
+    eqn = about.equations.get(equation)
+    if eqn is None or not _names.is_transposed(eqn):
+        return False
+    home = next(((jaxpr, outer) for jaxpr, outer in _bodies(about.closed.jaxpr) if any(e is eqn for e in jaxpr.eqns)), None)
+    if home is None:
+        return False
+    jaxpr, outer = home
+    reached = set(eqn.outvars)
+    after = itertools.islice(jaxpr.eqns, next(i for i, e in enumerate(jaxpr.eqns) if e is eqn) + 1, None)
+    for e in after:
+        if any(type(v) is Var and v in reached for v in e.invars):
+            if e.primitive.name in _HEAVY:
+                return False
+            reached.update(e.outvars)
+    carried = outer.params.get("num_carry", 0) if outer is not None and outer.primitive.name == "scan" else 0
+    return not any(type(v) is Var and v in reached and n < carried for n, v in enumerate(jaxpr.outvars))
+
+
+def _bodies(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterable[tuple[Jaxpr, JaxprEqn | None]]:
+    yield jaxpr, outer
+    for eqn in jaxpr.eqns:
+        for _, inner in subjaxprs_of_params(eqn.params):
+            yield from _bodies(open_jaxpr(inner), eqn)
 
 
 def _base(axis: str) -> str:

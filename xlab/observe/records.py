@@ -256,7 +256,8 @@ class Transfer(Record):
         formula: the text of the prediction, numbers included.
         origin: `user` (written in the program) or `partitioner` (added by the compiler).
         call: what the user wrote, for origin `user` (`psum`).
-        reason: why the partitioner needed it, one sentence. `fix`: what would remove it.
+        reason: why the partitioner needed it, one sentence.
+        fix: what would remove it; `tried` says that the program was compiled like that and it is gone, with nothing larger in its place.
         operand: the type it moves, as text.
         instruction: its name in the compiled module.
         rounds: per round, `(source, target, bytes)` per message.
@@ -286,6 +287,7 @@ class Transfer(Record):
     rounds: tuple[tuple[tuple[int, int, int], ...], ...] = ()
     mesh: MeshInfo | None = None
     runs: int | None = None
+    tried: bool = False
 
     @property
     def sent(self) -> float:

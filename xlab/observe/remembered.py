@@ -39,5 +39,8 @@ def once(about: Subject, key: Hashable, make: Callable[[], T]) -> T:
     if whole not in kept:
         for old in [k for k in kept if k[0] == key]:
             del kept[old]
-        kept[whole] = make()
+        made = make()
+        if about.unknown:       # another look may find more: the process it is made in can have been ended from outside
+            return made
+        kept[whole] = made
     return kept[whole]

@@ -90,6 +90,7 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
             one = _guard(lambda about=about, index=index: once(about, ("memory", index), lambda: _memory(about, program=index)), notices,
                          f"the memory of {about.name}", index)
             used += [one] if one is not None else []
+        notices += [Notice("info", sentence, "program", program=index) for sentence in about.unknown]
     if "programs" in parts:
         begun = [made for about in session.unfinished if about.closed.jaxpr.eqns
                  and (made := _guard(lambda about=about: _program(about), notices, f"the program of {about.name}", 0))]

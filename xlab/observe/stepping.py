@@ -59,7 +59,7 @@ class Stepper:
         self._last: Executed | None = None
         self._snapshots: list[tuple] = [(self._machine.snapshot(), None)]
         self._every = 16
-        self._replaced: set[str] = set()
+        self._replaced: dict[int, Any] = {}      # by identity: another iteration's value of the variable is its own
         self._wholes: set[int] = set()
         self._edits: dict[int, tuple] = {}
         self.breakpoints: list[Breakpoint | Callable[[Stepper], bool]] = []
@@ -216,6 +216,14 @@ class Stepper:
                 return self._record_of(done)
         return None
 
+    def run_to_nan(self) -> Step | None:
+        """Runs to the first equation whose result has a NaN that its operands had not; None if there is none."""
+        while not self.finished:
+            done = self._advance(self.into)
+            if done is not None and any(map(_nan, done.outputs)) and not any(map(_nan, done.inputs)):
+                return self._record_of(done)
+        return None
+
     def replace(self, name: str, value: Any) -> None:
         """What if: gives a live variable another value of the same type, and goes on from here."""
         frame, v = self._find(name)
@@ -228,7 +236,7 @@ class Stepper:
         frame.env[v] = value
         for f in self._machine.stack[self._machine.stack.index(frame):]:
             f.dirty = True
-        self._replaced.add(self._letters(v))
+        self._replaced[id(value)] = value
         self._forget()
         self._snapshots = [s for s in self._snapshots if s[0][2] < self.index] + [(self._machine.snapshot(), self._last)]
         self._edits[self.index] = self._snapshots[-1][0]
@@ -322,7 +330,7 @@ class Stepper:
             if len(self._summaries) > 256:
                 self._summaries.clear()
             found = self._summaries[id(x)] = (x, summarise(x, local=local))
-        if name in self._replaced:
+        if id(x) in self._replaced:
             note = f"{note} (replaced)".strip()
         return found[1].replace(name=name, note=note)
 
@@ -394,6 +402,10 @@ def steps(fun: Any, *args: Any, into: bool = True, **kwargs: Any) -> Iterator[St
 def trace(fun: Any, *args: Any, limit: int = 200, into: bool = True, **kwargs: Any) -> Trace:
     """A recorded run for scrubbing: summaries of up to `limit` steps."""
     return Stepper(fun, *args, into=into, **kwargs).trace(limit)
+
+
+def _nan(x: Any) -> bool:
+    return holds(x, np.isnan)
 
 
 def _infinite(x: Any) -> bool:

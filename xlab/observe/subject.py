@@ -10,7 +10,9 @@ import functools
 import types
 from typing import Any
 
-from xlab.backend import caches, compiling, ir
+from xlab.backend import caches, compiling
+from xlab.backend import partitioning as _partitioning
+from xlab.backend import propagation as _propagation
 from xlab.compile import executable as _executable
 from xlab.compile.executable import Executable
 from xlab.compile.jit import jit
@@ -36,6 +38,8 @@ class Subject:
         # The jitted function it was traced from, with the structure of its arguments, where these are known.
         self.origin = (traced._owner, traced._in_tree) if traced is not None else origin
         self._traced, self._lowered, self._executable = traced, lowered, executable
+        self._stages: dict[str, str] = {}
+        self._propagation: _propagation.Propagation | None = None
 
     @property
     def lowered(self) -> _executable.Lowered:
@@ -114,12 +118,44 @@ class Subject:
         """The optimized module, parsed."""
         return hlo.parse(compiling.hlo_text(self.executable.native))
 
-    @functools.cached_property
-    def stages(self) -> dict[str, str]:
-        """The program at each stage of partitioning with locations; empty for one device."""
-        if len(self.lowered.devices) < 2:
-            return {}
-        return ir.partition_stages(self.lowered.module.text, locations=True)
+    def stage(self, name: str) -> str | None:
+        """The program at a stage of partitioning with locations; None for one device, and where `unstaged` says why there is none."""
+        if name not in self._stages and not self.unstaged and len(self.lowered.devices) > 1:
+            self._stages = _partitioning.partition_stages(self.lowered.module.text, locations=True, last=name)
+        return self._stages.get(name)
+
+    @property
+    def unstaged(self) -> str:
+        """A sentence about a preview of partitioning that came to no end: before which stage, and why. Empty where it did."""
+        stage, _, why = self._stages.get("failed", "").partition(": ")
+        why = " ".join(why.split())[:300]
+        return (f"the partitioner's preview of this program ended before its stage `{stage}`, where its text stops ({why}); what is "
+                "compiled and runs does not depend on it") if why else ""
+
+    @property
+    def propagation(self) -> _propagation.Propagation:
+        """How shardings travelled through the program."""
+        if self._propagation is None:
+            self._propagation = _propagation.propagation(self.lowered.module.text)
+        return self._propagation
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What was looked for and did not come to its end, in sentences."""
+        failed = self._propagation.failed if self._propagation is not None else ""
+        return tuple(filter(None, (self.unstaged, failed and f"how the values inside were decided to lie is not known: {failed}")))
+
+    @property
+    def before_arguments(self) -> list[str]:
+        """What the lowered program takes before its arguments: tokens of ordered effects, and large constants."""
+        module = self.lowered.module
+        return [*(f"token {i}" for i in range(len(module.ordered))), *(f"constant {i}" for i in range(len(module.hoisted)))]
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """What each parameter of the lowered program is called."""
+        names = self.closed.jaxpr.debug_info.arg_names
+        return [*self.before_arguments, *(names[i] if i < len(names) else f"argument {i}" for i in self.lowered.kept)]
 
     @property
     def mesh(self) -> Any:

@@ -65,7 +65,7 @@ def target(name: str, what: Any, *args: Any, link: str | traffic.Link = "ici", *
     used, doubts = _used(about.name, made)
     low = about.lowered
     levels = ("stablehlo", *(("propagated", "partitioned") if len(low.devices) > 1 else ()), "optimized")
-    return Report(f"{about.name} on {name}", (_program(about, levels=levels),), transfers=_transfers(about, link=link), memory=(used,),
+    return Report(f"{about.name} on {name}", (_program(about, levels=levels),), transfers=_transfers(about, link=link, tries=0), memory=(used,),
                   mesh=mesh_info(about.mesh), notices=tuple(_notices(name, about, made, doubts)), opens="collectives", counted=True)
 
 
@@ -84,7 +84,7 @@ def scheduled(name: str, what: Any, *args: Any, link: str | traffic.Link = "ici"
                Figure("memory", "code", "", size_text(used.code)),        # the compiler for CPUs does not say
                *_cost(here, there, made, doubts)]
     return Scheduled(name, there.name, str(made["kind"]), len(made["devices"]), tuple(figures), tuple(flights(there.hlo)),
-                     Level(name, text, _hlo.links(_hlo.parse(text))), _transfers(there, link=link, program=program), used,
+                     Level(name, text, _hlo.links(_hlo.parse(text))), _transfers(there, link=link, program=program, tries=0), used,
                      tuple(doubts), program)
 
 

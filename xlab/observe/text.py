@@ -270,13 +270,18 @@ def transfer_origin(t: r.Transfer) -> str:
     return "partitioner (!)" if t.reshards else "partitioner"
 
 
-def sentences(reason: str, fix: str) -> str:
+def advice_word(tried: bool) -> str:
+    """What goes before advice: a promise where it was followed and held."""
+    return "Remove it: " if tried else "Might remove it (not tried): "
+
+
+def sentences(reason: str, fix: str, tried: bool = True) -> str:
     """A reason and what to do about it, as sentences.
 
-    >>> sentences("w is split", "keep it whole")
-    'w is split. Remove it: keep it whole.'
+    >>> sentences("w is split", "keep it whole"), sentences("", "keep it whole", tried=False)
+    ('w is split. Remove it: keep it whole.', 'Might remove it (not tried): keep it whole.')
     """
-    return " ".join(s + "." * (not s.endswith(".")) for s in (reason, f"Remove it: {fix}" if fix else "") if s)
+    return " ".join(s + "." * (not s.endswith(".")) for s in (reason, f"{advice_word(tried)}{fix}" if fix else "") if s)
 
 
 def transfers_table(transfers: Sequence[r.Transfer], o: _Options) -> str:
@@ -308,9 +313,9 @@ def transfers_table(transfers: Sequence[r.Transfer], o: _Options) -> str:
             )
         )
     lines = [table(rows, "llrrr" + ("rr" if o.times else "") + "ll")]
-    reasons = list(dict.fromkeys((transfer_name(t), t.reason, t.fix) for t in shown if t.reason))
-    for name, reason, fix in reasons:
-        lines.append(f"  {name}: " + sentences(reason, fix))
+    reasons = list(dict.fromkeys((transfer_name(t), t.reason, t.fix, t.tried) for t in shown if t.reason))
+    for name, reason, fix, tried in reasons:
+        lines.append(f"  {name}: " + sentences(reason, fix, tried))
     if len(transfers) > 1:
         lines.append("  in one run: " + run_line(transfers))
     if o.times and any(t.measured_us is not None for t in shown):
@@ -343,7 +348,7 @@ def _transfer(t: r.Transfer, o: _Options) -> str:
     )
     extra = [
         t.reason,
-        f"Remove it: {t.fix}" if t.fix else "",
+        f"{advice_word(t.tried)}{t.fix}" if t.fix else "",
         f"t = {t.formula}" if t.formula else "",
     ]
     return "\n".join([line, *("  " + e for e in extra if e)])
@@ -422,8 +427,8 @@ def _shard(s: r.Shard, o: _Options) -> str:
 def _range(v: r.Value | r.Shard) -> str:
     parts = []
     if v.min is not None and v.max is not None:
-        parts.append(f"{significant(v.min)} … {significant(v.max)}")
-    if v.mean is not None:
+        parts.append(f"{significant(v.min)} … {significant(v.max)}" if v.min != v.max else significant(v.min))
+    if v.mean is not None and v.min != v.max:
         parts.append(f"mean {significant(v.mean)}")
     parts += [f"{n} {word}" for n, word in ((v.nans, "NaN"), (v.infs, "Inf")) if n]
     return "  ".join(parts)
@@ -437,7 +442,7 @@ def _value(v: r.Value, o: _Options) -> str:
         part
         for part in (
             f"{v.name}:{v.type}",
-            _range(v),
+            "" if v.type.endswith("[]") and entries else _range(v),          # one entry says it all
             f"[{entries}, …]" if entries and v.type[-2:] != "[]" else entries,
         )
         if part

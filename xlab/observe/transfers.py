@@ -6,11 +6,14 @@ other was added by the partitioner, and the reason is taken from its own stages.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
 from xlab.interpreters import traffic
@@ -18,17 +21,21 @@ from xlab.observe import hlo as _hlo
 from xlab.observe import names as _names
 from xlab.observe.placement_figures import Transfers
 from xlab.observe.program import mesh_info
-from xlab.observe.reasons import Cause, causes
+from xlab.observe.reasons import Cause, Try, Value, decided, place_text, whole
 from xlab.observe.reasons import together as gathered
 from xlab.observe.records import MeshInfo, Transfer
 from xlab.observe.subject import Subject, subject
+from xlab.observe.text import advice_word
+
+TRIES = 4
+"""Programs compiled to see whether advice holds."""
 
 MOST_MESSAGES = 20_000
 """Messages of one collective that a record lists; a larger schedule is worked out round by round where it is drawn."""
 
 
 def transfers(what: Any, *args: Any, link: str | traffic.Link = "cpu", algorithm: str = "ring", compile: bool = True,
-              program: int = 0, **kwargs: Any) -> tuple[Transfer, ...]:
+              program: int = 0, tries: int = TRIES, **kwargs: Any) -> tuple[Transfer, ...]:
     """The collectives of a program in the order they run.
 
     Args:
@@ -37,6 +44,7 @@ def transfers(what: Any, *args: Any, link: str | traffic.Link = "cpu", algorithm
         algorithm: `ring`, `bidirectional`, `direct`, or `axes` for rings along all axes of a collective at once.
         compile: look into the compiled module; without it only what the user wrote is known.
         program: index to write into the records.
+        tries: how many programs may be compiled to see which advice takes a collective away; the rest is given untried.
 
     Example:
         >>> import numpy as np
@@ -53,7 +61,12 @@ def transfers(what: Any, *args: Any, link: str | traffic.Link = "cpu", algorithm
     written = list(_written(about.closed.jaxpr, about))
     if not compile:
         return Transfers(_user(w, [], about, link, algorithm, program) for w in written)
-    return Transfers(_joined(about, written, link, algorithm, program))
+    ways: dict[int, tuple[Try, ...]] = {}
+    found = list(_joined(about, written, link, algorithm, program, ways))
+    if not ways:
+        return Transfers(found)
+    advice = importlib.import_module("xlab.observe.advice")      # by name: advice is made of collectives, those of other programs
+    return Transfers(advice.followed(about, found, ways, link, tries))
 
 
 @dataclass
@@ -88,18 +101,20 @@ def _written(jaxpr: Jaxpr, about: Subject, times: int | None = 1, conditional: A
             yield from _written(open_jaxpr(inner), about, inner_times, inner_conditional, inner_mesh)
 
 
-def _joined(about: Subject, written: list[_Written], link: Any, algorithm: Any, program: Any) -> Iterator[Transfer]:
-    """Compiled collectives in schedule order, each matched with the equation that asked for it."""
+def _joined(about: Subject, written: list[_Written], link: Any, algorithm: Any, program: Any, ways: dict[int, tuple[Try, ...]]) -> Iterator[Transfer]:
+    """Compiled collectives in schedule order, each matched with the equation that asked for it; `ways` gets what might take each away."""
+    given = 0
     module = about.hlo
     by_equation: dict[int, list[_Written]] = {}
     for w in written:
         by_equation.setdefault(w.equation, []).append(w)
-    known = None
+    known: list[Cause] | None = None
+    read: dict[int, list[Value]] = {}
     makers = {v: about.numbers[id(e)] for e in about.equations.values() for v in e.outvars}
     done: set[int] = set()
     compiled = module.collectives()
     for c in compiled:
-        ids = module.equations_of(c.instruction) or _producer(module, c.instruction)
+        ids = module.equations_of(c.instruction) or _producer(module, c.instruction) or _consumer(module, c.instruction)
         mine = next((i for i in ids if i in by_equation), None)
         if mine is not None:
             done.add(mine)
@@ -107,6 +122,7 @@ def _joined(about: Subject, written: list[_Written], link: Any, algorithm: Any, 
             together = [i for i in dict.fromkeys((*(i for i in ids if i in by_equation), *_combined(module, c, by_equation, makers)))
                         if i not in done]
             done.update(together)
+            given += 1
             record = _user(by_equation[mine][0], [c], about, link, algorithm, program)
             lines = sorted({t.line for i in together if (t := _names.source_of(by_equation[i][0].eqn)) is not None})
             yield record if not together else record.replace(
@@ -116,8 +132,15 @@ def _joined(about: Subject, written: list[_Written], link: Any, algorithm: Any, 
         if all(len(g) < 2 for g in c.groups) and not any(s != d for s, d in c.pairs):
             continue
         if known is None:
-            known = causes(about)
-        yield _added(about, c, ids[0] if ids else -1, _joint_cause(known, ids, c, module), link, algorithm, program)
+            known, read = decided(about)
+        number = ids[0] if ids else -1
+        cause = _joint_cause(known, ids, c, module)
+        made = _added(about, c, number, cause, read.get(number, ()), link, algorithm, program)
+        tries = cause.tries if cause is not None else whole(about, _split_over(read.get(number, ()), made.axes), set(made.axes))
+        if tries:
+            ways[given] = tries
+        given += 1
+        yield made
     for number, occurrences in by_equation.items():
         if number not in done:
             w = occurrences[0]
@@ -159,12 +182,16 @@ def _joint_cause(known: list[Cause], ids: Any, c: _hlo.Collective, module: _hlo.
     if len(c.operand_shapes) < 2:
         return _cause(known, ids, c)
     together = dict.fromkeys([*ids, *_operand_equations(module, c.instruction)])
-    unique = {k.reason: k for i in together if (k := _cause(known, (i,), c)) is not None}
+    unique = {id(k): k for i in together if (k := _cause(known, (i,), c)) is not None}
     found = list(unique.values())
     if len(found) < 2:
         return found[0] if found else None
     reason, fix = gathered(found, len(c.operand_shapes))
-    return replace(found[0], reason=reason, fix=fix, operand=operands_text(c.operand_shapes))
+    # What takes all of them away is one way for each, together.
+    one: dict[int, tuple] = {n: spec for k in found if k.tries for n, spec in k.tries[0].specs}
+    together_ = Try(tuple(sorted(one.items())), tuple(sorted({n for k in found if k.tries for n in k.tries[0].free})))
+    return replace(found[0], reason=reason, fix=fix, operand=operands_text(c.operand_shapes),
+                   tries=(together_,) if all(k.tries for k in found) else ())
 
 
 def operands_text(shapes: Sequence[str]) -> str:
@@ -192,6 +219,20 @@ def _producer(module: _hlo.Module, instruction: _hlo.Instruction) -> tuple[int, 
         if ids:
             return ids
         todo += found.operands
+    return ()
+
+
+def _consumer(module: _hlo.Module, instruction: _hlo.Instruction) -> tuple[int, ...]:
+    """Equations of the nearest reader that has any."""
+    home = _home(module, instruction)
+    todo, seen = [instruction.name], {instruction.name}
+    while todo:
+        name = todo.pop(0)
+        for user in (i for i in home.values() if name in i.operands and i.name not in seen):
+            seen.add(user.name)
+            if ids := module.equations_of(user):
+                return ids
+            todo.append(user.name)
     return ()
 
 
@@ -254,7 +295,7 @@ def call_name(primitive: str) -> str:
     return "psum_scatter" if name == "reduce_scatter" else name
 
 
-def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | None, link: Any, algorithm: Any,
+def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | None, read: Sequence[Value], link: Any, algorithm: Any,
            program: Any) -> Transfer:
     ids = _device_ids(about)
 
@@ -263,20 +304,56 @@ def _added(about: Subject, c: _hlo.Collective, equation: int, cause: Cause | Non
     eqn = about.equations.get(equation)
     info = mesh_info(about.mesh)
     groups = tuple(tuple(map(device, g)) for g in c.groups)
-    axes = axes_of_groups(info, groups) if info is not None and groups else ()
-    reason = cause.reason if cause else "the partitioner gave no location for it"
+    pairs = tuple((device(s), device(d)) for s, d in c.pairs)
+    axes = () if info is None else axes_of_groups(info, groups) if groups else axes_of_pairs(info, pairs)
+    reason = cause.reason if cause else _unlisted(about, eqn, c, axes, read)
     if cause and cause.rebuilt and c.kind == "all_gather" and c.bytes_out >= cause.rebuilt * _itemsize(c):
         reason += "; every device rebuilds the whole array to keep a part of it (full rematerialisation)"
     if cause and cause.kind == "all_reduce" and c.kind == "all_gather":
         reason += "; the compiler brings the parts of the operand together instead of adding up parts of the result"
     if c.conditional:
         reason += "; runs in one branch of a cond: at most this often"
-    record = Transfer(c.kind, c.reduction, axes, groups, tuple((device(s), device(d)) for s, d in c.pairs), c.bytes_in,
-                      c.bytes_out, c.times if c.times is not None else about.times.get(equation), origin="partitioner", reason=reason, fix=cause.fix if cause else "",
+    # On Explicit axes the program says itself where a result lies.
+    name = eqn.primitive.name if eqn is not None else ""
+    asked = eqn is not None and (eqn.params.get("out_sharding") is not None or name == "reshard")
+    if asked:
+        reason = f"{'the reshard' if name == 'reshard' else 'out_sharding'} asks for it; {reason}"
+    record = Transfer(c.kind, c.reduction, axes, groups, pairs, c.bytes_in,
+                      c.bytes_out, c.times if c.times is not None else about.times.get(equation), origin="user" if asked else "partitioner",
+                      call=name if asked else "", reason=reason, fix=cause.fix if cause else "",
                       operand=cause.operand if cause and cause.operand else operands_text(c.operand_shapes),
                       instruction=c.instruction.name, equation=equation if eqn is not None else -1, program=program,
                       source=_names.source_of(eqn) if eqn is not None else None, mesh=info)
     return predicted(record, link, algorithm, groups)
+
+
+def _unlisted(about: Subject, eqn: JaxprEqn | None, c: _hlo.Collective, axes: tuple[str, ...], read: Sequence[Value]) -> str:
+    """What can be said of a collective that the partitioner's decisions do not list: whose operation it is for, and what of it is split."""
+    if about.stage("resharded") is None and about.unstaged:
+        return f"why is not known: {about.unstaged}"
+    if eqn is None:
+        return "the partitioner gave no location for it"
+    what = f"{eqn.primitive.name}{place_text(eqn)}"
+    split = _split_over(read, axes)
+    listed = " and ".join(dict.fromkeys(f"`{v.name}` {v.type.text}" if v.name else v.type.text for v in split[:2]))
+    does = {"collective_permute": "needs entries that neighbors hold", "all_gather": "is carried out on the whole array",
+            "all_to_all": "is carried out with another dimension split"}.get(c.kind, "is carried out with entries of other devices")
+    return f"{what} {does}" + (f": {listed} {'are' if ' and ' in listed else 'is'} split over {', '.join(axes)}" if listed else "")
+
+
+def _split_over(read: Sequence[Value], axes: Sequence[str]) -> list[Value]:
+    return [v for v in read if any(a.split(":")[0] in axes for dim in v.type.spec or () for a in dim)]
+
+
+def axes_of_pairs(mesh: MeshInfo, pairs: tuple[tuple[int, int], ...]) -> tuple[str, ...]:
+    """The mesh axes along which a permute sends.
+
+    >>> axes_of_pairs(MeshInfo(("a", "b"), (2, 2), (0, 1, 2, 3)), ((0, 2), (3, 1)))
+    ('a',)
+    """
+    ids = mesh.device_ids or tuple(range(mesh.size))
+    at = {d: np.unravel_index(i, mesh.axis_sizes) for i, d in enumerate(ids)}
+    return tuple(n for k, n in enumerate(mesh.axis_names) if any(s in at and d in at and at[s][k] != at[d][k] for s, d in pairs))
 
 
 def _itemsize(c: _hlo.Collective) -> int:
@@ -351,7 +428,7 @@ def assert_collectives(fun: Any, args: tuple = (), *, allow: Mapping[str, int] |
     if unknown:
         raise ValueError(f"allow names unknown kinds {sorted(unknown)}; there are {', '.join(sorted(set(_hlo.COLLECTIVES.values())))}")
     unexpected = []
-    for t in transfers(fun, *args, **kwargs):
+    for t in transfers(fun, *args, **kwargs):       # what is wrong with the first few is worth a compile
         if not t.instruction:
             continue
         if left.get(t.kind, 0) > 0:
@@ -365,5 +442,5 @@ def assert_collectives(fun: Any, args: tuple = (), *, allow: Mapping[str, int] |
         where = f" at {t.source.file}:{t.source.line}" if t.source else ""
         who = f"written as {t.call}" if t.origin == "user" else f"added by the partitioner: {t.reason}"
         lines.append(f"  {t.kind} over {', '.join(t.axes) or 'part of the mesh'}, {t.bytes_in:,} B → {t.bytes_out:,} B per device"
-                     f"{where}, {who}" + (f". To remove it: {t.fix}" if t.fix else ""))
+                     f"{where}, {who}" + (f". {advice_word(t.tried)}{t.fix}" if t.fix else ""))
     raise AssertionError(f"{len(unexpected)} unexpected collective(s), allowed were {dict(allow or {}) or 'none'}:\n" + "\n".join(lines))

@@ -12,6 +12,7 @@ from xlab.compile.executable import physical_sharding
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray
+from xlab.core.donation import check_alive
 from xlab.parallel.put import device_put
 from xlab.sharding import Format, Sharding
 
@@ -44,6 +45,7 @@ def make_array_from_single_device_arrays(shape, sharding, arrays, *, dtype=None)
         if not is_native_array(a):
             raise TypeError(f"make_array_from_single_device_arrays: every part must be an array on a device, got {a!r} of type "
                             f"{type(a).__name__}; use device_put, or make_array_from_callback for host data")
+        check_alive(a)
     wanted = sharding.addressable_in_order
     part_shape = sharding.shard_shape(shape)
     by_device = {}

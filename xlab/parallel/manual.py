@@ -10,6 +10,7 @@ from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray, aval_of
 from xlab.core.refs import AbstractRef
 from xlab.core.trace import Axis, state
 from xlab.sharding import (
+    UNCONSTRAINED,
     AbstractMesh,
     AxisType,
     Mesh,
@@ -109,6 +110,8 @@ def resolve_mesh(mesh, axis_names):
     here = get_abstract_mesh()
     if here.shape_tuple == mesh.shape_tuple and here.axis_types != mesh.axis_types:
         mesh = mesh.update(axis_types=here.axis_types)
+    if isinstance(axis_names, str):
+        raise TypeError(f"axis_names of shard_map should be a set of mesh axes, such as {{{axis_names!r}}}, got the string {axis_names!r}")
     names = frozenset(axis_names) if axis_names else frozenset(mesh.axis_names) - taken
     if not names <= set(mesh.axis_names):
         raise ValueError(f"shard_map requires axis_names={set(names)} to be a subset of the mesh's axes {mesh.axis_names}")
@@ -137,14 +140,18 @@ def check_spec_types(which: str, specs) -> None:
 
 
 def check_specs(which: str, specs, mesh, names) -> None:
-    """Every spec uses manual axes only."""
+    """Every spec uses manual axes only, each for one dimension."""
     for spec in _tree.leaves(specs, is_leaf=is_spec):
         if spec is None:
             continue
+        if UNCONSTRAINED in spec.partitions:
+            raise ValueError(f"shard_map {which} argument must refer to an axis marked as manual ({set(names)}), but {which} leaves a dimension "
+                             f"UNCONSTRAINED in {spec}: a body that runs per device needs to know its part. Name an axis, or None.")
         for axis in spec.axes():
             if axis not in names:
                 raise ValueError(f"shard_map {which} argument must refer to an axis marked as manual ({set(names)}), but {which} "
                                  f"refers to {axis!r} in {spec}. The mesh has the axes {mesh.axis_names}.")
+        NamedSharding(mesh, PartitionSpec(*spec))   # raises where one axis cuts two dimensions
         if (spec.unreduced or spec.reduced) and not mesh.are_all_axes_explicit:
             auto = [n for n, t in zip(mesh.axis_names, mesh.axis_types) if t is not AxisType.Explicit]
             raise ValueError(f"unreduced/reduced axes in the shard_map {which} entry {spec} need values whose type says so outside "

@@ -1,8 +1,14 @@
-"""`pmap`: one call per device, along one mapped axis; a `shard_map` over a mesh of one axis."""
+"""`pmap`: one call per device, along one mapped axis; a `shard_map` over a mesh of one axis, or of as many as there are maps in maps.
+
+Where several processes work together, each calls with its own rows and gets its own rows of the results; collectives inside go over all.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
+import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,12 +16,19 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.backend import client as _client
+from xlab.backend import processes as _processes
 from xlab.compile.jit import jit
-from xlab.compile.tracing import function_name
+from xlab.compile.stages import ShapeDtypeStruct
+from xlab.compile.tracing import argument_names, function_name
+from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
+from xlab.core.trace import state
+from xlab.errors import IncompatibleDevices
 from xlab.lax.shape import expand_dims, squeeze
+from xlab.parallel.host_local import to_global, to_local
+from xlab.parallel.put import device_put
 from xlab.parallel.shard_map import Mapped
-from xlab.sharding import Mesh, PartitionSpec
+from xlab.sharding import Mesh, NamedSharding, PartitionSpec
 
 __all__ = ["pmap"]
 
@@ -32,8 +45,8 @@ def pmap(fun: Callable, axis_name=None, *, in_axes=0, out_axes=0, static_broadca
         axis_name: name of the mapped axis, for collectives.
         in_axes, out_axes: position of the mapped axis in arguments and results, as for `vmap`; None for values that are the same.
         static_broadcasted_argnums: arguments that are Python values, part of the program.
-        devices: where to run; by default the first devices.
-        axis_size: size of the mapped axis, normally read off the arguments.
+        devices: where to run; by default the first devices, or those of all processes.
+        axis_size: size of the mapped axis, over all processes; normally read off the arguments.
         donate_argnums: arguments whose buffers results may take over.
 
     Example:
@@ -53,92 +66,284 @@ def pmap(fun: Callable, axis_name=None, *, in_axes=0, out_axes=0, static_broadca
         for leaf in _tree.leaves(axes, is_leaf=lambda a: a is None):
             if leaf is not None and type(leaf) is not int:
                 raise TypeError(f"pmap {what} leaves must be int or None, got {leaf!r} of type {type(leaf).__name__}")
-    name = _PRIVATE if axis_name is None else axis_name
-    mapped = _Pmapped(fun, name, in_axes, out_axes, static, devices, backend, axis_size)
-
-    def run(*args, **kwargs):
-        return mapped.call(args, kwargs)
-    compiled = jit(run, static_argnums=static or None, donate_argnums=donated or None, name=function_name(fun))
+    mapped = _shared(fun, (_PRIVATE if axis_name is None else axis_name, in_axes, out_axes, static, donated, _row(devices), backend, axis_size))
 
     @functools.wraps(fun)
     def pmap_fun(*args, **kwargs):
-        if static and max(static) >= len(args):
-            raise ValueError(f"pmapped function {function_name(fun)} has static_broadcasted_argnums={static} but was called with only "
-                             f"{len(args)} positional argument{'s' if len(args) != 1 else ''}. All static broadcasted arguments must "
-                             f"be passed positionally.")
-        return compiled(*args, **kwargs)
-    pmap_fun.lower = compiled.lower
-    pmap_fun.trace = compiled.trace
+        return mapped(fun, args, kwargs)
+
+    def staged(stage):
+        def run(*args, **kwargs):
+            args, kwargs = mapped.staged(fun, args, kwargs)
+            return stage(*args, **kwargs)
+        return run
+    pmap_fun.lower, pmap_fun.trace = staged(mapped.compiled.lower), staged(mapped.compiled.trace)
     return pmap_fun
 
 
-class _Pmapped:
-    """A pmapped function: reads the axis size off the arguments and runs a `shard_map`."""
+def _row(devices) -> tuple | None:
+    """The devices as given, which may also stand in a column."""
+    if devices is None:
+        return None
+    grid = np.array(list(devices), dtype=object)
+    if grid.size == 0:
+        raise ValueError("'devices' argument to pmap must be non-empty, or None.")
+    if grid.ndim > 1 and grid.size != len(grid):
+        raise ValueError(f"pmap takes its devices in a row, one for each example, got them in the shape {grid.shape}")
+    return tuple(grid.flat)
 
-    def __init__(self, fun, name, in_axes, out_axes, static, devices, backend, axis_size):
-        self.fun, self.name, self.in_axes, self.out_axes, self.static = fun, name, in_axes, out_axes, static
-        self.devices = tuple(devices) if devices is not None else None
-        self.backend, self.axis_size = backend, axis_size
+
+_known: weakref.WeakKeyDictionary[Callable, dict[Any, _Pmapped]] = weakref.WeakKeyDictionary()
+
+
+def _shared(fun: Callable, options: tuple) -> _Pmapped:
+    """What is known of this function mapped so: made once, for as long as the function lives."""
+    axes, structure = _tree.flatten(options[1:3], is_leaf=lambda a: a is None)
+    try:
+        key = (*options[:1], tuple(axes), structure, *options[3:])
+        per_function = _known.setdefault(fun, {})
+        return per_function.get(key) or per_function.setdefault(key, _Pmapped(weakref.ref(fun), *options))
+    except TypeError:      # of no hash, or not to be referred to weakly
+        return _Pmapped(lambda: fun, *options)
+
+
+class _Nest(threading.local):
+    """The mesh of the outermost of the maps whose bodies run, None outside of them all."""
+
+    mesh: Mesh | None = None
+
+
+_nest = _Nest()
+
+
+class _Wanted(BaseException):
+    """A map inside the body of another needs an axis that the mesh does not have yet."""
+
+    def __init__(self, name, size):
+        super().__init__(name, size)
+        self.name, self.size = name, size
+
+
+class _Pmapped:
+    """A pmapped function: reads the axis size off the arguments and runs a `shard_map`. It refers to the function weakly."""
+
+    def __init__(self, fun, name, in_axes, out_axes, static, donated, devices, backend, axis_size):
+        self._fun, self.name, self.in_axes, self.out_axes, self.static = fun, name, in_axes, out_axes, static
+        self.devices, self.backend, self.axis_size = devices, backend, axis_size
+        self.label = function_name(fun())
+
+        def run(*args, **kwargs):
+            return self.call(args, kwargs)
+        self.compiled = jit(run, static_argnums=static or None, donate_argnums=donated or None, name=self.label)
+
+    def __call__(self, fun, args, kwargs):
+        if self.static:
+            self.check_static(args)
+        if _processes.joined() and _nest.mesh is None and self.spans():
+            return self.over_processes(args, kwargs)
+        try:
+            return self.compiled(*args, **kwargs)
+        except IncompatibleDevices:
+            moved = self.brought(args, kwargs)
+            if moved is None:
+                raise
+        return self.compiled(*moved[0], **moved[1])
+
+    def check_static(self, args) -> None:
+        if max(self.static) >= len(args):
+            raise ValueError(f"pmapped function {self.label} has static_broadcasted_argnums={self.static} but was called with only "
+                             f"{len(args)} positional argument{'s' if len(args) != 1 else ''}. All static broadcasted arguments must "
+                             f"be passed positionally.")
+        for i in self.static:
+            try:
+                hash(args[i])
+            except TypeError:
+                raise ValueError(f"Non-hashable static arguments are not supported, as this would make each call a new program: pmapped function "
+                                 f"{self.label} was given {args[i]!r} of type {type(args[i]).__name__} as its static argument {i}") from None
+
+    # -- the traced call -------------------------------------------------------------------------------------
 
     def call(self, args, kwargs):
+        flat, in_tree, axes = self.flatten(args, kwargs)
+        size = self.size_of(flat, axes, args, kwargs)
+        if _nest.mesh is not None and state.manual_mesh is not None:
+            return self.inside(size, flat, in_tree, axes, args)
+        devices = self.chosen(size)
+        extra: list[tuple[Any, int]] = []
+        while True:     # each turn knows one more of the axes of maps inside
+            names, shape = (self.name, *(n for n, _ in extra)), (size, *(n for _, n in extra))
+            needed = math.prod(shape)
+            if needed > len(devices):
+                raise ValueError(f"pmap of {self.label} with the pmaps in it requires {needed} devices ({' x '.join(map(str, shape))} over the axes "
+                                 f"{self.shown(names)}), but only {len(devices)} are available: map fewer examples, or vmap the rest")
+            mesh = Mesh(np.array(devices[:needed], dtype=object).reshape(shape), names)
+            before = _nest.mesh
+            _nest.mesh = mesh
+            try:
+                return self.mapped(mesh, self.name, flat, in_tree, axes, args)
+            except _Wanted as wanted:
+                extra.append((wanted.name, wanted.size))
+            finally:
+                _nest.mesh = before
+
+    def inside(self, size, flat, in_tree, axes, args):
+        """The call in the body of another map: over an axis of its own of the same mesh."""
+        if self.devices is not None:
+            raise ValueError(f"pmap of {self.label} is called inside another pmap, and gives devices: only the outermost can say where to run")
+        mesh, name = state.manual_mesh, self.name
+        if name == _PRIVATE:
+            name += f"_{sum(str(n).startswith(_PRIVATE) for n in state.axes)}"
+        if name not in mesh.axis_names:
+            raise _Wanted(name, size)
+        if mesh.shape[name] != size or name in state.axes:
+            raise ValueError(f"pmap of {self.label} maps {size} examples over an axis {self.shown((name,))} inside another pmap, where that is "
+                             f"the name of an axis of size {mesh.shape[name]} already: give each its own axis_name")
+        return self.mapped(mesh, name, flat, in_tree, axes, args)
+
+    @staticmethod
+    def shown(names) -> str:
+        return ", ".join("(unnamed)" if str(n).startswith(_PRIVATE) else repr(n) for n in names)
+
+    def mapped(self, mesh, name, flat, in_tree, axes, args):
+        fun, out = self._fun(), {}
+
+        def body(*blocks):
+            examples = [x if a is None else squeeze(x, (a,)) for x, a in zip(blocks, axes)]
+            a, k = self.restored(in_tree, examples, args)
+            results, out["tree"] = _tree.flatten(fun(*a, **k))
+            skeleton = _tree.unflatten(out["tree"], list(range(len(results))))
+            wanted = _tree.flatten_prefix("pmap out_axes", self.out_axes, skeleton, is_leaf=lambda v: v is None)
+            out["axes"] = [_canonical(w, aval_of(x).ndim + 1, "out_axes", fun) for x, w in zip(results, wanted)]
+            return tuple(x if w is None else expand_dims(x, (w,)) for x, w in zip(results, out["axes"]))
+
+        def specs(found):
+            return tuple(_spec(name, a) for a in found)
+        results = Mapped(body, mesh, specs(axes), lambda: specs(out["axes"]), frozenset({name}), False).stage(tuple(flat))
+        return _tree.unflatten(out["tree"], results)
+
+    # -- arguments -------------------------------------------------------------------------------------------
+
+    def flatten(self, args, kwargs):
+        """Dynamic leaves, their structure, and along which axis each is mapped."""
         dynamic = tuple(a for i, a in enumerate(args) if i not in self.static)
         in_axes = self.in_axes
         if isinstance(in_axes, (tuple, list)):
-            if len(in_axes) != len(args):
-                raise ValueError(f"pmap in_axes must have one entry per positional argument of {function_name(self.fun)}: got "
+            if len(in_axes) == len(args):
+                in_axes = tuple(a for i, a in enumerate(in_axes) if i not in self.static)
+            elif len(in_axes) != len(dynamic):
+                raise ValueError(f"pmap in_axes must have one entry per positional argument of {self.label}: got "
                                  f"{len(in_axes)} entries for {len(args)} arguments")
-            in_axes = tuple(a for i, a in enumerate(in_axes) if i not in self.static)
+            in_axes = tuple(in_axes)
         else:
             in_axes = (in_axes,) * len(dynamic)
         flat, in_tree = _tree.flatten((dynamic, kwargs))
         axes = _tree.flatten_prefix("pmap in_axes", (in_axes, dict.fromkeys(kwargs, 0)), (dynamic, kwargs),
                                     is_leaf=lambda a: a is None)
-        axes = [_canonical(a, aval_of(x).ndim, "in_axes", self.fun) for x, a in zip(flat, axes)]
-        size = self.size_of(flat, axes)
-        mesh = Mesh(np.array(self.chosen(size), dtype=object), (self.name,))
-        out: dict[str, Any] = {}
+        return flat, in_tree, [_canonical(a, aval_of(x).ndim, "in_axes", self._fun()) for x, a in zip(flat, axes)]
 
-        def body(*blocks):
-            examples = [x if a is None else squeeze(x, (a,)) for x, a in zip(blocks, axes)]
-            a, k = _tree.unflatten(in_tree, examples)
-            a = list(a)
-            for i in sorted(self.static):
-                a.insert(i, args[i])
-            results, out["tree"] = _tree.flatten(self.fun(*a, **k))
-            skeleton = _tree.unflatten(out["tree"], list(range(len(results))))
-            wanted = _tree.flatten_prefix("pmap out_axes", self.out_axes, skeleton, is_leaf=lambda v: v is None)
-            out["axes"] = [_canonical(w, aval_of(x).ndim + 1, "out_axes", self.fun) for x, w in zip(results, wanted)]
-            return tuple(x if w is None else expand_dims(x, (w,)) for x, w in zip(results, out["axes"]))
+    def restored(self, in_tree, leaves, args):
+        """Arguments made of these leaves, and of the static ones among `args`."""
+        dynamic, kwargs = _tree.unflatten(in_tree, leaves)
+        positional = list(dynamic)
+        for i in sorted(self.static):
+            positional.insert(i, args[i])
+        return positional, kwargs
 
-        specs = tuple(self.spec(a) for a in axes)
-        results = Mapped(body, mesh, specs, lambda: tuple(self.spec(w) for w in out["axes"]), frozenset(), False).stage(tuple(flat))
-        return _tree.unflatten(out["tree"], results)
-
-    def spec(self, axis) -> PartitionSpec:
-        return PartitionSpec() if axis is None else PartitionSpec(*(None,) * axis, self.name)
-
-    def size_of(self, flat, axes) -> int:
+    def size_of(self, flat, axes, args, kwargs) -> int:
         sizes = sorted({aval_of(x).shape[a] for x, a in zip(flat, axes) if a is not None})
         if not sizes:
             if self.axis_size is None:
-                raise ValueError(f"pmap of {function_name(self.fun)} requires at least one mapped argument: every argument has in_axes=None")
-            return self.axis_size
+                raise ValueError(f"pmap of {self.label} requires at least one mapped argument: every argument has in_axes=None")
+            sizes = [self.axis_size]
         if len(sizes) > 1 or (self.axis_size is not None and self.axis_size != sizes[0]):
-            listed = [f"{aval_of(x)} along axis {a}" for x, a in zip(flat, axes) if a is not None]
-            raise ValueError(f"pmap of {function_name(self.fun)} got inconsistent sizes for array axes to be mapped: {'; '.join(listed)}"
-                             + (f"; axis_size={self.axis_size}" if self.axis_size is not None else ""))
+            listed = [f"`{name}` of type {aval_of(x).str_short()} has {aval_of(x).shape[a]} along axis {a}"
+                      for x, a, name in zip(flat, axes, self.names(args, kwargs, len(flat))) if a is not None]
+            raise ValueError(f"pmap of {self.label} got inconsistent sizes for array axes to be mapped: {'; '.join(listed)}"
+                             + (f"; axis_size is {self.axis_size}" if self.axis_size is not None else ""))
+        if sizes[0] < 1:
+            raise ValueError(f"pmap of {self.label} maps an axis of size {sizes[0]}: it runs once per example on a device of its own, so there has to "
+                             f"be one at least")
         return sizes[0]
 
+    def names(self, args, kwargs, n):
+        """What the dynamic leaves are called."""
+        kept = tuple(() if i in self.static else a for i, a in enumerate(args))
+        return argument_names(self._fun(), _tree.structure((kept, kwargs)), n)
+
     def chosen(self, size):
-        available = self.devices if self.devices is not None else _client.local_devices(backend=self.backend)
+        available = self.available()
         if size > len(available):
-            raise ValueError(f"compiling pmap of {function_name(self.fun)} requires {size} devices, one for each example, but only "
+            raise ValueError(f"compiling pmap of {self.label} requires {size} devices, one for each example, but only "
                              f"{len(available)} are available: set config.num_cpu_devices before the first use of a device, or map "
                              f"fewer examples (vmap the rest)")
         if self.devices is not None and size != len(available):
             raise ValueError(f"Leading axis size that is pmapped over is {size} and devices has {len(available)} entries: they must be "
                              f"equal")
-        return available[:size]
+        return available
+
+    def available(self) -> tuple:
+        """The devices to choose from, those of one process after those of another."""
+        if self.devices is not None:
+            return self.devices
+        found = _client.devices(backend=self.backend)
+        return tuple(sorted(found, key=lambda d: (d.process_index, d.id))) if _processes.joined() else tuple(found)
+
+    def brought(self, args, kwargs):
+        """The arguments with those that lie on other devices brought to where the map runs; None where there are none."""
+        flat, in_tree, axes = self.flatten(args, kwargs)
+        mesh = Mesh(np.array(self.chosen(n := self.size_of(flat, axes, args, kwargs))[:n], dtype=object), (self.name,))
+        put = [(is_native_array(x) or isinstance(x, KeyArray)) and x.committed and x.sharding.devices_in_order != mesh.devices_in_order for x in flat]
+        if not any(put):
+            return None
+        return self.restored(in_tree, [device_put(x, NamedSharding(mesh, _spec(self.name, s))) if p else x for x, s, p in zip(flat, axes, put)], args)
+
+    # -- several processes -----------------------------------------------------------------------------------
+
+    def spans(self) -> bool:
+        """Whether devices of other processes take part."""
+        return any(d.process_index != _client.process_index() for d in self.available())
+
+    def rows(self) -> Mesh:
+        return Mesh(np.array(self.available(), dtype=object), (self.name,))
+
+    def over_processes(self, args, kwargs):
+        """Each process gives rows for its own devices, and receives theirs of the results."""
+        flat, in_tree, axes = self.flatten(args, kwargs)
+        mesh = self.rows()
+        self.check_rows(flat, axes, mesh)
+        a, k = self.restored(in_tree, [to_global(x, mesh, s) for x, s in zip(flat, axes)], args)
+        outs, out_tree = _tree.flatten(self.compiled(*a, **k))
+        skeleton = _tree.unflatten(out_tree, list(range(len(outs))))
+        wanted = _tree.flatten_prefix("pmap out_axes", self.out_axes, skeleton, is_leaf=lambda v: v is None)
+        return _tree.unflatten(out_tree, [to_local(x, mesh, _canonical(w, aval_of(x).ndim, "out_axes", self._fun())) for x, w in zip(outs, wanted)])
+
+    def check_rows(self, flat, axes, mesh) -> None:
+        here, everywhere = len(mesh.local_devices), mesh.size
+        if self.axis_size is not None and self.axis_size != everywhere:
+            raise ValueError(f"pmap of {self.label} has axis_size={self.axis_size}, and the processes have {everywhere} devices together: they must be "
+                             f"equal")
+        for x, a in zip(flat, axes):
+            whole = is_native_array(x) and not x.is_fully_addressable
+            if a is not None and aval_of(x).shape[a] != (everywhere if whole else here):
+                raise ValueError(f"pmap of {self.label}: where several processes work together, each gives one row for each of its own devices, of which "
+                                 f"there are {here} here (process {_client.process_index()}, {everywhere} in all); got a leading axis size of "
+                                 f"{aval_of(x).shape[a]} in {aval_of(x).str_short()}. Give that many rows, or name fewer devices with devices=.")
+
+    def staged(self, fun, args, kwargs):
+        """The arguments as a program of all processes takes them, by their types; in one process as they are."""
+        if not _processes.joined() or not self.spans():
+            return args, kwargs
+        flat, in_tree, axes = self.flatten(args, kwargs)
+        here, everywhere = len(self.rows().local_devices), len(self.available())
+
+        def grown(x, a):
+            aval = aval_of(x)
+            return ShapeDtypeStruct(aval.shape if a is None else (*aval.shape[:a], aval.shape[a] // here * everywhere, *aval.shape[a + 1:]), aval.dtype)
+        return self.restored(in_tree, [grown(x, a) for x, a in zip(flat, axes)], args)
+
+
+def _spec(name, axis) -> PartitionSpec:
+    return PartitionSpec() if axis is None else PartitionSpec(*(None,) * axis, name)
 
 
 def _canonical(axis, ndim, what, fun):

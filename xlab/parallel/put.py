@@ -15,7 +15,7 @@ from xlab.backend.transfer_guards import asked_for
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, Tracer, state
-from xlab.lax.device_put import ArrayCopySemantics, device_put_p, put
+from xlab.lax.device_put import ArrayCopySemantics, device_put_p, put, source_of
 from xlab.sharding import (
     Format,
     Layout,
@@ -67,6 +67,7 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
         aval = aval_of(v)
         if isinstance(d, Sharding):
             d.shard_shape(aval.shape)
+    srcs = [source_of(v) if s is None else s for v, s in zip(leaves, srcs)]
     outs = device_put_p.bind(*leaves, devices=tuple(devices), srcs=tuple(srcs), copy_semantics=tuple(copies)) if leaves else []
     return _tree.unflatten(treedef, outs)
 
@@ -97,6 +98,8 @@ def _semantics(donate, may_alias) -> ArrayCopySemantics:
 
 def _destination(d):
     """What a user wrote as a device, a sharding, or None."""
+    if d is MemorySpace.Any:
+        raise ValueError("device_put brings values to memory.Space.Device or memory.Space.Host; Space.Any names no memory in particular")
     if d is None or isinstance(d, (Device, Sharding, MemorySpace)):
         return d
     if isinstance(d, PartitionSpec):

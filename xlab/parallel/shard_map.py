@@ -16,7 +16,7 @@ from xlab import tree as _tree
 from xlab.compile import divergence
 from xlab.compile.devices import sharding_sources
 from xlab.compile.jit import jit
-from xlab.compile.tracing import argument_names, context_key, function_name
+from xlab.compile.tracing import argument_names, context_key, function_name, made_of
 from xlab.core import effects as _effects
 from xlab.core.avals import TOKEN, ShapedArray, aval_of
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, eval_jaxpr
@@ -86,11 +86,15 @@ def shard_map(f=None, /, *, mesh=None, in_specs=None, out_specs=None, axis_names
     check_spec_types("out_specs", out_specs)
     mapped = Mapped(f, mesh, in_specs, out_specs, axis_names, bool(check_vma))
 
+    how = mesh, in_specs, out_specs, axis_names, bool(check_vma)
+
+    @made_of(f, "staged shard_map", *how)
     @functools.wraps(f)
     def staged(*args):
         return mapped.stage(args)
     whole = jit(staged, name=function_name(f))
 
+    @made_of(f, "shard_map", *how)
     @functools.wraps(f)
     def wrapper(*args):
         if state.trace is EVAL and not state.axes:

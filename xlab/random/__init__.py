@@ -6,6 +6,7 @@ Reading order: `keys.py` (what a key is and how new ones are made), `threefry.py
 Imports what is below it.
 """
 
+from xlab.random import reuse as _reuse  # has keys followed
 from xlab.random.binomial import *
 from xlab.random.bits import (
     random_bits_p,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xlab.backend import caches
+from xlab.compile import specials
 from xlab.compile.jit import jit
 from xlab.config import config, disable_jit
 from xlab.core import dtypes
@@ -167,9 +168,16 @@ def _eager(prim, gives_keys: bool):
     def impl(keys, *rest, **params):
         if type(keys) is not KeyArray:
             _check_keys(prim.name, aval_of(keys))
+        if config.debug_key_reuse and prim is not random_fold_in_p:
+            specials.use_key(prim.name, keys)
         dtype = keys.aval.dtype
         out = _run(prim, dtype.impl, params, keys.base, *rest)
-        return KeyArray(out, dtype) if gives_keys else out
+        if not gives_keys:
+            return out
+        made = KeyArray(out, dtype)
+        if config.debug_key_reuse:
+            specials.made_key(made)
+        return made
 
 
 def _declare(name: str, aval, batch, lowering) -> Primitive:

@@ -217,5 +217,7 @@ def fold_in(key, data):
 
 def clone(key):
     """The same key again, for where using one twice is intended."""
-    typed_keys(key)
+    _, raw = typed_keys(key)
+    if config.debug_key_reuse and not raw:
+        return random_wrap_p.bind(random_unwrap_p.bind(key), impl=aval_of(key).dtype.impl)
     return key

@@ -18,6 +18,7 @@ from xlab.sharding.current import (
     EMPTY_ABSTRACT_MESH,
     EMPTY_MESH,
     get_abstract_mesh,
+    get_concrete_mesh,
     get_mesh,
     set_mesh,
     use_abstract_mesh,
@@ -53,6 +54,6 @@ def __getattr__(name: str) -> _Any:
 __all__ = [
     "AUTO", "AbstractDevice", "AbstractMesh", "AxisType", "DuplicateSpecError", "EMPTY_ABSTRACT_MESH", "EMPTY_MESH",
     "Format", "GSPMDSharding", "Layout", "ManualAxisType", "Mesh", "NamedSharding", "P", "PartitionSpec", "Sharding",
-    "SingleDeviceSharding", "UNCONSTRAINED", "auto_axes", "explicit_axes", "from_hlo_sharding", "from_native", "get_abstract_mesh", "get_mesh",
+    "SingleDeviceSharding", "UNCONSTRAINED", "auto_axes", "explicit_axes", "from_hlo_sharding", "from_native", "get_abstract_mesh", "get_concrete_mesh", "get_mesh",
     "make_mesh", "make_single_device_sharding", "reshard", "set_mesh", "use_abstract_mesh", "use_mesh",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xlab.backend.native import is_tracing
 from xlab.config import config
 from xlab.sharding.mesh import ENTERED, AbstractMesh, Mesh
 
@@ -18,6 +19,11 @@ _CONCRETE, _ABSTRACT = "concrete_mesh", "abstract_mesh"
 def get_mesh() -> Mesh:
     """The mesh set by `set_mesh` or entered by `with mesh:`; an empty one when there is none."""
     return config.context_value(_CONCRETE) or config.context_value(ENTERED) or EMPTY_MESH
+
+
+def get_concrete_mesh() -> Mesh | None:
+    """The mesh of `set_mesh`, over whose devices everything runs; one that was only entered names axes and places nothing."""
+    return config.context_value(_CONCRETE)
 
 
 def get_abstract_mesh() -> AbstractMesh:
@@ -41,6 +47,12 @@ class set_mesh:
         if not isinstance(mesh, Mesh):
             raise ValueError(
                 f"set_mesh expects a Mesh, such as make_mesh((2,), ('x',)); got {mesh!r} of type {type(mesh).__name__}."
+            )
+        if is_tracing():
+            raise ValueError(
+                "set_mesh can only be used outside of functions that are being traced (by jit, grad, vmap, ...): it decides over which devices "
+                "whole programs run. Enter it around the call, or name the mesh where it is needed: NamedSharding(mesh, spec), "
+                "shard_map(mesh=mesh)."
             )
         concrete = None if mesh.empty else mesh
         self._previous = (

@@ -115,7 +115,10 @@ def out_sharding(given: Any, api: str, ndim: int | None = None) -> NamedSharding
 
 
 def typed(aval: Any, sharding: Any) -> Any:
-    """The type of an array of this type that lies so."""
+    """The type of an array of this type that lies so, and in that memory."""
+    space = memory_space(sharding)
+    if getattr(aval, "memory_space", space) != space:
+        aval = aval.update(memory_space=space)
     if type(sharding) is NamedSharding and sharding.mesh.explicit_axes:
         _laid_out[sharding.mesh.abstract_mesh] = sharding.mesh
         mat = aval.mat
@@ -123,6 +126,16 @@ def typed(aval: Any, sharding: Any) -> Any:
             mat = mat.update(unreduced=sharding.spec.unreduced, reduced=sharding.spec.reduced)
         return aval.update(sharding=sharding, mat=mat)
     return aval if getattr(aval, "cut", None) is None else aval.update(sharding=None)
+
+
+def memory_space(sharding: Any) -> str | None:
+    """What types say of values that lie so: `"host"`, or nothing of the memory where devices compute."""
+    return "host" if sharding.memory_kind == "pinned_host" else None
+
+
+def memory_kind(aval: Any) -> str | None:
+    """The kind of memory that the type of a value asks for; None for the devices' own."""
+    return "pinned_host" if getattr(aval, "memory_space", None) else None
 
 
 # The last mesh of devices that arrays were laid over, for each abstract mesh.
@@ -142,7 +155,7 @@ def result_sharding(aval: Any, mesh: Any) -> NamedSharding | None:
     spec = cut.spec if cut is not None else PartitionSpec(*(None,) * aval.ndim)
     if mat.unreduced or mat.reduced:
         spec = spec.update(unreduced=mat.unreduced, reduced=mat.reduced)
-    return NamedSharding(mesh, spec)
+    return NamedSharding(mesh, spec, memory_kind(aval))
 
 
 _arrays.set_typing(typed)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from xlab import tree as _tree
-from xlab.compile.jit import jit, jit_p
+from xlab.compile.jit import jit
+from xlab.compile.jit_primitive import jit_p
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import aval_of

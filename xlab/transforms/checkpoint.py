@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable
 
 from xlab import tree as _tree
 from xlab.compile.arguments import static_positions
-from xlab.compile.jit import hoisted, jit_p
-from xlab.compile.tracing import function_name, trace_program
+from xlab.compile.jit import hoisted
+from xlab.compile.jit_primitive import jit_p
+from xlab.compile.tracing import function_name, made_of, trace_program
+from xlab.config import config
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
@@ -49,6 +52,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     by_name, names = static_positions(fun, None, static_argnames)
 
+    @made_of(fun, "checkpoint", prevent_cse, policy, static, by_name, names)
     @wraps(fun)
     def checkpointed(*args, **kwargs):
         for i in static:
@@ -78,6 +82,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
 
 remat = checkpoint
 
+logger = logging.getLogger("xlab")
 remat_p = Primitive("remat2", multiple_results=True, joins=False, context_dependent=True)
 remat_p.takes_refs = True
 
@@ -165,12 +170,27 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
     outs = []
     if any(out_unknown):
         operands = [x for x, u in zip((*residuals, *args), used) if u]
+        if config.log_checkpoint_residuals:
+            n = len(saved)
+            _log_residuals([x.aval for x, u, unk in zip(body.invars, used[n:], unknown) if u and not unk],
+                           [v for v, u in zip(saved, used) if u], body)
         outs = pe.JaxprTrace.process(trace, remat_p, operands, dict(params, jaxpr=rest, differentiated=True))
     k, w = iter(known_outs), iter(outs)
     return [next(w) if u else next(k) for u in out_unknown]
 
 
 pe.partial_eval_rules[remat_p] = _remat_partial_eval
+
+
+def _log_residuals(inputs, saved, body) -> None:
+    """Under `config.log_checkpoint_residuals`: what stays in memory until the way back."""
+    made_by = {v: e for e in body.eqns for v in e.outvars}
+    if inputs:
+        logger.warning("checkpointed function saving inputs with shapes:\n%s", "\n".join(f"  {a}" for a in inputs))
+    if saved:
+        logger.warning("checkpointed function saving these intermediates:\n%s", "\n".join(
+            f"  {v.aval} from output of {made_by[v].primitive.name} from {made_by[v].source}" if v in made_by else f"  {v.aval}"
+            for v in saved))
 
 
 def _inline_jits(jaxpr: Jaxpr) -> Jaxpr:

@@ -8,7 +8,7 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.compile.placement import host_array, on_default_device
-from xlab.compile.tracing import function_name
+from xlab.compile.tracing import function_name, made_of
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import state
@@ -44,6 +44,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
     check_callable(fun, "value_and_grad")
     check_argnums(argnums, "grad")
 
+    @made_of(fun, "value_and_grad", argnums, has_aux, holomorphic, allow_int)
     @wraps(fun)
     def value_and_grad_fun(*args, **kwargs):
         nums = canonical_argnums(argnums, len(args), "grad", too_large=TypeError)
@@ -75,6 +76,7 @@ def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
     """
     with_value = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
+    @made_of(fun, "grad", argnums, has_aux, holomorphic, allow_int)
     @wraps(fun)
     def grad_fun(*args, **kwargs):
         if has_aux:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.compile.tracing import made_of
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.lax.arithmetic import add
@@ -44,6 +45,7 @@ def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
     check_callable(fun, "jacfwd")
     check_argnums(argnums, "jacfwd")
 
+    @made_of(fun, "jacfwd", argnums, has_aux, holomorphic)
     @wraps(fun)
     def jacobian_fun(*args, **kwargs):
         nums = canonical_argnums(argnums, len(args), "jacfwd")
@@ -82,6 +84,7 @@ def jacrev(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
     check_callable(fun, "jacrev")
     check_argnums(argnums, "jacrev")
 
+    @made_of(fun, "jacrev", argnums, has_aux, holomorphic, allow_int)
     @wraps(fun)
     def jacobian_fun(*args, **kwargs):
         nums = canonical_argnums(argnums, len(args), "jacrev")

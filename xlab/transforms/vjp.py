@@ -14,6 +14,7 @@ from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.interpreters import ad
 from xlab.interpreters import partial_eval as pe
+from xlab.lax.device_put import in_memory
 from xlab.transforms.arguments import (
     FlatFunction,
     as_array,
@@ -49,6 +50,11 @@ class Pullback:
             if got.mat != want.mat:
                 raise ValueError(f"the pullback of {self.name} takes a cotangent of type {want}, got {got}: their manual axis "
                                  f"types differ; use pcast or psum to change the cotangent's")
+            if got.memory_space != want.memory_space:
+                if want.ndim:
+                    raise ValueError(f"the pullback of {self.name} takes a cotangent of type {want}, got {got}: bring it to the memory of the "
+                                     f"output with xlab.device_put(ct, xlab.memory.Space.Host), or Space.Device")
+                ct = in_memory(ct, want)
             cts.append(ad.Zero(want) if want.dtype == dtypes.float0 else ct)
         primals = [ad.UndefinedPrimal(v.aval) for v in self.jaxpr.invars]
         given = ad.backward_pass(self.jaxpr, self.consts, primals, cts)
@@ -81,7 +87,8 @@ _tree.register_pytree_node(
 def _cotangent(ct, aval):
     if aval.to_tangent_aval().dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
-    return as_array(ad.instantiate_zeros(ct))
+    ct = as_array(ad.instantiate_zeros(ct))
+    return ct if aval_of(ct).memory_space == aval.memory_space else in_memory(ct, aval)    # a scalar, which went where the arrays were
 
 
 def vjp_of(fun: Callable, primals, *, has_aux: bool = False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xlab import tree as _tree
-from xlab.compile.tracing import function_name
+from xlab.compile.tracing import function_name, made_of
 from xlab.core.avals import aval_of, explicit_types
 from xlab.core.trace import Axis, state
 from xlab.interpreters import batching, vmappable
@@ -40,6 +40,7 @@ def vmap(fun: Callable, in_axes=0, out_axes=0, axis_name=None, axis_size: int | 
 
     spmd = () if spmd_axis_name is None else spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,)
 
+    @made_of(fun, "vmap", in_axes, out_axes, axis_name, axis_size, spmd)
     @wraps(fun)
     def vmap_fun(*args, **kwargs):
         name = function_name(fun)

@@ -13,6 +13,7 @@ from xlab.core.avals import AbstractValue, ShapedArray, aval_of, explicit_types
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from xlab.core.refs import AbstractRef
 from xlab.core.rules import RuleTable
+from xlab.core.source import Transposed
 from xlab.core.trace import state
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters import ref_flow
@@ -123,7 +124,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
             if (all(ct is None for ct in cts) and not any(v in cells for v in (*touched, *eqn.outvars))
                     and not (eqn.primitive.transposes_zeros and _is_used(eqn, jaxpr))):
                 continue
-            state.source = eqn.place
+            state.source = Transposed(eqn.place) if type(eqn.place) is tuple else eqn.place
             if refs and eqn.primitive.makes_ref:
                 cts = [_freeze(cells.pop(eqn.outvars[0]))]
             for v in touched:

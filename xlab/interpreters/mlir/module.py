@@ -441,14 +441,15 @@ def _function_text(module, symbol, closed: ClosedJaxpr, scope, *, mesh=None, man
 
 
 def lower_module(closed: ClosedJaxpr, name: str, *, platform: str = "cpu", devices: int = 1, assignment: Sequence = (),
-                 arg_attributes: Callable | None = None, result_attributes: Callable | None = None) -> LoweredModule:
+                 arg_attributes: Callable | None = None, result_attributes: Callable | None = None,
+                 numbers: dict[int, int] | None = None) -> LoweredModule:
     """Lowers a program to a module with one public function `main`.
 
     `assignment` lists the devices in the program's order. `arg_attributes(meshes)` and `result_attributes(meshes)` give the attribute text of each argument and result
-    (shardings, donation), empty or starting with a space.
+    (shardings, donation), empty or starting with a space. `numbers` are those of the equations, if the program is part of a larger one.
     """
     module = _ModuleBuilder(name, platform, devices, assignment)
-    module.numbers = number_equations(closed.jaxpr)
+    module.numbers = number_equations(closed.jaxpr) if numbers is None else numbers
     hoisted = [c for c in _all_consts(closed)
                if getattr(aval_of(c), "size", 0) > INLINE_CONSTANT_LIMIT]
     for c in hoisted:

@@ -11,11 +11,13 @@ from xlab.core.avals import TOKEN, AbstractValue, ShapedArray
 
 
 def physical_aval(aval: AbstractValue) -> AbstractValue:
-    """The type that is computed with: extended dtypes (random keys) are arrays of their base dtype."""
+    """The type that is computed with: extended dtypes (random keys) are arrays of their base dtype, float0 is bool."""
     if type(aval) is ShapedArray and dtypes.is_extended(aval.dtype):
         dtype = aval.dtype
         return ShapedArray(aval.shape + tuple(dtype.base_shape), dtype.base_dtype, mat=aval.mat,
                            memory_space=aval.memory_space)
+    if type(aval) is ShapedArray and aval.dtype == dtypes.float0:
+        return aval.update(dtype=np.dtype(bool))
     return _NO_DATA if aval is TOKEN else aval
 
 
@@ -44,7 +46,7 @@ def tensor_type(aval: AbstractValue) -> str:
         text = aval.mlir
         if text is None:
             physical = physical_aval(aval)
-            dtype = np.dtype(bool) if physical.dtype == dtypes.float0 else physical.dtype
+            dtype = physical.dtype
             _check_size(aval, dtype, physical.shape)
             dims = "".join(f"{d}x" for d in physical.shape)
             text = aval.mlir = f"tensor<{dims}{dtypes.mlir_type(dtype)}>"

@@ -56,7 +56,7 @@ def mover(stepper: Any) -> Callable[[str, int, int], Step]:
         elif how == "last":
             found = stepper.goto(1 << 62)
         elif how == "nan":
-            found = stepper.run_to_nonfinite()
+            found = stepper.run_to_nan()
         elif how == "cursor":
             found = until(lambda step: step.equation == equation)
         elif how == "over":

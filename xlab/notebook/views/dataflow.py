@@ -13,7 +13,7 @@ from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, table
 from xlab.notebook.views.layouts import MOST_DEVICES, mesh_data
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe.records import Layout, MeshInfo, Transfer
-from xlab.observe.text import sentences, transfer_name, transfer_origin, transfer_over
+from xlab.observe.text import advice_word, sentences, transfer_name, transfer_origin, transfer_over
 from xlab.observe.units import plural, size_text, time_text
 
 MOST_ROWS = 300
@@ -31,7 +31,7 @@ HEAD = (("op", ""), ("over", ""), ("in → out per device", "n"), ("× times", "
 MEASURED = ("measured", "wait")
 """Columns that are there where a profile was taken."""
 
-GIVE = re.compile(r"give `([^`]+)` the sharding (P\((.*)\)) where")
+GIVE = re.compile(r"^give `([^`]+)` the sharding (P\(((?:[^`])*)\)) where")
 
 
 def rounds_of(t: Transfer) -> tuple[list[list[list[int]]], str]:
@@ -143,7 +143,7 @@ def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
                     "td",
                     {"colspan": len(HEAD)},
                     h("div", None, sentences(t.reason, "") + " " * bool(t.fix),
-                      h("span", None, h("b", None, "Remove it: "), sentences(t.fix, "")) if t.fix else None),
+                      h("span", None, h("b", None, advice_word(t.tried)), sentences(t.fix, "")) if t.fix else None),
                 ),
             )
         )

@@ -5,6 +5,7 @@ A recorded `Trace` is scrubbed in the page alone. With a kernel, the page asks `
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from xlab.notebook.views.base import Field, Request, View
@@ -61,24 +62,27 @@ def value_range(v: Value) -> str:
     """`-0.98…0.99  mean 0.01  2 NaN`."""
     parts = []
     if v.min is not None and v.max is not None:
-        parts.append(f"{significant(v.min)}…{significant(v.max)}".replace("-", "−"))
+        parts.append((f"{significant(v.min)}…{significant(v.max)}" if v.min != v.max else significant(v.min)).replace("-", "−"))
     parts += [f"{n} {word}" for n, word in ((v.nans, "NaN"), (v.infs, "Inf")) if n]
     return "  ".join(parts)
 
 
 def steps_data(trace: Trace) -> dict[str, Any]:
     """The steps as the page scrubs them."""
+    # What no step makes and no argument is: the carry and the slices of an iteration, the operands of a branch.
+    known = {v.name for v in trace.inputs} | {v.name for s in trace.steps for v in s.outputs}
+    entered = {v.name for s in trace.steps for v in s.inputs if ":" not in v.name} - known
     return {
         "program": columns(trace.program),
         "total": max(trace.total, len(trace.steps)),
         "devices": list(trace.program.mesh.device_ids) if trace.program.mesh else [],
         "inputs": clean_json([v.to_json() for v in trace.inputs]),
-        "steps": [step_data(s) for s in trace.steps],
+        "steps": [step_data(s, entered) for s in trace.steps],
     }
 
 
-def step_data(step: Step) -> dict[str, Any]:
-    """One step, without the text the program already has."""
+def step_data(step: Step, entered: Collection[str] = ()) -> dict[str, Any]:
+    """One step, without the text the program already has; of its inputs those that entered a nested program."""
     return clean_json(
         {
             "index": step.index,
@@ -86,13 +90,14 @@ def step_data(step: Step) -> dict[str, Any]:
             "path": step.path,
             "dead": step.dead,
             "outputs": [v.to_json() for v in step.outputs],
+            **({"inputs": found} if (found := [v.to_json() for v in step.inputs if v.name in entered]) else {}),
         }
     )
 
 
 def step_row(s: Step) -> Node:
     """One line of the static table; NaN and Inf carry a sign and the word."""
-    bad = any(v.nans or v.infs for v in s.outputs)
+    bad = any(v.nans for v in s.outputs)
     return h(
         "tr",
         {"data-step": s.index, "class": "xl-bad" if bad else None},

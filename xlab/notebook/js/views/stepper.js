@@ -37,19 +37,19 @@ function shardPanels(v, low, high, mesh, devices) {
 }
 
 /** One live value: name, type, range, histogram, entries, a heatmap per device where it stands in the mesh. */
-export function valueNode(v, { fresh, faded, tag, was, mesh, devices, tools }) {
+export function valueNode(v, { fresh, faded, tag, was, mesh, devices, tools, called = v.name }) {
   const low = real(v.min);
   const high = real(v.max);
   const bad = (v.nans || 0) + (v.infs || 0);
-  const span = (x) => (typeof real(x.min) === "number" ? `${significant(real(x.min))} … ${significant(real(x.max))}` : "");
+  const span = (x) => (typeof real(x.min) !== "number" ? "" : real(x.min) === real(x.max) ? significant(real(x.min)) : `${significant(real(x.min))} … ${significant(real(x.max))}`);
   const words = [];
-  if (span(v)) words.push(span(v));
-  if (v.mean !== undefined && v.mean !== null) words.push(`mean ${significant(real(v.mean))}`);
+  if (span(v) && !v.type.startsWith("bool")) words.push(span(v));
+  if (v.mean !== undefined && v.mean !== null && low !== high) words.push(`mean ${significant(real(v.mean))}`);
   const bars = v.histogram?.length ? h("svg", { class: "xl-hist", width: v.histogram.length * 4, height: 16, role: "img", "aria-label": "histogram" },
     v.histogram.map((n, i) => { const tall = (16 * n) / Math.max(1, ...v.histogram); return h("rect", { x: i * 4, y: 16 - tall, width: 3, height: tall }); })) : null;
   const entries = (v.preview || []).map((x) => { const n = real(x); return typeof n === "number" ? significant(n, true) : String(n); }).join(", ");
   return h("div", { class: `xl-value${fresh ? " xl-fresh" : ""}${faded ? " xl-faded" : ""}${was ? " xl-changed" : ""}` },
-    h("div", { class: "xl-value-head" }, tag ? h("small", { class: "xl-tag" }, tag) : null, h("code", {}, h("b", {}, v.name), `  ${v.type}`), v.note ? h("small", {}, v.note) : null, bars,
+    h("div", { class: "xl-value-head" }, tag ? h("small", { class: "xl-tag" }, tag) : null, h("code", {}, h("b", {}, called), `  ${v.type}`), v.note && v.note !== called ? h("small", {}, v.note) : null, bars,
       h("span", {}, words.join("  ")), bad ? h("b", { class: "xl-sign" }, `⚠ ${v.nans ? `${v.nans} NaN ` : ""}${v.infs ? `${v.infs} Inf` : ""}`) : null,
       was ? h("small", { class: "xl-was" }, `≠ was ${span(was) || "another value"}`) : null, tools),
     v.shards?.length ? shardPanels(v, low, high, mesh, devices) : v.heat?.length ? heatGrid(v.heat, low, high) : null,
@@ -99,7 +99,7 @@ export function mountStepper(host, data, model, bin, outer) {
   const note = h("p", { class: "xl-error", hidden: true });
   const slider = h("input", { type: "range", class: "xl-scrub", min: 0, max: Math.max(0, total - 1), value: 0, "aria-label": "step", input: () => go(+slider.value) });
   const depth = (i) => (steps.get(i) ?? before.get(i))?.path.length ?? 0;
-  const bad = (i) => steps.get(i)?.outputs.some((v) => v.nans || v.infs);
+  const bad = (i) => steps.get(i)?.outputs.some((v) => v.nans);
   const live = Boolean(ask && data.live);
   const edits = new Map();
   const breaks = [];
@@ -139,7 +139,7 @@ export function mountStepper(host, data, model, bin, outer) {
         return say(error.message);
       }
     }
-    if (how === "nan") say("no NaN or Inf after this step");
+    if (how === "nan") say("no NaN after this step");
     else if (how === "cursor") say(cursor < 0 ? "choose a line of the jaxpr first" : "that equation does not run after this step");
     return undefined;
   }
@@ -259,11 +259,14 @@ export function mountStepper(host, data, model, bin, outer) {
     const seen = new Map();
     const dead = new Set();
     const here = depth(at);
-    const differs = (i, v) => { const old = before.get(i)?.outputs.find((o) => o.name === v.name); return old && JSON.stringify({ ...old, note: "" }) !== JSON.stringify({ ...v, note: "" }) ? old : null; };
+    const bare = ({ note: _, ...rest }) => JSON.stringify(Object.entries(rest).sort());
+    const differs = (i, v) => { const old = before.get(i)?.outputs.find((o) => o.name === v.name); return old && bare(old) !== bare(v) ? old : null; };
     for (const v of data.inputs) seen.set(v.name, { v });
     for (let i = Math.max(0, at - 400); i <= at; i += 1) {
       const s = steps.get(i);
       if (!s || s.path.length > here) continue;
+      // What this step reads and no step makes: the carry and the slices of this iteration.
+      if (i === at) for (const v of s.inputs || []) if (!v.name.includes(":") && !seen.has(v.name)) seen.set(v.name, { v });
       for (const name of s.dead) dead.add(name);
       for (const v of s.outputs) {
         seen.delete(v.name);
@@ -277,7 +280,7 @@ export function mountStepper(host, data, model, bin, outer) {
     const tag = (x) => (joint ? ["after", "before", ""][rank(x)] : rank(x) === 1 ? "operand" : "");
     values.replaceChildren(joint ? h("p", { class: "xl-joint" }, `${op}: one step on every device`) : "", ...list.map((x) => {
       const faded = dead.has(x.v.name);
-      return valueNode(x.v, { ...x, faded: faded && rank(x) === 2, tag: tag(x), mesh, devices: data.devices, tools: faded ? null : valueTools(x.v) });
+      return valueNode(x.v, { ...x, called: program.shown(x.v.name), faded: faded && rank(x) === 2, tag: tag(x), mesh, devices: data.devices, tools: faded ? null : valueTools(x.v) });
     }));
   }
 
@@ -306,7 +309,7 @@ export function mountStepper(host, data, model, bin, outer) {
   const button = (word, title, how) => h("button", { type: "button", title, "aria-label": title, click: () => move(how) }, icon(how === "next" ? "play" : how === "over" ? "last" : how), word);
   const bar = h("div", { class: "xl-transport", role: "toolbar", "aria-label": "stepper" },
     button("", "first step", "first"), button("", "one step back (left)", "back"), button("", "one step (right)", "next"), button("", "last step", "last"),
-    button("over", "over the nested program", "over"), button("into", "into the nested program (down)", "into"), button("out", "out of the nested program (up)", "out"), button("to cursor", "run to the chosen equation", "cursor"), button("first NaN", "run to the first NaN or Inf", "nan"), place, where);
+    button("over", "over the nested program", "over"), button("into", "into the nested program (down)", "into"), button("out", "out of the nested program (up)", "out"), button("to cursor", "run to the chosen equation", "cursor"), button("first NaN", "run to the first NaN", "nan"), place, where);
   const field = h("input", { type: "search", class: "xl-break-field", placeholder: "nan · abs > 9 · line 12 · var h · sin", "aria-label": "new breakpoint", keydown: (event) => { if (event.key === "Enter") addBreak(field.value); } });
   const chips = h("span", { class: "xl-chips" });
   const stopped = h("span", { class: "xl-stopped", role: "status" });

@@ -1,0 +1,67 @@
+"""What is written down of every compilation: lines of log, and with `config.dump_ir_to` the program in files."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import time
+from pathlib import Path
+
+from xlab.config import config
+
+logger = logging.getLogger("xlab")
+
+MODES = ("stablehlo", "jaxpr")
+_modules, _jaxprs = itertools.count(), itertools.count()
+
+
+def log(text: str, *args) -> None:
+    """A line about a stage of compilation: a warning under `config.log_compiles`, else for debugging."""
+    level = logging.WARNING if config.log_compiles else logging.DEBUG
+    if logger.isEnabledFor(level):
+        logger.log(level, text, *args)
+
+
+class timed:
+    """Context manager: a line with the name and the seconds when the stage ends, `timed("Finished tracing %s in %.9f sec", name)`."""
+
+    __slots__ = ("start", "what")
+
+    def __init__(self, *what):
+        self.what = what
+
+    def __enter__(self):
+        self.start = time.perf_counter()
+
+    def __exit__(self, *exc_info):
+        log(*self.what, time.perf_counter() - self.start)
+
+
+def dump(name: str, text: str, closed) -> None:
+    """Writes a program on its way to the compiler into the folder that `config.dump_ir_to` names."""
+    if not config.dump_ir_to:
+        return
+    folder = Path(config.dump_ir_to)
+    folder.mkdir(parents=True, exist_ok=True)
+    modes = _modes(config.dump_ir_modes)
+    if "stablehlo" in modes:
+        (folder / f"xlab_ir{next(_modules):04d}_{_safe(f'jit_{name}')}_compile.mlir").write_text(text)
+    if "jaxpr" in modes:
+        (folder / f"xlab_{next(_jaxprs):06d}_{_safe(name)}.jaxpr.txt").write_text(str(closed))
+
+
+def _safe(name: str) -> str:
+    """A name without what files cannot be called."""
+    return re.sub(r"[^\w.)( -]", "_", name)
+
+
+def _modes(text: str) -> list[str]:
+    modes = [m.strip() for m in text.split(",") if m.strip()]
+    wrong = [m for m in modes if m not in MODES]
+    if wrong:
+        raise ValueError(f"config.dump_ir_modes accepts {' and '.join(map(repr, MODES))}, separated by commas; got {text!r}")
+    return modes
+
+
+config.add_validator("dump_ir_modes", _modes)
