@@ -299,3 +299,22 @@ def test_a_cleared_function_is_traced_again():
 def test_contexts_are_public():
     for name in ("strict_divergence", "log_compiles", "debug_key_reuse", "auto_pcast"):
         assert inspect.isfunction(getattr(xlab, name))
+
+
+KEYWORDS = {
+    "vmap(sum_match": lambda: xlab.vmap(jnp.sin, sum_match=True)(X), "value_and_grad(reduce_axes": lambda: xlab.value_and_grad(jnp.sum, reduce_axes=("i",))(X),
+    "vjp(reduce_axes": lambda: xlab.vjp(jnp.sin, X, reduce_axes=("i",)), "checkpoint(concrete": lambda: xlab.checkpoint(jnp.sin, concrete=True)(X),
+    "make_jaxpr(abstracted_axes": lambda: xlab.make_jaxpr(jnp.sin, abstracted_axes=("n",))(X),
+    "pmap(global_arg_shapes": lambda: xlab.pmap(jnp.sin, global_arg_shapes=((8,),))(X),
+    "cond(linear": lambda: lax.cond(True, jnp.sin, jnp.cos, X, linear=(True,)),
+    "scan(_split_transpose": lambda: lax.scan(lambda c, x: (c + x, x), jnp.float32(0), X, _split_transpose=True),
+    "reduce_max(out_sharding": lambda: lax.reduce_max(X, (0,), out_sharding=P()),
+    "reduce_prod(out_sharding": lambda: lax.reduce_prod(X, (0,), out_sharding=P()),
+}
+
+
+@pytest.mark.parametrize("call", KEYWORDS)
+def test_an_argument_nothing_depends_on_says_so(call):
+    with pytest.warns(UserWarning, match=re.escape(call) + r"=\.\.\.\) has no effect in xlab: ") as told:
+        KEYWORDS[call]()
+    assert told[0].filename == __file__

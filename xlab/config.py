@@ -96,9 +96,7 @@ class Flag:
                 pass
         else:
             return text
-        raise ValueError(
-            f"Environment variable {self.env} accepts {self.accepted()}; got {text!r}."
-        )
+        raise ValueError(f"Environment variable {self.env} accepts {self.accepted()}; got {text!r}.")
 
 
 _PRECISIONS = (
@@ -407,9 +405,7 @@ def cpu_device_count() -> int:
     """How many CPU devices a new client gets: the option, else XLA_FLAGS, else 8 in notebooks and 1 in scripts."""
     if config.num_cpu_devices is not None:
         return config.num_cpu_devices
-    match = re.search(
-        r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", "")
-    )
+    match = re.search(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
     if match:
         return int(match.group(1))
     return 8 if in_notebook() else 1
@@ -470,6 +466,12 @@ def _scoped(name: str, *default: Any) -> Callable[..., flag_context]:
     scope.__name__ = scope.__qualname__ = name
     scope.__doc__ = f"Context manager: {FLAGS[name].doc}"
     return scope
+
+
+def idle_argument(function: str, name: str, value: Any, why: str) -> None:
+    """Says of an argument of the field that nothing here depends on it, where it asks for something."""
+    if value is not None and value is not False and value != ():
+        warnings.warn(f"{function}({name}=...) has no effect in xlab: {why}.", stacklevel=3)
 
 
 _load_environment()

@@ -187,3 +187,76 @@ def test_it_is_monitored(folder, caplog):
     finally:
         config.update("enable_compilation_cache", True)
         monitoring.clear_event_listeners()
+
+
+HOSTILE = {
+    "no JSON": b"xlab compiled program 2\n{", "a list": b"xlab compiled program 2\n[]\n", "nothing in it": b"xlab compiled program 2\n{}\n",
+    "a number for parts": b'xlab compiled program 2\n{"parts": 3, "seconds": 1, "bytes": 1, "digest": ""}\n',
+    "numbers as parts": b'xlab compiled program 2\n{"parts": {"program": 3}, "seconds": 1, "bytes": 1, "digest": ""}\n',
+    "deep": b"xlab compiled program 2\n" + b"[" * 100_000 + b"\n", "endless": b"xlab compiled program 2\n" + b" " * 3_000_000,
+    "a former version": b'xlab compiled program 1\n{"parts": {}}\nx', "pickle": b"\x80\x04cos\nsystem\n(S'exit 1'\ntR.", "empty": b"",
+}
+
+
+def test_odd_files_beside_an_entry_are_passed_over(folder):
+    folder.mkdir()
+    for i, (_, data) in enumerate(HOSTILE.items()):
+        (folder / f"beside_others-{i:02}-cache").write_bytes(data)
+    (folder / "beside_others-zz-cache").symlink_to(folder / "nowhere")
+    (folder / "beside_others-dir-cache").mkdir()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(xlab.jit(lambda x: x + 3, name="beside_others")(X), X + 3)
+
+
+@pytest.mark.parametrize("what", [*HOSTILE, "of another program", "more bytes than it says", "fewer", "a directory"])
+def test_an_odd_entry_is_a_warning_and_a_compile(folder, what):
+    import json
+    import zlib
+    from hashlib import sha256
+
+    xlab.jit(lambda x: x + 4, name="odd_entry")(X)
+    path = stored(folder)[0]
+    magic, head, packed = path.read_bytes().split(b"\n", 2)
+    said = json.loads(head)
+    if what == "of another program":
+        said["parts"]["program"] = "another"
+    elif what in ("more bytes than it says", "fewer"):
+        said["bytes"] += 5 if what == "fewer" else -5
+    elif what == "a directory":
+        path.unlink()
+        path.mkdir()
+    assert said["digest"] == sha256(packed).hexdigest() and zlib.decompress(packed)
+    if what != "a directory":
+        path.write_bytes(HOSTILE.get(what) or (magic + b"\n" + json.dumps(said).encode() + b"\n" + packed if what not in HOSTILE else b""))
+    xlab.clear_caches()
+    with pytest.warns(UserWarning, match="odd_entry"):
+        np.testing.assert_array_equal(xlab.jit(lambda x: x + 4, name="odd_entry")(X), X + 4)
+
+
+def test_every_change_of_an_entry_is_seen(folder):
+    """Native code ends the process over damaged bytes, so none may get there: cut anywhere, any byte changed."""
+    from xlab.compile import disk_cache
+
+    xlab.jit(lambda x: x + 5, name="damaged")(X)
+    path = stored(folder)[0]
+    data, draw = path.read_bytes(), np.random.default_rng(0)
+    with open(path, "rb") as file:
+        parts = disk_cache._head(file)["parts"]
+    for at in draw.integers(0, len(data), int(os.environ.get("XLAB_FUZZ_FILES", "60"))):
+        for changed in (data[:at], data[:at] + bytes([data[at] ^ (1 << int(draw.integers(8)))]) + data[at + 1:]):
+            path.write_bytes(changed)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = disk_cache._read(path, "damaged", xlab.devices()[:1], parts)
+            assert found is None or changed[data.index(b"\n", 30):] == data[data.index(b"\n", 30):]
+
+
+def test_another_processor_has_another_key(folder, monkeypatch):
+    from xlab.backend import client
+
+    xlab.jit(lambda x: x + 6, name="elsewhere")(X)
+    monkeypatch.setattr(client, "processor", lambda device: "another machine")
+    xlab.clear_caches()
+    xlab.jit(lambda x: x + 6, name="elsewhere")(X)
+    assert len(stored(folder)) == 2 and "processor went from" in last("elsewhere").reason + str(last("elsewhere"))

@@ -174,3 +174,14 @@ def test_write_back_keeps_aliases():
     old = {"a": inner, "gone": 2}
     assert write_back(old, {"a": [1, 2], "b": 3}) is old
     assert old == {"a": [1, 2], "b": 3} and old["a"] is inner
+
+
+@pytest.mark.parametrize(("source", "outputs"), [("y = x * 2\ny", 1), ("y = x * 2\nx", 1), ("y = x * 2\nx[0] + 0", 2), ("y = x * 2\n(y, y)", 3)])
+def test_showing_what_has_a_name_adds_no_output(source, outputs):
+    space = {"x": xlab.numpy.arange(4.0)}
+    cell = Cell(source, space)
+    traced = xlab.jit(cell.function()).trace(*cell.arguments())
+    assert len(traced.jaxpr.out_avals) == outputs
+    shown = cell.commit(xlab.jit(cell.function())(*cell.arguments()))
+    want = eval(source.split("\n")[1], dict(space))
+    assert xlab.tree.all(xlab.tree.map(lambda a, b: bool((a == b).all()), shown, want))

@@ -388,3 +388,28 @@ def test_only_a_page_is_given_a_widget(metadata, live):
     data, _ = displays.bundle(view_for(mesh), mesh, shell, None)
     assert {"text/plain", "text/html"} <= set(data)
     assert ("application/vnd.jupyter.widget-view+json" in data) == live
+
+
+def test_the_cold_time_of_one_operation_and_no_number_of_collectives(run):
+    from xlab.notebook import running
+
+    run("%xtime --cold --repeat 2 jnp.cos(x)")
+    (timing,) = running.last.timings
+    assert timing.cold_us is not None and timing.cold_us > 0 and not timing.note
+    for line in ("%xtime --repeat 2 f(x, w)", "%xmem f(x, w)", "%xhlo f(x, w) --passes"):
+        outputs, _ = run(line)
+        assert "0 collectives" not in shown(outputs)
+    outputs, _ = run("%%xjit --show collectives\ny = x * 2")
+    assert "Nothing was traced" not in json.dumps(outputs)
+
+
+def test_a_cell_that_runs_again_keeps_the_number_of_its_first_run_in_the_ledger(lab, run):
+    from xlab.compile import ledger
+
+    source = "%%xjit\nzz = jnp.sin(x) * 3 + 1"
+    lab.run_cell(source, store_history=True).raise_error()
+    first = [e for e in ledger.entries if e.shown][-1]
+    lab.run_cell("pass", store_history=True)
+    lab.run_cell(source, store_history=True).raise_error()
+    name = [e for e in observe.ledger().entries if e.function == first.shown]
+    assert name and first.shown.startswith("In[")

@@ -144,3 +144,30 @@ def test_a_shard_map_over_the_current_mesh_goes_along():
         about = observe.Experiment(f, x)
         found = about.weigh({}, {"data": 8, "model": 1})
     assert found.after.mesh.text == "data=8 model=1" and [t.kind for t in found.after.collectives] == ["all_reduce"]
+
+
+def test_a_search_begins_with_the_present_placement_and_lists_it(tried):
+    for limit in (1, 3, 64):
+        found = tried.search(limit=limit).found
+        (now,) = [p for p in found if p.title.startswith("now: ")]
+        assert now.predicted_us == pytest.approx(tried.now().predicted_us) and found[0].predicted_us <= now.predicted_us
+
+
+def test_parts_of_a_fused_operation_are_shared_by_work():
+    from xlab.observe.costs import fused_costs
+    from xlab.observe.subject import subject
+
+    x = np.ones((128, 128), np.float32)
+    about = subject(lambda a: lax.reduce_sum(lax.tanh(lax.mul(a, a)), (0, 1)), (x,))
+    for i in about.hlo.instructions():
+        ids = about.hlo.equations_of(i)
+        parts = fused_costs(about.hlo, i, ids)
+        assert sum(parts.values()) == pytest.approx(1 if ids else 0)
+    names = {n: e.primitive.name for n, e in about.equations.items()}
+    seen = 0
+    for i in about.hlo.instructions():
+        parts = {names[n]: part for n, part in fused_costs(about.hlo, i, about.hlo.equations_of(i)).items()}
+        if {"tanh", "mul"} <= parts.keys():
+            seen += 1
+            assert parts["tanh"] > 5 * parts["mul"]
+    assert seen

@@ -195,3 +195,19 @@ def test_wrapped_functions_of_ours_have_their_public_name():
     with observe.record() as session:
         xlab.numpy.linalg.norm(np.ones(3, np.float32))
     assert [e.function for e in observe.ledger(session, eager=True).entries] == ["norm"]
+
+
+def test_following_the_advice_on_a_weak_type_compiles_once():
+    from xlab import numpy as jnp
+
+    w = np.ones(3, np.float32)
+    f = xlab.jit(lambda w, lr: w * lr + lr * 2, name="weak_step")
+    f(w, 0.1)
+    f(w, jnp.float32(0.1))
+    entry = next(e for e in reversed(observe.ledger().entries) if e.function == "weak_step")
+    code = entry.fix.split(": ", 1)[1]
+    assert code == "xlab.numpy.asarray(lr, 'float32')"
+    g = xlab.jit(lambda w, lr: w * lr + lr * 3, name="strong_step")
+    g(w, eval(code, {"xlab": xlab, "lr": 0.1}))
+    g(w, jnp.float32(0.1))
+    assert len([e for e in observe.ledger().entries if e.function == "strong_step"]) == 1

@@ -46,6 +46,7 @@ READING = WORKER + """
             assert np.asarray(y).tolist() == value.tolist(), name
         assert float(y.sum()) == float(value.sum()), name
         assert name == "explicit" or float(y[3, 1]) == value[3, 1], name
+    assert float(x.clone().sum()) == float(VALUE.sum())
     away = xlab.device_put(VALUE, xlab.local_devices(1 - index)[0])
     fails(RuntimeError, [f"Read it in process {1 - index}", "none"], lambda: np.asarray(away))
     assert repr(away).startswith("Array(shape=(8, 4)")

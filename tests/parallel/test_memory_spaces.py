@@ -98,7 +98,7 @@ def test_the_type_of_an_array_says_where_it_is(mesh, host):
 
 @pytest.mark.parametrize("run", [lambda f: f, xlab.jit], ids=["eager", "jit"])
 @pytest.mark.parametrize("f", [lambda h: h * 2, lambda h: 2 * h, lambda h: h + h, lambda h: h * np.float32(3), lambda h: h.sum(), jnp.sin, jnp.var,
-                               lambda h: h[0], lambda h: h[1:3], lambda h: h[np.array([2, 1])], lambda h: h.at[0].set(5.), xlab.nn.softmax,
+                               lambda h: h[0], lambda h: h[1:3], lambda h: h[np.array([2, 1])], lambda h: h.at[0].set(5.), lambda h: h.at[jnp.array([1, 2])].add(1.), xlab.nn.softmax,
                                lambda h: jnp.concatenate([h, h]), lambda h: jnp.dot(h, h), lambda h: h.reshape(2, 4), jnp.zeros_like,
                                lambda h: jnp.full_like(h, 2), lambda h: h.astype("int32"), lambda h: lax.scan(lambda c, _: (c + 1, None), h, None, 3)[0],
                                lambda h: lax.while_loop(lambda c: c.sum() < 100, lambda c: c + 1, h),
@@ -164,6 +164,23 @@ def test_in_shardings_do_not_change_the_memory_a_program_was_traced_for(d, host)
     with pytest.raises(ValueError, match=r"`v` of type float32<host>\[8\]"):
         xlab.jit(lambda v: v * 2, in_shardings=SingleDeviceSharding(d[0]))(host)
     assert placed(xlab.jit(lambda v: v * 2, in_shardings=SingleDeviceSharding(d[0], "pinned_host"))(host))[1] == "pinned_host"
+
+
+def test_descriptions_of_arguments_say_their_memory(mesh):
+    where = NamedSharding(mesh, P("x"), "pinned_host")
+    compiled = xlab.jit(lambda v: v * 2).lower(xlab.ShapeDtypeStruct((8,), np.float32, sharding=where)).compile()
+    assert placed(compiled(xlab.device_put(VALUES, where))) == ("float32<host>[8]", "pinned_host", list(range(8)))
+    with pytest.raises(TypeError, match=r"compiled for f32<host>\[8\], called with f32\[8\]"):
+        compiled(VALUES)
+
+
+def test_a_constraint_does_not_move_to_another_memory(mesh, host):
+    where = NamedSharding(mesh, P("x"), "pinned_host")
+    with pytest.raises(ValueError, match="does not move it between memories.*device_put"):
+        xlab.jit(lambda v: lax.with_sharding_constraint(v, where))(VALUES)
+    cut = xlab.jit(lambda v: lax.with_sharding_constraint(v * 2, where))(xlab.device_put(VALUES, where))
+    assert placed(cut)[:2] == ("float32<host>[8]", "pinned_host")
+    assert lax.with_sharding_constraint(jnp.asarray(VALUES), where).sharding == where
 
 
 def test_any_names_no_memory():

@@ -45,6 +45,8 @@ WORKER = """
     fails(AssertionError, ["shapes", "[1]"], lambda: mh.assert_equal(np.arange(3 + index)))
     fails(AssertionError, ["name mismatch", f"place{index}"], lambda: mh.sync_global_devices(f"place{index}"))
     fails(ValueError, ["other structure, shapes"], lambda: mh.process_allgather(np.zeros(2 + index)))
+    of_one = xlab.device_put(np.arange(3), xlab.devices()[-1])
+    fails(ValueError, ["other structure, shapes"], lambda: mh.process_allgather(of_one, tiled=True))
     mh.sync_global_devices("here")
     with mh.live_devices(xlab.devices()) as alive:
         assert alive == xlab.devices()

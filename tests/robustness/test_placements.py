@@ -1,6 +1,6 @@
 """Whatever way its operands lie, a program is compiled and shown without taking the process down.
 
-`XLAB_PLACEMENTS` takes so many placements of every program (1 of every fortieth here; a long run takes 3).
+`XLAB_PLACEMENTS` takes so many placements of every program (1 of every sixtieth here; a long run takes 3).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.robustness import placements
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNT = os.environ.get("XLAB_PLACEMENTS", "")
-PARTS = (os.cpu_count() or 1) if COUNT else 40
+PARTS = (os.cpu_count() or 1) if COUNT else 60
 
 
 class Outcome(NamedTuple):

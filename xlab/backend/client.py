@@ -7,6 +7,7 @@ Example:
 
 from __future__ import annotations
 
+import functools
 import gc
 import threading
 import warnings
@@ -183,6 +184,24 @@ def default_device() -> Device:
 def platform_version() -> str:
     """The client's own description of its version."""
     return client().platform_version
+
+
+@functools.cache
+def processor(device: Device) -> str:
+    """What machine code for a device runs on: the kind of an accelerator, the architecture and features of a processor."""
+    if device.platform != "cpu":
+        return str(device.device_kind)
+    import hashlib
+    import platform
+
+    features = ""
+    try:
+        with open("/proc/cpuinfo") as file:
+            features = next((line for line in file if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        features = platform.processor()
+    words = " ".join(sorted(features.partition(":")[2].split() or [features]))
+    return f"{platform.machine()} {hashlib.sha256(words.encode()).hexdigest()[:16]}"
 
 
 def memory_kinds(device: Device) -> tuple[str, ...]:

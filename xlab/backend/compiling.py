@@ -61,6 +61,15 @@ def compile_options(devices: Sequence[Any], partitions: int = 1, *, propagate_in
             build.allow_spmd_sharding_propagation_to_parameters = list(propagate_inputs)
         if len(propagate_outputs):
             build.allow_spmd_sharding_propagation_to_output = list(propagate_outputs)
+    options = dict(options or {})
+    profile = options.pop("fdo_profile", None)      # not an option of the compiler by name, but a field of its own
+    if profile is not None:
+        if not isinstance(profile, bytes):
+            raise TypeError(f"the compiler option fdo_profile takes the bytes of a profile, got a {type(profile).__name__}")
+        build.fdo_profile = profile
+    for name, value in options.items():
+        if not isinstance(value, (str, bool, int, float)):
+            raise TypeError(f"the compiler option {name} takes a string, a bool, an int or a float, got {value!r} of type {type(value).__name__}")
     if options:
         made.env_option_overrides = list(options.items())
     return made

@@ -124,19 +124,20 @@ class _Worker:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(5)
         status = self.process.poll()
-        said = self._last_words()
+        said = self._last_words(erred=status is not None and status > 0)
         self.end()
         if status == -signal.SIGALRM:
             return f"it took longer than {limit:g} s and was ended"
         name = signal.Signals(-status).name if status is not None and -status in set(signal.Signals) else f"status {status}"
         return f"its process ended with {name}" + (f": {said}" if said else "")
 
-    def _last_words(self) -> str:
-        """What native code said of its end, without the time and the thread."""
+    def _last_words(self, erred: bool) -> str:
+        """What native code said of its end, without the time and the thread; of an end with an error, the last line."""
         size = os.fstat(self.said.fileno()).st_size
         lines = os.pread(self.said.fileno(), 4000, max(0, size - 4000)).decode(errors="replace").splitlines()
         told = [line for line in lines if "Check failed" in line or "LLVM ERROR" in line or "Assertion" in line]
-        return told[-1].rpartition("] ")[2].removeprefix("LLVM ERROR: ")[:300] if told else ""
+        last = told[-1].rpartition("] ")[2].removeprefix("LLVM ERROR: ") if told else lines[-1] if erred and lines else ""
+        return last[:300]
 
     def end(self) -> None:
         """Ends the process, whatever it does."""

@@ -1,7 +1,7 @@
 """The persistent cache: compiled programs in a folder, found again by other processes.
 
 On with `config.compilation_cache_dir`. An entry is one file, `<program>-<key>-cache`: a line of JSON with the parts of its key, then the
-packed executable. The parts are there so that a miss can say which of them no stored program of this name shares. Modules that only a
+packed executable, which is given to native code only if it is what was stored: that ends the process over other bytes. The parts are there so that a miss can say which of them no stored program of this name shares. Modules that only a
 cache needs are imported where they are used: together they are sixty, and most sessions have no cache.
 """
 
@@ -15,7 +15,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from xlab import events
 from xlab.backend import client as _client
@@ -31,7 +31,8 @@ logger = logging.getLogger("xlab")
 _EVENT = "compilation_cache/"
 _used: bool | None = None       # whether compiles of this process use the cache; None before the first
 
-_MAGIC = b"xlab compiled program 1\n"
+_MAGIC = b"xlab compiled program 2\n"
+_HEAD = 1 << 20         # bytes of the line that says what an entry is: a longer one is none
 _MAIN = re.compile(r"func\.func public @main\((.*)$", re.MULTILINE)
 
 
@@ -65,7 +66,7 @@ def compiled(name: str, text: str, devices: Sequence[Any], make: Callable[[], An
     label = re.sub(r"[^\w.-]", "_", name)[:60]
     path = Path(folder) / f"{label}-{_digest(json.dumps(parts))}-cache"
     start = events.clock()
-    found = _read(path, name, devices)
+    found = _read(path, name, devices, parts)
     if found is not None:
         native, compiling = found
         reading = (events.clock() - start) / 1e9
@@ -109,6 +110,7 @@ def key_parts(text: str, devices: Sequence[Any], options: Mapping[str, Any], pro
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
         "jaxlib": _jaxlib(),
         "platform": _client.platform_version(),
+        "processor": _client.processor(devices[0]),
     }
 
 
@@ -139,39 +141,64 @@ def why(folder: Path, label: str, name: str, parts: Mapping[str, str]) -> tuple[
 
 
 def _heads(folder: Path, label: str) -> Iterator[dict[str, str]]:
-    import json
-
-    paths = sorted(folder.glob(f"{label}-*-cache"), key=lambda p: -p.stat().st_mtime)
-    for path in paths[:HEADS]:
+    for path in sorted(folder.glob(f"{label}-*-cache"), key=_age)[:HEADS]:
         with contextlib.suppress(OSError, ValueError), open(path, "rb") as file:
-            if file.readline() == _MAGIC:
-                yield json.loads(file.readline())["parts"]
+            yield _head(file)["parts"]
 
 
-def _read(path: Path, name: str, devices: Sequence[Any]) -> tuple[Any, float] | None:
-    """The stored executable, and how many seconds it took to compile."""
+def _age(path: Path) -> float:
+    """Larger for files used longer ago; infinite for what is no file any more."""
+    try:
+        return -path.stat().st_mtime
+    except OSError:
+        return float("inf")
+
+
+def _head(file: IO[bytes]) -> dict[str, Any]:
+    """What an entry says of itself, up to the packed executable; a ValueError where the file is no entry."""
     import json
+
+    line = file.readline(_HEAD) if file.read(len(_MAGIC)) == _MAGIC else b""
+    try:
+        head = json.loads(line)
+    except (ValueError, RecursionError):
+        head = None
+    wanted = {"parts": dict, "seconds": (int, float), "bytes": int, "digest": str}
+    if not isinstance(head, dict) or not all(isinstance(head.get(k), t) for k, t in wanted.items()) \
+            or head["bytes"] <= 0 or not all(isinstance(part, str) for part in head["parts"].values()):
+        raise ValueError("the file is no entry of this cache")
+    return head
+
+
+def _read(path: Path, name: str, devices: Sequence[Any], parts: Mapping[str, str]) -> tuple[Any, float] | None:
+    """The stored executable, and how many seconds it took to compile."""
+    import hashlib
     import zlib
 
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return _trouble(f"error reading persistent compilation cache entry for '{name}': {error}", error)
-    try:
-        if not data.startswith(_MAGIC):
-            raise ValueError("the file is no entry of this cache")
-        end = data.index(b"\n", len(_MAGIC))
-        found = _compiling.deserialize(zlib.decompress(data[end + 1:]), devices), float(json.loads(data[len(_MAGIC):end])["seconds"])
+        with open(path, "rb") as file:
+            head = _head(file)
+            if head["parts"] != parts:
+                raise ValueError("the file is the entry of another program")
+            packed = file.read()
+        if hashlib.sha256(packed).hexdigest() != head["digest"]:
+            raise ValueError("the file is damaged: it is not what was stored")
+        unpacking = zlib.decompressobj()
+        data = unpacking.decompress(packed, head["bytes"])
+        if len(data) != head["bytes"] or unpacking.unconsumed_tail:
+            raise ValueError("the file is damaged: it has not as many bytes as it says")
+        found = _compiling.deserialize(data, devices), float(head["seconds"])
         with contextlib.suppress(OSError):
             os.utime(path)                  # the one used longest ago goes first
         return found
+    except FileNotFoundError:
+        return None
     except Exception as error:
         return _trouble(f"error reading persistent compilation cache entry for '{name}': {type(error).__name__}: {error}", error)
 
 
 def _write(path: Path, parts: dict[str, str], native: Any, seconds: float, name: str) -> None:
+    import hashlib
     import json
     import tempfile
     import zlib
@@ -181,10 +208,11 @@ def _write(path: Path, parts: dict[str, str], native: Any, seconds: float, name:
         if len(data) < config.persistent_cache_min_entry_size_bytes:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        head = json.dumps({"parts": parts, "seconds": seconds}).encode()
+        packed = zlib.compress(data, 1)
+        head = json.dumps({"parts": parts, "seconds": seconds, "bytes": len(data), "digest": hashlib.sha256(packed).hexdigest()}).encode()
         made, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
         with os.fdopen(made, "wb") as file:     # other processes see the whole entry or none
-            file.write(_MAGIC + head + b"\n" + zlib.compress(data, 1))
+            file.write(_MAGIC + head + b"\n" + packed)
         os.replace(temporary, path)
         events.note(_EVENT + "cache_misses")
         _evict(path.parent)
@@ -196,7 +224,11 @@ def _evict(folder: Path) -> None:
     most = config.compilation_cache_max_size
     if most < 0:
         return
-    found = sorted(((p.stat().st_mtime, p.stat().st_size, p) for p in folder.glob("*-cache")), key=lambda f: f[0])
+    found = []
+    for path in folder.glob("*-cache"):
+        with contextlib.suppress(OSError):      # another process may have taken it away
+            found.append((path.stat().st_mtime, path.stat().st_size, path))
+    found.sort(key=lambda f: f[0])
     total = sum(size for _, size, _ in found)
     for _, size, path in found[:-1]:
         if total <= most:

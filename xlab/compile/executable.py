@@ -6,11 +6,12 @@ kept. `call` checks and places every argument; afterwards the native fast path r
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xlab import events
@@ -247,12 +248,30 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     with (logs.timed("Finished jaxpr to MLIR module conversion jit(%s) in %.9f sec", name),
           events.span("lower", name=name, closed=closed) as attrs):
         module = lower_module(kept_closed, name, platform=platform or devices[0].platform, devices=len(devices), assignment=devices,
-                              arg_attributes=arg_attributes, result_attributes=result_attributes, numbers=number_part(kept_closed.jaxpr, jaxpr))
+                              arg_attributes=arg_attributes, result_attributes=result_attributes, numbers=number_part(kept_closed.jaxpr, jaxpr),
+                              typed_mesh=explicit.abstract_mesh if explicit is not None else None)
         attrs["bytes"] = len(module.text)
     return Lowered(closed, module, name, devices, committed, kept, tuple(final_in), tuple(out_shardings),
                    tuple(sorted(donate)), mesh, dict(compiler_options or {}),
                    tuple(i for i in donated if i not in donate), tuple(in_layouts[i] for i in kept) if in_layouts else (),
                    tuple(out_layouts))
+
+
+def on_devices(lowered: Lowered, devices: tuple) -> Lowered:
+    """A program that was lowered for a mesh without devices, for these; one that has devices, if they are the same."""
+    had = lowered.devices
+    if not isinstance(had[0], Absent):
+        if had != devices:
+            raise ValueError(f"{lowered.name} was lowered for device ids {[d.id for d in had]} on platform {had[0].platform.upper()}, but is to be "
+                             f"compiled for device ids {[d.id for d in devices]} on platform {devices[0].platform.upper() if devices else 'none'}: "
+                             f"leave device_assignment out, or lower it for arguments over an AbstractMesh")
+        return lowered
+    if len(devices) != len(had) or any(d.platform != had[0].platform for d in devices):
+        raise ValueError(f"{lowered.name} was lowered for {len(had)} devices of platform {had[0].platform.upper()}, and cannot be compiled for "
+                         f"{len(devices)} of {sorted({d.platform.upper() for d in devices})}: give as many devices of that platform")
+    ins, outs = (tuple(grounded(s, devices) if s is not None else None for s in found) for found in (lowered.in_shardings, lowered.out_shardings))
+    mesh = None if lowered.mesh is None else grounded(NamedSharding(lowered.mesh, PartitionSpec()), devices).mesh
+    return replace(lowered, devices=devices, in_shardings=ins, out_shardings=outs, mesh=mesh)
 
 
 def _check_fits(sharding, aval, name, what):
@@ -339,7 +358,8 @@ class Executable:
         self.devices = lowered.devices
         if isinstance(self.devices[0], Absent):
             raise RuntimeError(f"jit({self.name}) was lowered for a mesh without devices, so there is nothing here to compile it for: give its "
-                               f"arguments shardings over a Mesh of devices (xlab.make_mesh), or keep it with xlab.export.")
+                               f"arguments shardings over a Mesh of devices (xlab.make_mesh), say where with compile(device_assignment=devices), or keep it "
+                               f"with xlab.export.")
         several = len(self.devices) > 1
         self.across_processes = several and len({d.process_index for d in self.devices}) > 1
         self.ordered = lowered.module.ordered
@@ -379,7 +399,7 @@ class Executable:
         if several:
             given = _compiling.output_shardings(self.native)[n_tokens:]
             self.out_shardings = tuple(
-                physical_sharding(s, a) if s is not None and not is_open(s) else self._spelled(self._result_sharding(g, p, s), p)
+                physical_sharding(s, a) if s is not None and not is_open(s) else self._result_sharding(g, p, s)
                 for s, a, g, p in zip(lowered.out_shardings, self.out_avals, given, self.physical_out))
         else:
             named = lowered.mesh is not None and hasattr(lowered.mesh, "devices")
@@ -389,8 +409,9 @@ class Executable:
                                        for s, a in zip(lowered.out_shardings, self.out_avals))
             self.in_shardings = tuple(map(_settled, self.in_shardings))
         self.committed = lowered.committed or several
-        self.handlers = [_arrays.result_handler(a, s, self.committed)
-                         for a, s in zip(self.physical_out, self.out_shardings)]
+        self.spellings: dict[NamedSharding, Executable] = {}
+        by_position = dict(zip(self.kept, lowered.in_shardings))
+        self._spell(*self._first_placed([by_position.get(i) for i in range(len(self.in_avals))]))
         with asked_for():
             self.consts = self._placed_constants(chosen)
 
@@ -413,12 +434,27 @@ class Executable:
         kind = memory_kind(aval) if asked is None else asked.memory_kind
         return NamedSharding(mesh, spec, kind) if spec is not None else GSPMDSharding(self.devices, hlo_sharding, kind)
 
-    def _spelled(self, sharding, aval):
-        """A result's sharding, with the spec of the first placed argument where that says the same of as many dimensions."""
-        like = next(((s, self.physical_in[i]) for i, s in zip(self.kept, self.lowered.in_shardings) if isinstance(s, NamedSharding)), None)
-        if like is None or not isinstance(sharding, NamedSharding) or like[1].ndim != aval.ndim or not like[0].is_equivalent_to(sharding, aval.ndim):
-            return sharding
-        return sharding.update(spec=like[0].spec) if like[0].mesh == sharding.mesh else sharding
+    def _first_placed(self, placements) -> tuple[Any, int]:
+        """The sharding of the first argument that lies over a mesh, and the argument's rank."""
+        return next(((placements[i], self.physical_in[i].ndim) for i in self.kept if isinstance(placements[i], NamedSharding)), (None, 0))
+
+    def spelled(self, placements: Sequence) -> Executable:
+        """This program for arguments that lie so: results that lie as the first one does have its spec, `P('x', None)` or `P('x')`."""
+        like, ndim = self._first_placed(placements)
+        if like is None or like == self.like:
+            return self
+        if like not in self.spellings:
+            made = self.spellings[like] = copy.copy(self)
+            made._spell(like, ndim)
+        return self.spellings[like]
+
+    def _spell(self, like, ndim: int) -> None:
+        self.like = like
+        self.out_shardings = tuple(
+            s.update(spec=like.spec) if like is not None and asked is None and isinstance(s, NamedSharding) and s.mesh == like.mesh and a.ndim == ndim
+            and s.is_equivalent_to(like, ndim) else s
+            for asked, s, a in zip(self.lowered.out_shardings, self.out_shardings, self.physical_out))
+        self.handlers = [_arrays.result_handler(a, s, self.committed) for a, s in zip(self.physical_out, self.out_shardings)]
 
     def place_args(self, flat) -> list:
         out = []

@@ -47,7 +47,7 @@ def as_sharding(x):
     if isinstance(x, PartitionSpec):
         mesh = get_mesh()
         if mesh is None or mesh.empty:
-            raise RuntimeError(f"jit requires a non-empty mesh in context for a bare PartitionSpec, got {x}: use NamedSharding(mesh, {x}), or set "
+            raise RuntimeError(f"a bare PartitionSpec requires a non-empty mesh in context, got {x}: use NamedSharding(mesh, {x}), or set "
                                f"a mesh with xlab.set_mesh(mesh)")
         return NamedSharding(mesh, x)
     raise TypeError(f"expected a sharding, a PartitionSpec or None, got {x!r} of type {type(x).__name__}")
@@ -85,7 +85,35 @@ def put_host(value: np.ndarray, aval: ShapedArray, sharding, committed: bool):
     with events.span("transfer", name="host to devices", bytes=int(value.nbytes)):
         indices = sharding.addressable_devices_indices_map(value.shape)
         devices = list(indices)
-        return _arrays.put([value[indices[d]] for d in devices], aval, sharding, devices, committed)
+        parts = [value[indices[d]] for d in devices]
+        if _unreduced(sharding):
+            # The first device along those axes holds the value, the others zeros.
+            parts = [part if whole else np.zeros_like(part) for part, whole in zip(
+                parts, _first_along(sharding, sharding.spec.unreduced, devices), strict=True)]
+        return _arrays.put(parts, aval, sharding, devices, committed)
+
+
+def _unreduced(sharding) -> frozenset:
+    return sharding.spec.unreduced if isinstance(sharding, NamedSharding) else frozenset()
+
+
+def _first_along(sharding, axes, devices) -> list[bool]:
+    """Which of the devices are the first along mesh axes."""
+    at = {d: place for place, d in np.ndenumerate(sharding.mesh.devices)}
+    apart = [sharding.mesh.axis_names.index(a) for a in axes]
+    return [not any(at[d][i] for i in apart) for d in devices]
+
+
+def _sum_of_shards(x, sharding) -> np.ndarray:
+    """The value of an array that the devices along some mesh axes hold summands of."""
+    spec, devices = sharding.spec, sharding.devices_in_order
+    copies = [a for a in sharding.mesh.axis_names if a not in spec.axes() and a not in spec.unreduced]
+    total = np.zeros(x.shape, x.dtype)
+    indices = sharding.devices_indices_map(x.shape)
+    for shard, device, counted in zip(_arrays.shards(x), devices, _first_along(sharding, copies, devices), strict=True):
+        if counted:
+            total[indices[device]] += np.asarray(shard._host_value() if hasattr(shard, "_host_value") else shard)
+    return total
 
 
 def _move(x, aval, sharding, committed, copy):
@@ -108,11 +136,14 @@ def _move(x, aval, sharding, committed, copy):
         if parts is not None:
             return _arrays.from_shards(aval, sharding, parts, committed)
         with between_devices(aval, sharding):
-            return put_host(np.asarray(x._host_value()), aval, sharding, committed)
+            value = _sum_of_shards(x, source) if _unreduced(source) else np.asarray(x._host_value())
+            return put_host(value, aval, sharding, committed)
 
 
 def _parts(x, source, target, copy):
     """The shards of `x` on the devices and in the memory of `target`, where each is a shard that `x` has; None otherwise."""
+    if _unreduced(source) != _unreduced(target):
+        return None
     kind = target.memory_kind
     held: dict[tuple, dict] = {}
     indices = source.devices_indices_map(x.aval.shape)

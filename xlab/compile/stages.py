@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from xlab import tree as _tree
 from xlab.backend import compiling as _compiling
+from xlab.backend.client import default_backend
+from xlab.compile import ahead, layouts, specials, tracing
 from xlab.compile import executable as _executable
-from xlab.compile import layouts, specials, tracing
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.giving import donations
 from xlab.compile.mutation import copied, on_values
 from xlab.compile.placement import as_sharding
 from xlab.compile.tracing import Program
 from xlab.core import dtypes
-from xlab.core.avals import ManualAxisType, ShapedArray, aval_of
+from xlab.core.avals import ManualAxisType, ShapedArray
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.refs import AbstractRef
-from xlab.core.trace import EVAL, state
 from xlab.interpreters.mlir.module import strip_locations
 from xlab.sharding.placement import Format, default_layout
+from xlab.sharding.typed import memory_space
 
 AHEAD = "compiled ahead of time, by Lowered.compile()"
 
@@ -62,6 +65,7 @@ class ShapeDtypeStruct:
 
     def _aval(self):
         inner = ShapedArray(self.shape, dtypes.canonicalize_dtype(self.dtype), self.weak_type, sharding=self.sharding,
+                            memory_space=None if self.sharding is None else memory_space(self.sharding),
                             **{} if self.manual_axis_type is None else {"mat": self.manual_axis_type})
         return AbstractRef(inner) if self.is_ref else inner
 
@@ -109,8 +113,8 @@ _register()
 class Traced:
     """A function traced for given argument types."""
 
-    def __init__(self, owner, program: Program, flat, in_tree):
-        self._owner, self._program, self._flat, self._in_tree = owner, program, flat, in_tree
+    def __init__(self, owner, program: Program, flat, in_tree, static=()):
+        self._owner, self._program, self._flat, self._in_tree, self._static = owner, program, flat, in_tree, static
 
     fun_name = property(lambda self: self._owner.name)
     jaxpr = property(lambda self: self._program.closed)
@@ -141,18 +145,15 @@ class Traced:
         return self.jaxpr.effects
 
     def lower(self, *, lowering_platforms: tuple[str, ...] | None = None) -> Lowered:
-        """The program as StableHLO, for the platform of its devices or for another one (which it then cannot be compiled for here)."""
-        if lowering_platforms is not None and len(lowering_platforms) != 1:
-            raise ValueError(f"lowering_platforms takes one platform at a time, got {lowering_platforms}: lower once for each, or export "
-                             f"with platforms=...")
+        """The program as StableHLO, for the platform of its devices or for others (of which it can be compiled here for its own)."""
         program = on_values(self._program)
         given = self._flat if program.mutation is None else program.mutation.given(self._flat)
         placements = tuple(map(_placement, given))
-        if lowering_platforms:
-            lowered = self._owner.lower(program, placements, given, self._in_tree, platform=lowering_platforms[0])
-        else:
-            lowered = self._owner.lowered(program, placements, given, self._in_tree)
-        return Lowered(self, lowered, program.mutation)
+        if not lowering_platforms:
+            return Lowered(self, self._owner.lowered(program, placements, given, self._in_tree), program.mutation)
+        found = {p: self._owner.lower(program, placements, given, self._in_tree, platform=p) for p in lowering_platforms}
+        own = found.get(default_backend()) or next(iter(found.values()))
+        return Lowered(self, own, program.mutation, {p: one.module.text for p, one in found.items()})
 
     def __repr__(self):
         return f"Traced({self.fun_name}, {len(self.jaxpr.eqns)} equations)"
@@ -165,8 +166,9 @@ def _placement(x):
 class Lowered:
     """A traced function lowered to StableHLO for particular devices and shardings."""
 
-    def __init__(self, traced: Traced, lowered: _executable.Lowered, mutation=None):
+    def __init__(self, traced: Traced, lowered: _executable.Lowered, mutation=None, texts: dict[str, str] | None = None):
         self._traced, self._lowered, self._mutation = traced, lowered, mutation
+        self._texts = texts or {}       # by platform, where these were asked for
         self._compiled: Compiled | None = None
 
     name = property(lambda self: self._lowered.name)
@@ -187,13 +189,12 @@ class Lowered:
         return self._lowered.donated
 
     def as_text(self, dialect: str = "stablehlo", *, debug_info: bool = False) -> str:
-        """The program as text: 'stablehlo' or 'hlo'."""
-        if dialect == "stablehlo":
-            text = self._lowered.module.text
-            return text if debug_info else strip_locations(text)
-        if dialect == "hlo":
-            return _compiling.stablehlo_to_hlo_text(self._lowered.module.text)
-        raise ValueError(f"unknown dialect {dialect!r}: expected 'stablehlo' or 'hlo'")
+        """The program as text: 'stablehlo' or 'hlo'. Where it was lowered for platforms whose programs differ, all of them, one after the other."""
+        if dialect not in ("stablehlo", "hlo"):
+            raise ValueError(f"unknown dialect {dialect!r}: expected 'stablehlo' or 'hlo'")
+        if len(set(self._texts.values())) > 1:
+            return "\n".join(f"// for {p}\n{_shown(text, dialect, debug_info)}" for p, text in self._texts.items())
+        return _shown(self._lowered.module.text, dialect, debug_info)
 
     def compiler_ir(self, dialect: str = "stablehlo"):
         """The program as an MLIR module ('stablehlo'), or as the compiler's own computation ('hlo')."""
@@ -204,11 +205,17 @@ class Lowered:
         from xlab.backend import ir
         return ir.parse(self._lowered.module.text)
 
-    def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
-        """Compiles; without options the executable is remembered."""
-        if compiler_options:
-            from dataclasses import replace
-            return Compiled(self, Executable(replace(self._lowered, compiler_options={**self._lowered.compiler_options, **compiler_options}), AHEAD))
+    def compile(self, compiler_options: dict[str, Any] | None = None, device_assignment: Sequence | None = None) -> Compiled:
+        """Compiles; without arguments the executable is remembered.
+
+        Args:
+            compiler_options: XLA options by name, before those of the jit.
+            device_assignment: the devices it runs on, in order, where it was lowered for a mesh without devices; else those it has.
+        """
+        if compiler_options is not None or device_assignment is not None:
+            there = self._lowered if device_assignment is None else _executable.on_devices(self._lowered, tuple(device_assignment))
+            options = {**self._lowered.compiler_options, **(compiler_options or {})}
+            return Compiled(self, Executable(replace(there, compiler_options=options, key=()), AHEAD))
         if self._compiled is None:
             made = self._traced._owner.compiled(self._lowered, self.in_tree, AHEAD) if self._lowered.key else Executable(self._lowered, AHEAD)
             self._compiled = Compiled(self, made)
@@ -219,6 +226,10 @@ class Lowered:
 
     def __repr__(self):
         return f"Lowered({self.name}, {len(self._lowered.module.text)} bytes of StableHLO)"
+
+
+def _shown(text: str, dialect: str, debug_info: bool) -> str:
+    return _compiling.stablehlo_to_hlo_text(text) if dialect == "hlo" else text if debug_info else strip_locations(text)
 
 
 def _args_info(in_tree, avals, donated):
@@ -301,40 +312,19 @@ class Compiled:
         return self._executable.native
 
     def __call__(self, *args, **kwargs):
-        owner = self._lowered._traced._owner
-        flat, in_tree, _ = owner.flatten(args, kwargs)
-        name = self._lowered.name
-        if in_tree != self.in_tree:
-            raise TypeError(f"{name} was compiled for arguments with structure {self.in_tree}, called with {in_tree}")
-        names = self._lowered._traced.jaxpr.jaxpr.debug_info.arg_names
-        mutation = self._lowered._mutation
-        given = flat if mutation is None else mutation.arguments(flat)
-        flat, refs = given, flat
-        wrong = []
-        for i, (x, want) in enumerate(zip(flat, self._executable.in_avals)):
-            got = aval_of(x)
-            if got.strip_weak_type() is not want.strip_weak_type():
-                path = names[i] if i < len(names) else f"argument {i}"
-                wrong.append(f"`{path}`: compiled for {want.str_short()}, called with {got.str_short()}")
-        if wrong:
-            more = f" (5 of {len(wrong)} shown)" if len(wrong) > 5 else ""
-            raise TypeError(f"{name} was called with arguments of other types than it was compiled for{more}: "
-                            f"{'; '.join(wrong[:5])}. If a dtype is off by its width, compare enable_x64.")
-        if state.trace is not EVAL:
-            raise TypeError(f"{name} is compiled: it runs on concrete arrays, not under a transformation")
-        for i, s in zip(self._executable.kept, self._executable.in_shardings):
-            given = arg_sharding(flat[i])
-            if given is not None and not given.is_equivalent_to(s, flat[i].ndim):
-                path = names[i] if i < len(names) else f"argument {i}"
-                raise ValueError(f"{name} was compiled for `{path}` with sharding {s}, called with {given}")
+        traced, mutation = self._lowered._traced, self._lowered._mutation
+        names = traced.jaxpr.jaxpr.debug_info.arg_names
+        refs = ahead.leaves(traced._owner, traced._static, self.in_tree, names[:self.in_tree.num_leaves], args, kwargs)
+        flat = refs if mutation is None else mutation.arguments(refs)
+        ahead.check(self._lowered.name, self._executable, names, flat)
         if self._executable.donated and specials.watching():        # who looks for the operation to blame needs the arguments
             outs = self._executable.call([copied(x) if i in self._executable.lowered.donated else x for i, x in enumerate(flat)])
         else:
             outs = self._executable.call(flat)
         kind = specials.find(outs)
         if kind is not None:        # before references take what came out
-            closed = self._lowered._traced.jaxpr
-            specials.explain(kind, owner.name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *refs))
+            closed = traced.jaxpr
+            specials.explain(kind, traced.fun_name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *refs))
         if mutation is not None:
             return _tree.unflatten(self.out_tree, mutation.finish(refs, outs))
         return _tree.unflatten(self.out_tree, outs)
@@ -347,7 +337,7 @@ def attach(wrapped, owner, native):
     """Gives a jitted function its ahead-of-time methods; `native` is what answers its calls."""
     def trace(*args, **kwargs) -> Traced:
         flat, in_tree, static = owner.flatten(args, kwargs)
-        return Traced(owner, owner.program(flat, in_tree, static), flat, in_tree)
+        return Traced(owner, owner.program(flat, in_tree, static), flat, in_tree, static)
 
     def lower(*args, **kwargs) -> Lowered:
         return trace(*args, **kwargs).lower()

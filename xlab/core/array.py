@@ -423,6 +423,7 @@ _MEMBERS = {
     "__index__": _index,
     "__reduce__": lambda self: (_rebuild_array, (np.array(self._host_value()), self.aval.weak_type)),
     "__copy__": lambda self: self.copy(),
+    "clone": lambda self: self.copy(),      # the native one fails in all processes but the first
     "__deepcopy__": lambda self, memo: self.copy(),
     "item": lambda self, *args: self._host_value().item(*args),
     "tolist": lambda self: self._host_value().tolist(),

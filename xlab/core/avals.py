@@ -92,12 +92,16 @@ class AbstractValue:
     def to_tangent_aval(self):
         raise TypeError(f"values of type {self} have no derivative")
 
+    def to_ct_aval(self) -> AbstractValue:
+        """Type of the cotangent of a tangent of this type."""
+        return self
+
     def str_short(self, short_dtypes: bool = True) -> str:
         return str(self)
 
 
 class _ExplicitTypes:
-    """Whether any type was ever cut: until then nobody looks for cuts."""
+    """Whether any type was ever cut, or stated a sum over mesh axes: until then nobody looks for that."""
 
     in_use = False
 
@@ -152,7 +156,7 @@ class ShapedArray(AbstractValue):
                 self.dtype = dtype
                 self.weak_type = weak_type
                 self.cut = sharding
-                if sharding is not None:
+                if sharding is not None or mat.unreduced or mat.reduced:
                     explicit_types.in_use = True
                 self.mat = mat
                 self.memory_space = memory_space
@@ -215,6 +219,10 @@ class ShapedArray(AbstractValue):
         if dtypes.issubdtype(self.dtype, np.inexact):
             return self
         return ShapedArray(self.shape, dtypes.float0, sharding=self.cut, mat=self.mat)
+
+    def to_ct_aval(self) -> ShapedArray:
+        mat = self.mat
+        return self.update(mat=mat.transposed()) if mat.unreduced or mat.reduced else self
 
     def str_short(self, short_dtypes: bool = True) -> str:
         name = dtypes.short_name(self.dtype) if short_dtypes else dtypes.name(self.dtype)

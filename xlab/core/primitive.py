@@ -10,8 +10,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xlab.backend import caches
 from xlab.core import avals as _avals
+from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core.avals import INVARYING, ShapedArray, explicit_types
 from xlab.core.cuts import cut_results
@@ -48,7 +51,7 @@ class Primitive:
         ...     return x
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_abstract", "_cache", "_with_effects", "call", "context_dependent",
+    __slots__ = ("__dict__", "__weakref__", "_abstract", "_cache", "_with_effects", "call", "casts_to_reduced", "context_dependent",
                  "custom_process", "impl", "joins", "linear_in_unreduced", "makes_ref", "module",
                  "multiple_results", "name", "takes_refs", "transposes_zeros")
 
@@ -60,7 +63,10 @@ class Primitive:
         self.multiple_results = multiple_results
         self.joins = joins                # operands are brought to one manual axis type before binding
         self.context_dependent = context_dependent   # types depend on more than avals and params
-        self.linear_in_unreduced = False  # maps unreduced operands to an unreduced result
+        # Maps unreduced operands to an unreduced result: True if linear in all operands together, else the groups of operands it is
+        # linear in while the others are fixed, as tuples or slices of positions; or a function of types and parameters that says so.
+        self.linear_in_unreduced: Any = False
+        self.casts_to_reduced = False     # operands that are the same everywhere become reduced where others are
         self.custom_process: str | None = None   # name of the trace method that handles it, if not `process`
         self.takes_refs = False           # operands may be mutable references
         self.transposes_zeros = False     # its transpose runs where all cotangents are zero, if a result was used
@@ -167,7 +173,7 @@ class Primitive:
                         f"it first, as ref[...].")
         mat = INVARYING
         if self.joins and any(isinstance(a, ShapedArray) and a.mat for a in avals):
-            mat = join_types(self, avals)
+            mat = join_types(self, avals, params)
             avals = tuple(a.update(mat=INVARYING) if isinstance(a, ShapedArray) and a.mat else a
                           for a in avals)
         space = None
@@ -205,28 +211,71 @@ def _in_memory(aval: Any, space: str) -> Any:
     return aval.update(memory_space=space) if isinstance(aval, ShapedArray) else aval
 
 
-def join_types(prim: Primitive, avals: Sequence[_avals.AbstractValue]) -> _avals.ManualAxisType:
-    """Manual axis type of the result of an operation that does not communicate.
+def join_types(prim: Primitive, avals: Sequence[_avals.AbstractValue], params: dict) -> _avals.ManualAxisType:
+    """Manual axis type of the result of an operation that does not communicate, axis by axis.
 
     Operands agree on what varies (`bind` sees to that). Unreduced operands go only through operations that are
     linear in them, since anything else would need the sum first.
     """
-    mats = [a.mat for a in avals if isinstance(a, ShapedArray)]
-    varying = frozenset().union(*(m.varying for m in mats))
-    unreduced = frozenset().union(*(m.unreduced for m in mats))
-    reduced = frozenset().union(*(m.reduced for m in mats))
+    mats = [a.mat if isinstance(a, ShapedArray) else None for a in avals]
+    given = [m for m in mats if m is not None]
+    varying: frozenset = frozenset().union(*(m.varying for m in given))
+    unreduced: frozenset = frozenset().union(*(m.unreduced for m in given))
+    reduced: frozenset = frozenset().union(*(m.reduced for m in given))
     if unreduced:
-        if not prim.linear_in_unreduced:
-            raise NotImplementedError(
-                f"unreduced rule for {prim.name}: an operand is a sum that was not carried out yet over "
-                f"{sorted(map(str, unreduced))}, and {prim.name} is not linear in it; psum it first")
-        if any(m.unreduced != unreduced and not m.reduced for m in mats):
-            raise ShardingTypeError(
-                f"{prim.name} got operands of types {', '.join(map(str, avals))}: adding a finished value to "
-                f"an unreduced one would add it once per device; psum the unreduced operand first")
+        _check_summands(prim, avals, mats, unreduced, params)
     reduced = reduced - varying - unreduced
-    if reduced and any(not m for m in mats):
-        raise ShardingTypeError(
-            f"{prim.name} got operands of types {', '.join(map(str, avals))}: a value cannot be replicated "
-            f"where another input is reduced; cast it with pcast(..., to='reduced')")
+    for a, m in zip(avals, mats):
+        if m is not None and reduced - m.reduced and not _shared(a) and not (prim.casts_to_reduced and state.manual is None):
+            raise ShardingTypeError(
+                f"{prim.name} got operands of types {_listed(avals)}: a value cannot be replicated over {_axes(reduced - m.reduced)} "
+                f"where another input is reduced; cast it with pcast(..., to='reduced')")
     return _avals.ManualAxisType(varying, unreduced, reduced)
+
+
+def _check_summands(prim: Primitive, avals: Sequence[_avals.AbstractValue], mats: Sequence[Any], unreduced: frozenset,
+                    params: dict) -> None:
+    """Raises unless the operation, applied to the summands on each device, gives summands of what it gives for their sum."""
+    linear = prim.linear_in_unreduced
+    if callable(linear):
+        linear = linear(*avals, **params)
+    if linear is False:
+        raise NotImplementedError(
+            f"unreduced rule for {prim.name}: an operand is a sum that was not carried out yet over "
+            f"{_axes(unreduced)}, and {prim.name} is not linear in it; psum it first")
+    places = range(len(avals))
+    groups = [set(places)] if linear is True else [set(places[g] if type(g) is slice else g) for g in linear]
+    for axis in unreduced:
+        summands = {i for i, m in enumerate(mats) if m is not None and axis in m.unreduced}
+        group: set[int] = next((g for g in groups if g & summands), set())
+        problem = None
+        if not group:
+            problem = f"{prim.name} is not linear in its unreduced operand"
+        elif not summands <= group:
+            problem = "a product of two sums is not the sum of the products on each device"
+        elif any(mats[i] is not None and i not in summands for i in group):
+            problem = "adding a finished value to an unreduced one would add it once per device"
+        elif any(axis in m.varying for m in mats if m is not None):
+            problem = "an unreduced value goes together with one that is the same on all devices, not with a varying one"
+        elif any(m is not None and axis not in m.reduced and not _shared(a) for i, (a, m) in enumerate(zip(avals, mats)) if i not in group):
+            problem = ("the other operand needs the same sum in its derivative, which would be implicit communication; cast it with "
+                       "pcast(..., to='reduced')")
+        if problem:
+            raise ShardingTypeError(f"{prim.name} got operands of types {_listed(avals)}, unreduced over {_axes(frozenset((axis,)))}: {problem}"
+                                    f"{'' if 'cast' in problem else '; psum the unreduced operand first'}")
+
+
+def _shared(aval: Any) -> bool:
+    """Whether an operand may be plainly equal everywhere where others are reduced: one without derivative.
+
+    Outside of `shard_map` also a scalar, whose cotangent is brought to its type.
+    """
+    return not dtypes.issubdtype(aval.dtype, np.inexact) or (not aval.shape and state.manual is None)
+
+
+def _axes(axes: frozenset) -> str:
+    return str(sorted(map(str, axes)))
+
+
+def _listed(avals: Sequence[Any]) -> str:
+    return ", ".join(map(str, avals))

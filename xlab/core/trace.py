@@ -110,8 +110,12 @@ class _State(threading.local):
         return _pvary(x, axes)
 
     def match(self, x, aval):
-        """`x`, a value that is the same everywhere, as a value with the manual axis type of `aval`."""
-        return _match(x, aval.mat) if self.manual is not None and aval.mat else x
+        """`x`, a value that is the same everywhere, as a value with the manual axis type of `aval`; if unreduced, `x` is zero."""
+        if not aval.mat:
+            return x
+        if self.manual is not None:
+            return _match(x, aval.mat)
+        return _reshard(x, aval) if aval.mat.unreduced or aval.mat.reduced else x
 
 
 state = _State()
@@ -124,11 +128,18 @@ _default_impl: Callable[[Primitive], Callable[..., Any]] = None  # type: ignore[
 _pvary: Callable[[Any, tuple], Any] = None  # type: ignore[assignment]
 # the same file: (x, manual axis type) -> x of that type
 _match: Callable[[Any, _avals.ManualAxisType], Any] = None  # type: ignore[assignment]
+# lax/reshard.py: (x, type) -> x brought to the sharding that the type states over Explicit axes
+_reshard: Callable[[Any, ShapedArray], Any] = None  # type: ignore[assignment]
 
 
 def set_default_impl(make):
     global _default_impl
     _default_impl = make
+
+
+def set_reshard(reshard):
+    global _reshard
+    _reshard = reshard
 
 
 def set_pvary(pvary, match=None):
@@ -143,13 +154,16 @@ def default_impl(prim):
 def join_manual(prim, args):
     """Makes operands agree on the mesh axes they vary over, by casting those that are the same everywhere."""
     varying: frozenset[Any] = frozenset()
+    unfinished = False
     mats = []
     for a in args:
         aval = a.aval if isinstance(a, Tracer) else None
         mat = aval.mat if type(aval) is ShapedArray else _avals.INVARYING
         mats.append(mat)
-        varying |= mat.varying
-    if not varying:
+        if mat:
+            varying |= mat.varying
+            unfinished = unfinished or bool(mat.unreduced or mat.reduced)
+    if not varying and not unfinished:
         return args
     out = []
     for a, mat in zip(args, mats):
@@ -161,6 +175,28 @@ def join_manual(prim, args):
                                  f"{tuple(sorted(missing, key=str))}, to='varying').")
             a = _pvary(a, tuple(sorted(missing, key=str)))
         out.append(a)
+    return _join_unfinished(prim, args, out, mats, varying) if unfinished and config.auto_pcast else tuple(out)
+
+
+def _join_unfinished(prim, given, args, mats, varying):
+    """Casts what goes with unreduced and reduced operands without any communication.
+
+    A number beside a sum has no derivative and may as well be reduced; the number zero is a sum of zeros.
+    """
+    unreduced: frozenset[Any] = frozenset().union(*(m.unreduced for m in mats))
+    reduced: frozenset[Any] = frozenset().union(*(m.reduced for m in mats)) - varying - unreduced
+    out = []
+    for number, a, mat in zip(given, args, mats):
+        sums: frozenset[Any] = frozenset()
+        same: frozenset[Any] = frozenset()
+        if not isinstance(number, Tracer) and np.ndim(number) == 0:
+            if prim.linear_in_unreduced is True and not number:
+                sums = unreduced - varying
+            else:
+                same = unreduced - varying
+        if prim.casts_to_reduced and dtypes.issubdtype(getattr(a, "dtype", np.float32), np.inexact):
+            same |= reduced - mat.reduced
+        out.append(_match(a, mat.update(unreduced=mat.unreduced | sums, reduced=mat.reduced - varying | same)) if sums or same else a)
     return tuple(out)
 
 

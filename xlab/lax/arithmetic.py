@@ -134,6 +134,7 @@ def _of_dtype(x, dtype):
 
 
 mul_p = elementwise("mul", _e.numeric, operands=2)
+mul_p.linear_in_unreduced = ((0,), (1,))
 ad.defbilinear(mul_p, lambda ct, x, y: _summed(mul_p.bind(ct, y), x),
                lambda ct, x, y: _summed(mul_p.bind(x, ct), y))
 mlir.register_lowering(mul_p, mlir.binary("stablehlo.multiply"))
@@ -174,6 +175,7 @@ def _div_transpose(ct, x, y):
 
 
 div_p = elementwise("div", _e.numeric, operands=2)
+div_p.linear_in_unreduced = ((0,),)
 # d(x/y) = dx/y - (x/y) dy/y
 ad.defjvp2(div_p, lambda t, ans, x, y: _spread_tangent(div_p.bind(t, y), ans),
            lambda t, ans, x, y: mul(mul(neg(t), x), integer_pow(y, -2)))
@@ -332,15 +334,11 @@ def integer_pow(x, y: int):
 def _integer_pow_jvp(t, x, *, y):
     if y == 0:
         return Zero(aval_of(t))
-    return mul(t, mul(_scalar(y, x), _integer_power(x, y - 1)))
+    return mul(t, mul(_e.beside(y, x), _integer_power(x, y - 1)))
 
 
 def _integer_power(x, n):
     return x if n == 1 else integer_pow_p.bind(x, y=n)
-
-
-def _scalar(value, like):
-    return np.asarray(value).astype(aval_of(like).dtype)[()]
 
 
 def _integer_pow_lowering(ctx, x, *, y):
@@ -370,7 +368,7 @@ def square(x):
 
 
 square_p = elementwise("square", _e.numeric)
-ad.defjvp(square_p, lambda t, x: mul(t, mul(_scalar(2, x), x)))
+ad.defjvp(square_p, lambda t, x: mul(t, mul(_e.beside(2, x), x)))
 mlir.register_lowering(square_p, lambda ctx, x: ctx.op(f"stablehlo.multiply {x}, {x} : {ctx.type_out()}"))
 
 

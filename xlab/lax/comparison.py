@@ -197,6 +197,8 @@ def _select_n_lowering(ctx, which, *cases):
 
 
 select_n_p = Primitive("select_n")
+select_n_p.linear_in_unreduced = (slice(1, None),)
+select_n_p.casts_to_reduced = True
 select_n_p.def_abstract_eval(_select_n_aval)
 ad.primitive_jvps[select_n_p] = _select_n_jvp
 ad.primitive_transposes[select_n_p] = _select_n_transpose

@@ -28,6 +28,7 @@ def complex(x, y):
 
 
 complex_p = Primitive("complex")
+complex_p.linear_in_unreduced = True
 
 
 @complex_p.def_abstract_eval
@@ -63,9 +64,11 @@ def imag(x):
 
 
 real_p = elementwise("real", _e.complexes, result=_e.real_part_dtype)
+real_p.linear_in_unreduced = True
 ad.deflinear2(real_p, lambda ct, x: [complex(ct, _zeros(ct))])
 mlir.register_lowering(real_p, lambda ctx, x: ctx.op(f"stablehlo.real {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
 imag_p = elementwise("imag", _e.complexes, result=_e.real_part_dtype)
+imag_p.linear_in_unreduced = True
 ad.deflinear2(imag_p, lambda ct, x: [complex(_zeros(ct), neg(ct))])
 mlir.register_lowering(imag_p, lambda ctx, x: ctx.op(f"stablehlo.imag {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
 
@@ -78,6 +81,7 @@ def conj(x):
 
 
 conj_p = elementwise("conj", _e.complexes)
+conj_p.linear_in_unreduced = True
 ad.deflinear2(conj_p, lambda ct, x, input_dtype: [conj_p.bind(ct, input_dtype=input_dtype)])
 
 

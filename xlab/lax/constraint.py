@@ -25,7 +25,7 @@ from xlab.sharding import (
     get_mesh,
 )
 from xlab.sharding.indices import check_rank
-from xlab.sharding.typed import entries
+from xlab.sharding.typed import entries, memory_space
 
 __all__ = ["with_sharding_constraint"]
 
@@ -116,7 +116,10 @@ def _beside_cut(aval, sharding):
 
 
 def _check(x, aval, sharding):
-    """The value must have enough dimensions; inside a program the compiler pads those that do not divide."""
+    """The value must have enough dimensions; inside a program the compiler pads those that do not divide, and no constraint moves."""
+    if isinstance(x, Tracer) and memory_space(sharding) == "host" != aval.memory_space:
+        raise ValueError(f"with_sharding_constraint says how a value lies and does not move it between memories: got a value of type {aval}, and "
+                         f"{sharding}. Move it with xlab.device_put(x, sharding).")
     try:
         if isinstance(x, Tracer) and isinstance(sharding, NamedSharding):
             check_rank(sharding.spec, aval.shape, str(sharding))
@@ -187,6 +190,8 @@ def constraint_text(ctx, x, sharding, aval) -> str:
             raise ValueError(f"with_sharding_constraint inside shard_map names the axes {sorted(map(str, by_hand))} of {sharding}, which "
                              f"are under manual control there; name only axes that are left to the compiler")
     sharding = physical_sharding(sharding, aval)
+    if sharding.spec.unreduced - aval.mat.unreduced:      # one value first: the compiler would take what led here for summands too
+        x = constraint_text(ctx, x, sharding.update(spec=sharding.spec.update(unreduced=aval.mat.unreduced)), aval)
     text = sharding.sdy(mlir.values.physical_aval(aval).ndim, ctx.module.meshes.symbol(sharding.mesh))
     return ctx.op(f"sdy.sharding_constraint {x} {text.removeprefix('#sdy.sharding')} : {mlir.tensor_type(aval)}")
 

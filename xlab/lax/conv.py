@@ -333,6 +333,7 @@ def _conv_lowering(ctx, lhs, rhs, *, preferred_element_type, out_sharding, **par
 
 
 conv_general_dilated_p = Primitive("conv_general_dilated")
+conv_general_dilated_p.linear_in_unreduced = ((0,), (1,))
 conv_general_dilated_p.def_abstract_eval(_conv_aval)
 ad.defbilinear(conv_general_dilated_p, _transpose_lhs, _transpose_rhs)
 cut_rules[conv_general_dilated_p] = cuts.convolution

@@ -75,7 +75,9 @@ def _convert_lowering(ctx, x, *, new_dtype, weak_type, sharding):
 
 
 convert_element_type_p = Primitive("convert_element_type")
-convert_element_type_p.linear_in_unreduced = True
+# Rounded to an integer, or asked whether they are zero, summands are no longer those of the sum.
+convert_element_type_p.linear_in_unreduced = lambda x, *, new_dtype, **_: (
+    True if (dtypes.issubdtype(new_dtype, np.inexact) and x.dtype != np.bool_) or (not dtypes.issubdtype(x.dtype, np.inexact) and np.bool_ not in (x.dtype, new_dtype)) else ())
 convert_element_type_p.def_abstract_eval(_convert_aval)
 ad.primitive_jvps[convert_element_type_p] = _convert_jvp
 ad.primitive_transposes[convert_element_type_p] = _convert_transpose
@@ -131,6 +133,7 @@ def reduce_precision(operand, exponent_bits: int, mantissa_bits: int):
 
 
 reduce_precision_p = Primitive("reduce_precision")
+reduce_precision_p.linear_in_unreduced = True
 reduce_precision_p.def_abstract_eval(lambda x, **_: x)
 ad.deflinear2(reduce_precision_p, lambda ct, x, **params: [reduce_precision_p.bind(ct, **params)])
 batching.defvectorized(reduce_precision_p)
@@ -148,6 +151,7 @@ def stop_gradient(x):
 
 
 stop_gradient_p = Primitive("stop_gradient")
+stop_gradient_p.linear_in_unreduced = True
 stop_gradient_p.def_abstract_eval(lambda x: x)
 ad.defzero(stop_gradient_p)
 batching.defvectorized(stop_gradient_p)

@@ -193,6 +193,7 @@ def _dot_lowering(ctx, lhs, rhs, *, dimension_numbers, precision, preferred_elem
 
 
 dot_general_p = Primitive("dot_general")
+dot_general_p.linear_in_unreduced = ()
 dot_general_p.def_abstract_eval(_dot_aval)
 ad.defjvp(dot_general_p, lambda t, x, y, **params: dot_general_p.bind(t, y, **params),
           lambda t, x, y, **params: dot_general_p.bind(x, t, **params))

@@ -11,8 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import ManualAxisType, ShapedArray, aval_of
 from xlab.core.primitive import Primitive
+from xlab.core.trace import state
 from xlab.interpreters import ad, batching
 
 
@@ -123,6 +124,15 @@ def elementwise(name: str, accepts: Callable = numeric, result: Callable | None 
 
 def to_bool(_):
     return np.dtype(bool)
+
+
+def beside(value, x):
+    """A number of the dtype of another value, for a derivative rule to combine with it: reduced over mesh axes where that is."""
+    aval = aval_of(x)
+    number = np.asarray(value).astype(aval.dtype)[()]
+    if not aval.mat.reduced or state.manual is None:
+        return number
+    return state.match(number, aval.update(mat=ManualAxisType(reduced=aval.mat.reduced)))
 
 
 def scalar_like(value, aval):

@@ -148,6 +148,7 @@ def _gathered(ctx, x: str, aval) -> str:
 
 
 fft_p = Primitive("fft")
+fft_p.linear_in_unreduced = True
 fft_p.def_abstract_eval(_fft_aval)
 ad.deflinear2(fft_p, _fft_transpose)
 cut_rules[fft_p] = cuts.resized("a Fourier transform")

@@ -16,6 +16,7 @@ from xlab.core.array import key_of_words
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.trace import state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import dims_text, i64_array, physical_aval
 from xlab.lax import cuts
@@ -25,7 +26,7 @@ from xlab.lax.comparison import ge, le, lt, select
 from xlab.lax.convert import convert_element_type
 from xlab.lax.device_put import in_memory
 from xlab.lax.reductions import reduce_and
-from xlab.lax.shape import broadcast_in_dim, canonical_shape, concatenate, reshape
+from xlab.lax.shape import broadcast_in_dim, canonical_shape, concatenate, reshape, squeeze
 from xlab.lax.slicing import set_per_example
 
 __all__ = ["GatherDimensionNumbers", "GatherScatterMode", "gather", "index_take"]
@@ -253,6 +254,11 @@ def clip_positions(indices, shape, sizes, index_map):
 def _filled(x, indices, *, dimension_numbers, slice_sizes, fill_value, **params):
     """`gather` with clipped positions, overwritten where the position was outside."""
     n, aval = dimension_numbers, aval_of(indices)
+    if aval.ndim == 1 and aval_of(x).mat.unreduced:
+        # As one of several positions: where a single mask decides for all elements, the compiler loses sight of which sums are kept apart.
+        several = n._replace(offset_dims=tuple(d + 1 for d in n.offset_dims))
+        return squeeze(_filled(x, reshape(indices, (1, *aval.shape)), dimension_numbers=several, slice_sizes=slice_sizes,
+                               fill_value=fill_value, **params), (0,))
     last = broadcast_in_dim(last_positions(aval_of(x).shape, slice_sizes, n.start_index_map, aval.dtype), aval.shape,
                             (aval.ndim - 1,))
     inside = le(indices, last)
@@ -262,10 +268,11 @@ def _filled(x, indices, *, dimension_numbers, slice_sizes, fill_value, **params)
     out = gather_p.bind(x, indices, dimension_numbers=n, slice_sizes=slice_sizes, fill_value=None,
                         **{**params, "mode": GatherScatterMode.CLIP})
     shape = aval_of(out).shape
-    inside = broadcast_in_dim(inside, shape, [i for i in range(len(shape)) if i not in n.offset_dims])
+    inside = broadcast_in_dim(inside, shape, [i for i in range(len(shape)) if i not in n.offset_dims], out_sharding=aval_of(out).cut)
     dtype = aval_of(out).dtype
     fill = key_of_words(fill_value, dtype) if dtypes.is_extended(dtype) else np.asarray(fill_value).astype(dtype)[()]
-    return select(inside, out, broadcast_in_dim(fill, shape, ()))
+    filled = broadcast_in_dim(fill, shape, ())
+    return select(inside, out, state.match(filled, aval_of(out)))
 
 
 _filled_lowering = mlir.lower_fun(_filled)
@@ -289,7 +296,15 @@ def _gather_lowering(ctx, x, indices, *, dimension_numbers, slice_sizes, indices
                   f"({mlir.tensor_type(src)}, {ctx.type_in(1)}) -> {mlir.tensor_type(out)}")
 
 
+def _fills_as_a_sum(x, mode, fill_value) -> bool:
+    """Whether what is read outside of the operand is the same as the sum of it over devices: zero, or NaN."""
+    if mode != GatherScatterMode.FILL_OR_DROP:
+        return True
+    return dtypes.issubdtype(x.dtype, np.inexact) if fill_value is None else bool(fill_value == 0 or fill_value != fill_value)
+
+
 gather_p = Primitive("gather")
+gather_p.linear_in_unreduced = lambda x, *_, mode, fill_value, **__: _fills_as_a_sum(x, mode, fill_value) and ((0,),)
 gather_p.def_abstract_eval(_gather_aval)
 ad.defjvp(gather_p, _gather_jvp, None)
 # Its transpose, a scatter-add, stands in scatter.py.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
@@ -83,6 +84,7 @@ def ragged_dot_general(lhs, rhs, group_sizes, ragged_dot_dimension_numbers: Ragg
         ragged_dot_dimension_numbers: see `RaggedDotDimensionNumbers`.
         precision, preferred_element_type: as for `dot_general`.
     """
+    idle_argument("ragged_dot_general", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding")
     if group_offset is not None:
         raise TypeError(f"ragged_dot_general takes no group_offset, as the field does not either: got {group_offset}. Slice rhs and "
                         f"group_sizes instead")

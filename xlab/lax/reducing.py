@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
@@ -59,6 +60,7 @@ def reduce(operands, init_values, computation: Callable, dimensions: Sequence[in
         >>> float(lax.reduce(np.float32([1, 2, 3]), np.float32(0), lax.add, (0,)))
         6.0
     """
+    idle_argument("reduce", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding")
     flat, inits, structure = flatten_operands("reduce", operands, init_values)
     axes = tuple(map(operator.index, dimensions))
     ndim = aval_of(flat[0]).ndim

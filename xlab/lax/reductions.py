@@ -6,6 +6,7 @@ import operator
 
 import numpy as np
 
+from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
@@ -110,11 +111,13 @@ def _extremum_jvp(t, ans, x, *, axes, out_sharding=None):
 def reduce_max(operand, axes, *, out_sharding=None):
     """Maximum over the given axes; -inf (or the lowest integer) where there is nothing. Complex numbers compare by real part, then by
     imaginary part."""
+    idle_argument("reduce_max", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding")
     return reduce_max_p.bind(operand, axes=_axes(operand, axes), out_sharding=None)
 
 
 def reduce_min(operand, axes, *, out_sharding=None):
     """Minimum over the given axes."""
+    idle_argument("reduce_min", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding")
     return reduce_min_p.bind(operand, axes=_axes(operand, axes), out_sharding=None)
 
 
@@ -126,6 +129,7 @@ ad.defjvp2(reduce_min_p, _extremum_jvp)
 
 def reduce_prod(operand, axes, *, out_sharding=None):
     """Product over the given axes."""
+    idle_argument("reduce_prod", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding")
     return reduce_prod_p.bind(operand, axes=_axes(operand, axes))
 
 

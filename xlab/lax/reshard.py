@@ -15,6 +15,7 @@ from xlab.compile.jit import jit
 from xlab.compile.placement import place
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
+from xlab.core import trace as _trace
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.printing import hide_params
@@ -132,7 +133,8 @@ batching.primitive_batchers[reshard_p] = _batch
 mlir.register_lowering(reshard_p, _lowering)
 sharding_sources[reshard_p] = lambda eqn: [
     NamedSharding(m, PartitionSpec()) for m in (eqn.params["concrete_mesh"],) if m is not None]
-ad.set_reshard(lambda ct, aval: bind_reshard(ct, cuts.like(aval, aval_of(ct))))
+ad.set_reshard(lambda ct, aval: bind_reshard(ct, cuts.like(aval, aval_of(ct)) or aval.sharding))
+_trace.set_reshard(lambda x, aval: bind_reshard(x, aval.sharding) if not aval.sharding.mesh.empty else x)
 
 
 # -- regions ----------------------------------------------------------------------------------------------

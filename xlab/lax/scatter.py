@@ -45,6 +45,7 @@ from xlab.lax.shape import (
     full_like,
     iota,
     reshape,
+    zeros_like_aval,
 )
 from xlab.lax.slicing import set_per_example
 
@@ -73,6 +74,8 @@ def _public(prim, operand, indices, updates, numbers, indices_are_sorted, unique
     operand_aval_, dtype = aval_of(operand), aval_of(operand).dtype
     if isinstance(updates, (bool, int, float, complex)):
         updates = np.asarray(updates).astype(dtype)
+    elif aval_of(updates).weak_type:        # Python's numbers go wherever the arrays are
+        updates = in_memory(updates, operand_aval_)
     mode = GatherScatterMode.from_any(mode)
     if mode is GatherScatterMode.ONE_HOT:       # for writes it says the same
         mode = GatherScatterMode.FILL_OR_DROP
@@ -307,8 +310,11 @@ def _family(name: str, accepts, combine=None, op: str | None = None):
 
 
 scatter_p = _family("scatter", lambda d: True)
+scatter_p.linear_in_unreduced = lambda *_, unique_indices, **__: unique_indices and ((0, 2),)
 scatter_add_p = _family("scatter-add", _e.numeric, add_p, "stablehlo.add")
+scatter_add_p.linear_in_unreduced = ((0, 2),)
 scatter_sub_p = _family("scatter-sub", _e.numeric, sub_p, "stablehlo.subtract")
+scatter_sub_p.linear_in_unreduced = ((0, 2),)
 scatter_mul_p = _family("scatter-mul", _e.numeric, mul_p, "stablehlo.multiply")
 scatter_min_p = _family("scatter-min", _e.ordered, min_p, "stablehlo.minimum")
 scatter_max_p = _family("scatter-max", _e.ordered, max_p, "stablehlo.maximum")
@@ -357,7 +363,7 @@ def _mul_jvp(primals, tangents, *, dimension_numbers, **params):
                 "the derivative of scatter_mul by its updates needs positions that do not repeat: pass unique_indices=True "
                 "if that is so (x.at[i].multiply(v, unique_indices=True)), or multiply x by a factor you build yourself")
         aval = aval_of(x)
-        spread = scatter_add(full(aval.shape, 0, aval.dtype, sharding=aval.cut), indices, tu, dimension_numbers, **_promises(params))
+        spread = scatter_add(full_like(aval, 0, aval.dtype), indices, tu, dimension_numbers, **_promises(params))
         total = ad.add_tangents(total, mul(x, spread))
     return out, Zero.of(out) if total is None else total
 
@@ -386,7 +392,7 @@ def _extremal_jvp(prim, primals, tangents, *, dimension_numbers, **params):
     won = convert_element_type(eq(x, out), aval.dtype)
     back = _read_back(out, indices, aval_of(updates), dimension_numbers, **promises)
     won_updates = convert_element_type(eq(updates, back), aval.dtype)
-    zeros = full(aval.shape, 0, aval.dtype, sharding=aval.cut)
+    zeros = full_like(aval, 0, aval.dtype)
     count = scatter_add(won, indices, won_updates, dimension_numbers, **promises)
     total = zeros if type(tx) is Zero else mul(tx, won)
     if type(tu) is not Zero:
@@ -438,7 +444,7 @@ def _apply_tangent(out, x, indices, updates, tx, numbers, update_jaxpr, params):
             "the derivative of scatter_apply needs positions that do not repeat: pass unique_indices=True if that is so, or "
             "write x.at[i].set(f(x[i]))")
     aval = aval_of(x)
-    hit = scatter(full(aval.shape, False, np.dtype(bool), sharding=aval.cut), indices,
+    hit = scatter(full_like(aval, False, np.dtype(bool)), indices,
                   full_like(updates, True, np.dtype(bool)), numbers, **_promises(params))
     unused = np.zeros((), aval.dtype)[()]
     _, (applied,) = ad.jvp(lambda v: _elementwise(update_jaxpr, v, unused), (x,), (tx,))
@@ -459,7 +465,7 @@ def _scatter_transpose(ct, x, indices, updates, *, dimension_numbers, update_jax
     promises = _promises(params)
     ct_x = ct_updates = None
     if is_undefined_primal(x):
-        ct_x = scatter(ct, indices, full(aval.shape, 0, aval_of(ct).dtype, sharding=aval.cut), dimension_numbers, **promises)
+        ct_x = scatter(ct, indices, full_like(ct, 0, shape=aval.shape, sharding=aval.cut), dimension_numbers, **promises)
     if is_undefined_primal(updates):
         if not params["unique_indices"]:
             raise NotImplementedError("scatter is linear in its updates only where positions do not repeat: pass "
@@ -497,7 +503,7 @@ def _gather_transpose(ct, x, indices, *, dimension_numbers, slice_sizes, indices
     n = dimension_numbers
     numbers = ScatterDimensionNumbers(n.offset_dims, n.collapsed_slice_dims, n.start_index_map, n.operand_batching_dims,
                                       n.start_indices_batching_dims)
-    zeros = full(x.aval.shape, 0, x.aval.dtype, sharding=x.aval.cut)
+    zeros = zeros_like_aval(x.aval.to_ct_aval())
     return [scatter_add(zeros, indices, ct, numbers, indices_are_sorted=indices_are_sorted,
                         unique_indices=unique_indices, mode=mode), None]
 

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import key_of_words
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
-from xlab.core.trace import EVAL, state
+from xlab.core.trace import EVAL, Tracer, state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros
 from xlab.interpreters.mlir.values import physical_aval
@@ -305,6 +306,7 @@ def _rev_aval(x, *, dimensions):
 
 
 rev_p = Primitive("rev")
+rev_p.linear_in_unreduced = True
 rev_p.def_abstract_eval(_rev_aval)
 ad.deflinear2(rev_p, lambda ct, x, dimensions: [rev(ct, dimensions)])
 cut_rules[rev_p] = cuts.first_operand
@@ -353,6 +355,8 @@ def _concatenate_batch(xs, dims, *, dimension):
 
 
 concatenate_p = Primitive("concatenate")
+concatenate_p.linear_in_unreduced = True
+concatenate_p.casts_to_reduced = True
 concatenate_p.def_abstract_eval(_concatenate_aval)
 ad.deflinear2(concatenate_p)  # its transpose, slices, stands in slicing.py
 cut_rules[concatenate_p] = cuts.concatenate
@@ -364,6 +368,9 @@ mlir.register_lowering(concatenate_p, lambda ctx, *xs, dimension: ctx.op(
 def pad(operand, padding_value, padding_config):
     """The operand with (low, high, interior) padding per dimension; negative amounts cut."""
     config = tuple(tuple(map(operator.index, c)) for c in padding_config)
+    aval = aval_of(operand)
+    if aval.mat.unreduced and state.manual is None and not isinstance(padding_value, Tracer) and not padding_value:
+        padding_value = state.match(padding_value, ShapedArray((), aval.dtype, mat=aval.mat))     # a sum of zeros
     return pad_p.bind(operand, padding_value, padding_config=config)
 
 
@@ -394,6 +401,8 @@ def _pad_jvp(primals, tangents, *, padding_config):
 
 
 pad_p = Primitive("pad")
+pad_p.linear_in_unreduced = True
+pad_p.casts_to_reduced = True
 pad_p.def_abstract_eval(_pad_aval)
 ad.primitive_jvps[pad_p] = _pad_jvp
 # Its transpose and batching, which slice and select, stand in slicing.py.
@@ -443,7 +452,22 @@ def full_like(x, fill_value, dtype=None, shape=None, sharding=None):
     shape = aval.shape if shape is None else shape
     out = _filled(shape, fill_value, aval.dtype, aval.weak_type, sharding) if dtype is None else _filled(
         shape, fill_value, dtype, False, sharding)
-    return out if aval.memory_space is None else in_memory(out, aval)
+    out = out if aval.memory_space is None else in_memory(out, aval)
+    return over_mesh_like(out, aval, fill_value)
+
+
+def over_mesh_like(out, aval, fill_value):
+    """What was filled with a value, behaving over the mesh axes taken by hand as the type `aval`; only zeros are a sum of equal parts."""
+    mat = aval.mat
+    if not mat or not config.auto_pcast:
+        return out
+    if state.manual is None:
+        made = aval_of(out)
+        return state.match(out, aval if made.shape == aval.shape else aval.update(shape=made.shape, sharding=made.cut))
+    have = aval_of(out).mat
+    if mat.unreduced and (have or isinstance(fill_value, Tracer) or np.ndim(fill_value) or fill_value):
+        mat = mat.update(unreduced=())
+    return state.match(out, aval.update(mat=mat.update(reduced=mat.reduced - have.varying - have.unreduced))) if mat else out
 
 
 def empty(shape, dtype, *, out_sharding=None):
@@ -501,6 +525,7 @@ def optimization_barrier(operand):
 
 
 optimization_barrier_p = Primitive("optimization_barrier", multiple_results=True)
+optimization_barrier_p.linear_in_unreduced = True
 optimization_barrier_p.def_abstract_eval(lambda *xs: xs)
 ad.primitive_jvps[optimization_barrier_p] = lambda primals, tangents: (
     optimization_barrier_p.bind(*primals), _barrier_tangents(tangents))

@@ -26,6 +26,7 @@ from xlab.lax.shape import (
     concatenate,
     concatenate_p,
     full,
+    full_like,
     pad,
     pad_p,
     squeeze,
@@ -95,6 +96,7 @@ def _slice_lowering(ctx, x, *, start_indices, limit_indices, strides):
 
 
 slice_p = Primitive("slice")
+slice_p.linear_in_unreduced = True
 slice_p.def_abstract_eval(_slice_aval)
 ad.deflinear2(slice_p, _slice_transpose)
 cut_rules[slice_p] = cuts.resized("slicing")
@@ -134,6 +136,7 @@ def split(operand, sizes: Sequence[int], axis: int = 0):
 
 
 split_p = Primitive("split", multiple_results=True)
+split_p.linear_in_unreduced = True
 
 
 @split_p.def_abstract_eval
@@ -287,7 +290,7 @@ def _dynamic_slice_jvp(primals, tangents, *, slice_sizes):
 
 
 def _dynamic_slice_transpose(ct, x, *starts, slice_sizes):
-    return [dynamic_update_slice_p.bind(zeros_like_aval(x.aval), ct, *starts), *[None] * len(starts)]
+    return [dynamic_update_slice_p.bind(zeros_like_aval(x.aval.to_ct_aval()), ct, *starts), *[None] * len(starts)]
 
 
 # One slice, or one update, per example is a gather or a scatter: set in those files, which import this one.
@@ -323,6 +326,7 @@ def _dynamic_slice_lowering(ctx, x, *starts, slice_sizes):
 
 
 dynamic_slice_p = Primitive("dynamic_slice")
+dynamic_slice_p.linear_in_unreduced = ((0,),)
 dynamic_slice_p.def_abstract_eval(_dynamic_slice_aval)
 ad.primitive_jvps[dynamic_slice_p] = _dynamic_slice_jvp
 ad.primitive_transposes[dynamic_slice_p] = _dynamic_slice_transpose
@@ -353,8 +357,8 @@ def _dynamic_update_jvp(primals, tangents):
 
 def _dynamic_update_transpose(ct, x, update, *starts):
     aval = update.aval if is_undefined_primal(update) else aval_of(update)
-    shape, dtype = aval.shape, aval_of(ct).dtype
-    ct_x = dynamic_update_slice_p.bind(ct, full(shape, 0, dtype, sharding=aval.cut), *starts) if is_undefined_primal(x) else None
+    shape = aval.shape
+    ct_x = dynamic_update_slice_p.bind(ct, full_like(ct, 0, shape=shape, sharding=aval.cut), *starts) if is_undefined_primal(x) else None
     ct_u = dynamic_slice_p.bind(ct, *starts, slice_sizes=shape) if is_undefined_primal(update) else None
     return [ct_x, ct_u, *[None] * len(starts)]
 
@@ -383,6 +387,7 @@ def _dynamic_update_lowering(ctx, x, update, *starts):
 
 
 dynamic_update_slice_p = Primitive("dynamic_update_slice")
+dynamic_update_slice_p.linear_in_unreduced = ((0, 1),)
 dynamic_update_slice_p.def_abstract_eval(_dynamic_update_aval)
 ad.primitive_jvps[dynamic_update_slice_p] = _dynamic_update_jvp
 ad.primitive_transposes[dynamic_update_slice_p] = _dynamic_update_transpose

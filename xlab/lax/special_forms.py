@@ -13,7 +13,7 @@ from xlab.lax.bits import bitwise_and
 from xlab.lax.comparison import lt, select
 from xlab.lax.control.while_loop import while_loop
 from xlab.lax.convert import convert_element_type
-from xlab.lax.elementwise import joint_shape
+from xlab.lax.elementwise import beside, joint_shape
 from xlab.lax.reductions import reduce_or
 from xlab.lax.shape import broadcast_in_dim, full_like
 
@@ -41,7 +41,7 @@ def _spread(x, shape):
 
 def number(value, like):
     """A scalar of the dtype of another value."""
-    return np.asarray(value).astype(aval_of(like).dtype)[()]
+    return beside(value, like)
 
 
 def anywhere(x):

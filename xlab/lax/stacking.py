@@ -113,6 +113,8 @@ def _unstack_batch(xs, dims, *, axis):
 
 
 stack_p = Primitive("stack")
+stack_p.linear_in_unreduced = True
+stack_p.casts_to_reduced = True
 stack_p.def_abstract_eval(_stack_aval)
 cut_rules[stack_p] = cuts.stack
 ad.primitive_jvps[stack_p] = _stack_jvp
@@ -121,6 +123,7 @@ batching.primitive_batchers[stack_p] = _stack_batch
 mlir.register_lowering(stack_p, mlir.lower_fun(_stack, multiple_results=False))
 
 unstack_p = Primitive("unstack", multiple_results=True)
+unstack_p.linear_in_unreduced = True
 unstack_p.def_abstract_eval(_unstack_aval)
 cut_rules[unstack_p] = cuts.unstack
 ad.primitive_jvps[unstack_p] = _unstack_jvp

@@ -50,6 +50,7 @@ def _tile_transpose(ct, x, *, reps):
 
 
 tile_p = Primitive("tile")
+tile_p.linear_in_unreduced = True
 tile_p.def_abstract_eval(lambda x, *, reps: ShapedArray(tuple(r * n for r, n in zip(reps, x.shape)), x.dtype, x.weak_type))
 ad.deflinear2(tile_p, _tile_transpose)
 cut_rules[tile_p] = cuts.tile

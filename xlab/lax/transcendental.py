@@ -21,11 +21,7 @@ __all__ = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "
 
 
 def _one(x):
-    return np.ones((), aval_of(x).dtype)[()]
-
-
-def _number(value, x):
-    return np.asarray(value).astype(aval_of(x).dtype)[()]
+    return _e.beside(1, x)
 
 
 def _define(name: str, op: str, derivative, accepts=_e.inexact, *, ans: bool = False):
@@ -59,7 +55,7 @@ def exp2(x, *, accuracy=None):
 
 
 exp2_p = elementwise("exp2", _e.inexact)
-ad.defjvp2(exp2_p, lambda t, ans, x, accuracy=None: mul(_number(np.log(2), x), mul(t, ans)))
+ad.defjvp2(exp2_p, lambda t, ans, x, accuracy=None: mul(_e.beside(np.log(2), x), mul(t, ans)))
 
 
 def _exp2_lowering(ctx, x, accuracy=None):
@@ -219,9 +215,9 @@ def cbrt(x, *, accuracy=None):
 
 
 # Written through `ans`: one division instead of a second root.
-sqrt_p = _accurate("sqrt", "stablehlo.sqrt", lambda t, ans, x: mul(t, div(_number(0.5, x), ans)), ans=True)
-rsqrt_p = _accurate("rsqrt", "stablehlo.rsqrt", lambda t, ans, x: mul(t, mul(_number(-0.5, x), div(ans, x))), ans=True)
-cbrt_p = _accurate("cbrt", "stablehlo.cbrt", lambda t, ans, x: mul(t, mul(_number(1 / 3, x), div(ans, x))), _e.floating,
+sqrt_p = _accurate("sqrt", "stablehlo.sqrt", lambda t, ans, x: mul(t, div(_e.beside(0.5, x), ans)), ans=True)
+rsqrt_p = _accurate("rsqrt", "stablehlo.rsqrt", lambda t, ans, x: mul(t, mul(_e.beside(-0.5, x), div(ans, x))), ans=True)
+cbrt_p = _accurate("cbrt", "stablehlo.cbrt", lambda t, ans, x: mul(t, mul(_e.beside(1 / 3, x), div(ans, x))), _e.floating,
                  ans=True)
 
 
@@ -241,13 +237,13 @@ def erf_inv(x):
 
 
 def _gauss(factor, t, x):
-    return mul(_number(factor, x), mul(t, exp(neg(square(x)))))
+    return mul(_e.beside(factor, x), mul(t, exp(neg(square(x)))))
 
 
 erf_p = _define("erf", "chlo.erf", lambda t, x: _gauss(2 / np.sqrt(np.pi), t, x), _e.floating)
 erfc_p = _define("erfc", "chlo.erfc", lambda t, x: _gauss(-2 / np.sqrt(np.pi), t, x), _e.floating)
 erf_inv_p = _define("erf_inv", "chlo.erf_inv", lambda t, ans, x: mul(
-    _number(np.sqrt(np.pi) / 2, x), mul(t, exp(square(ans)))), _e.floating, ans=True)
+    _e.beside(np.sqrt(np.pi) / 2, x), mul(t, exp(square(ans)))), _e.floating, ans=True)
 
 
 def is_complex(x) -> bool:
@@ -272,7 +268,7 @@ def _pow_jvp(primals, tangents):
 
 
 def _zero_of(x):
-    return np.zeros((), aval_of(x).dtype)[()]
+    return _e.beside(0, x)
 
 
 def _as_like(y, x):

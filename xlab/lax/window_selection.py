@@ -183,6 +183,7 @@ def _gather_jvp(primals, tangents, **params):
 
 
 select_and_gather_add_p = Primitive("select_and_gather_add")
+select_and_gather_add_p.linear_in_unreduced = ((0,),)
 select_and_gather_add_p.def_abstract_eval(_gather_aval)
 ad.primitive_jvps[select_and_gather_add_p] = _gather_jvp
 ad.primitive_transposes[select_and_gather_add_p] = _gather_transpose
@@ -263,6 +264,7 @@ def _scatter_add_lowering(ctx, source, operand, *, select_prim, window_dimension
 
 
 select_and_scatter_add_p = Primitive("select_and_scatter_add")
+select_and_scatter_add_p.linear_in_unreduced = ((0,),)
 select_and_scatter_add_p.def_abstract_eval(_scatter_add_aval)
 ad.primitive_jvps[select_and_scatter_add_p] = _scatter_add_jvp
 ad.primitive_transposes[select_and_scatter_add_p] = _scatter_add_transpose

@@ -195,7 +195,7 @@ class Cell:
         """Writes what the function returned to the namespace; returns the value of the last expression."""
         named, outcome = returned if self.named else ((), returned)
         values = {**{name: ("set", value) for name, value in zip(self.named, named, strict=True)}, **outcome.values}
-        _, last = values.pop(_LAST, ("set", None))
+        shown, last = values.pop(_LAST, ("set", None))
         for name, (how, value) in values.items():
             if how == "deleted":
                 self.namespace.pop(name, None)
@@ -203,8 +203,13 @@ class Cell:
                 self.namespace[name] = write_back(self.namespace.get(name), value)
             else:
                 self.namespace[name] = value
+        if shown.startswith(_IS):
+            last = self.namespace.get(shown.removeprefix(_IS))
         return None if self.silent else last
 
+
+_IS = "is "
+"""What the last expression is, before the name that holds it."""
 
 _functions: dict[tuple, Callable] = {}
 
@@ -233,9 +238,12 @@ def _pure(body: CodeType, last: CodeType | None, space: dict[str, Any], reads: t
         if missing:
             raise NameError(f"--out names {missing[0]!r}, which the cell does not assign; it assigns "
                             f"{', '.join(changed) or 'nothing'}")
+        # What is shown and has a name is no result of its own: looking at it makes no second output.
+        same = next((name for name, (how, value) in changed.items() if value is result and how != "deleted"), None)
+        same = same or next((name for name, (value, _) in bound.items() if value is result and name not in changed), None)
         apart = tuple(changed.pop(name)[1] for name in named)
         if result is not _MISSING:
-            changed[_LAST] = "set", result
+            changed[_LAST] = ("set", result) if same is None else (_IS + same, None)
         _refuse_hidden(changed)
         return (apart, Outcome(changed)) if named else Outcome(changed)
 

@@ -16,6 +16,7 @@ from xlab.core.trace import EVAL, Tracer, state
 from xlab.lax.convert import convert
 from xlab.lax.device_put import in_memory
 from xlab.lax.reshard import reshard
+from xlab.lax.shape import over_mesh_like
 from xlab.numpy.operands import bring, check, kind_of, spread_to
 from xlab.sharding import (
     NamedSharding,
@@ -386,11 +387,11 @@ def _like(name, x, value, dtype, shape, device, out_sharding=None):
         out = _filled(shape, 0 if value is None else _cut(value, out_dtype), out_dtype, weak, cut)
     else:
         out = convert(asarray(spread_to(bring(value, out_dtype, weak), shape)), out_dtype, weak)
-    if device is None and is_native_array(x) and x.aval.shape == shape and x.committed:
+    if device is None and is_native_array(x) and not aval.mat and x.aval.shape == shape and x.committed:
         device = x.sharding
     elif device is None and aval.memory_space:
         out = in_memory(out, aval)
-    return _placed(out, device)
+    return _placed(over_mesh_like(out, aval, 0 if value is None else value), device)
 
 
 def _cut(value, dtype):

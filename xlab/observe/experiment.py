@@ -158,9 +158,10 @@ class Experiment:
 
     def search(self, arguments: Sequence[int] | None = None, axes: Mapping[str, int] | None = None, *, limit: int = 64,
                seconds: float | None = None) -> Ranking:
-        """Tries the sensible placements of some arguments, by default all; the cheapest first.
+        """Tries the sensible placements of some arguments, by default all; those whose collectives cost least come first.
 
-        Where there are more combinations than `limit`, one argument after the other is moved to its best place until none moves.
+        The present placement is tried before all others and is one of the results. Where there are more combinations than `limit`, one
+        argument after the other is moved from it to its best place until none moves. What devices compute is not weighed.
 
         Args:
             arguments: numbers of the arguments to vary; the others stay.
@@ -169,6 +170,7 @@ class Experiment:
         mesh = mesh_of(axes, self.mesh) if axes else self.mesh
         chosen = list(range(len(self.arguments))) if arguments is None else list(arguments)
         options = [list(placements_of(self.shapes[i], dict(mesh.shape))) for i in chosen]
+        present = tuple(map(self._present, chosen)) if axes is None and chosen else None
         tried: dict[Any, Placement | None] = {}
         total = int(np.prod([len(o) for o in options], dtype=np.float64))
         start = time.perf_counter()
@@ -177,7 +179,7 @@ class Experiment:
             if specs not in tried:
                 if len(tried) >= limit or (seconds is not None and tried and time.perf_counter() - start > seconds):
                     raise TimeoutError
-                title = ", ".join(f"{self.names[i]} {spec_text(spec)}" for i, spec in zip(chosen, specs))
+                title = "now: " * (specs == present) + ", ".join(f"{self.names[i]} {spec_text(spec)}" for i, spec in zip(chosen, specs))
                 tried[specs] = None
                 with contextlib.suppress(ValueError):      # a dimension inside does not divide
                     tried[specs] = self.placement(dict(zip(chosen, specs)), axes, title)
@@ -185,17 +187,27 @@ class Experiment:
             return (made.predicted_us, made.peak) if made is not None else (math.inf, math.inf)
 
         with contextlib.suppress(TimeoutError):
+            if present is not None:
+                cost(present)
             if total <= limit:
                 for specs in itertools.product(*options):
                     cost(specs)
             else:
-                best, before = tuple(o[0] for o in options), None
+                best, before = present or tuple(o[0] for o in options), None
                 while best != before:
                     before = best
                     for k, choices in enumerate(options):
                         best = min(((*best[:k], spec, *best[k + 1:]) for spec in choices), key=cost)
         found = sorted((p for p in tried.values() if p is not None), key=lambda p: (p.predicted_us, p.peak))
-        return Ranking(self.about.name, tuple(found), total - len(tried), len(tried) - len(found))
+        return Ranking(self.about.name, tuple(found), max(0, total - len(tried)), len(tried) - len(found))
+
+    def _present(self, number: int) -> tuple[tuple[str, ...], ...]:
+        """How an argument lies now."""
+        low = self.about.lowered
+        s = dict(zip(low.kept, low.in_shardings)).get(self.arguments[number])
+        if not isinstance(s, NamedSharding):
+            return ((),) * len(self.shapes[number])
+        return tuple(tuple(s.spec.axes_of(d) or ()) if d < len(s.spec) else () for d in range(len(self.shapes[number])))
 
 
 def placements_of(shape: Sequence[int], axes: Mapping[str, int]) -> Iterator[tuple[tuple[str, ...], ...]]:

@@ -182,7 +182,7 @@ def live_text(record: Live, options: Any = None) -> str:
                  r.place) for r in shown)]
     more = count - sum(r.number for r in shown)
     lines = [table(listed, "llrll")] + ([f"  … {plural(more, 'smaller array')}"] if more else [])
-    lines.append(f"{size_text(record.total)} in {plural(count, 'array')}")
+    lines.append(f"{size_text(record.total)} in {plural(count, 'array')}" + (", copies counted once" if len(record.devices) > 1 else ""))
     if len(record.devices) > 1:
         lines.append("per device: " + ", ".join(f"{i} {size_text(n)}" for i, n in record.devices[:16])
                      + (f" and {len(record.devices) - 16} more" if len(record.devices) > 16 else ""))

@@ -78,13 +78,18 @@ def _assigned(code: Any) -> dict[int, str]:
     return out
 
 
-def user_names(jaxpr: Jaxpr) -> dict[Var, str]:
-    """The user's name of variables that were assigned to one: of the last equation of `y = f(x)`, its result is `y`."""
+def user_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> dict[Var, str]:
+    """The user's name of variables that were assigned to one: of the last equation of `y = f(x)`, its result is `y`.
+
+    `outer` is the equation that a nested program is of: what stands at its own place is a part of it, such as a loop's counter.
+    """
     last: dict[tuple, JaxprEqn] = {}
     for eqn in jaxpr.eqns:
         code = eqn.source.code
         if code is not None:
             last[code, eqn.source.lasti] = eqn
+    if outer is not None:
+        last.pop((outer.source.code, outer.source.lasti), None)
     out = {}
     for (code, lasti), eqn in last.items():
         name = _assigned(code).get(lasti)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xlab.backend import profiling as _profiling
+from xlab.observe.costs import fused_costs
 from xlab.observe.phases import wait
 from xlab.observe.recorder import Session, paused
 from xlab.observe.records import Program, Transfer
@@ -29,10 +30,12 @@ class Measured:
 
 @dataclass
 class Times:
-    """Measured times of one program. `equations` shares a fused instruction's time equally among its equations."""
+    """Measured times of one program. Of several equations in one instruction each has a part of its time, by what it computes; these are
+    `shared`, and estimates."""
 
     instructions: dict[str, Measured] = field(default_factory=dict)
     equations: dict[int, float] = field(default_factory=dict)
+    shared: set[int] = field(default_factory=set)
     module: str = field(default="", repr=False)
 
 
@@ -95,8 +98,11 @@ def times_of(taken: Any, about: Subject) -> Times:
         if by_name[name].opcode in ("while", "conditional", "call"):
             continue                      # the instructions inside are measured themselves
         ids = [i for i in module.equations_of(by_name[name]) if i in about.equations]
-        for i in ids:
-            out.equations[i] = out.equations.get(i, 0.0) + measured.us / len(ids)
+        parts = fused_costs(module, by_name[name], ids)
+        for i, part in parts.items():
+            out.equations[i] = out.equations.get(i, 0.0) + measured.us * part
+        if len(parts) > 1:
+            out.shared.update(parts)
     return out
 
 
@@ -114,7 +120,7 @@ def heat(taken: Any, subjects: Sequence[Subject], programs: Sequence[Program],
         levels = tuple(
             level.replace(heat=tuple(sorted((lines[n], m.us) for n, m in found.instructions.items() if n in lines)))
             if level.name == "optimized" else level for level in made[index].levels)
-        made[index] = made[index].replace(heat=tuple(sorted(found.equations.items())), levels=levels)
+        made[index] = made[index].replace(heat=tuple(sorted(found.equations.items())), levels=levels, shared=tuple(sorted(found.shared)))
         moved = [t.replace(measured_us=m.us / m.times, wait_us=m.wait_us / m.times, runs=m.times)
                  if t.program == index and (m := found.instructions.get(t.instruction)) is not None else t for t in moved]
     return made, moved

@@ -72,8 +72,8 @@ class _Maker:
     def variable(self, v: Var, note: str = "", spec: Any = None) -> Variable:
         return Variable(self.names(v), type_of(v.aval, spec), note)
 
-    def program(self, jaxpr: Jaxpr, name: str, top: bool = False) -> Program:
-        notes = _names.user_names(jaxpr)
+    def program(self, jaxpr: Jaxpr, name: str, top: bool = False, outer: JaxprEqn | None = None) -> Program:
+        notes = _names.user_names(jaxpr, outer)
         arg_names = jaxpr.debug_info.arg_names
         if len(arg_names) != len(jaxpr.invars):
             arg_names = ("",) * len(jaxpr.invars)
@@ -89,7 +89,7 @@ class _Maker:
         nested, labels = [], []
         for label, inner in subjaxprs_of_params(eqn.params):
             body = open_jaxpr(inner)
-            nested.append(self.program(body, eqn.params.get("name") or body.debug_info.name or label))
+            nested.append(self.program(body, eqn.params.get("name") or body.debug_info.name or label, outer=eqn))
             labels.append(nested_label(label))
         specs = list(self.specs.get(number, ()))
         outputs = []

@@ -224,12 +224,12 @@ def _short(mlir: str) -> str:
     return {"complex<f32": "c64", "complex<f64": "c128"}.get(mlir, mlir)
 
 
-def _all_names(jaxpr: Jaxpr) -> Iterator[tuple[Var, str]]:
+def _all_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterator[tuple[Var, str]]:
     """The user's names in a program and in those nested in it."""
-    yield from _names.user_names(jaxpr).items()
+    yield from _names.user_names(jaxpr, outer).items()
     for eqn in jaxpr.eqns:
         for _, inner in subjaxprs_of_params(eqn.params):
-            yield from _all_names(open_jaxpr(inner))
+            yield from _all_names(open_jaxpr(inner), eqn)
 
 
 def _called(about: Subject, equation: int, called: dict[Var, str], index: int, found: Type) -> str:

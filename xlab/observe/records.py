@@ -164,7 +164,8 @@ class Level(Record):
 class Program(Drawn, Record):
     """A traced program. `outputs` are variable names or literal text; `constants` are closed-over arrays.
 
-    `sources` and `levels` are filled on the outermost program only. `heat` are measured `(equation id, microseconds)`.
+    `sources` and `levels` are filled on the outermost program only. `heat` are measured `(equation id, microseconds)`;
+    those in `shared` were measured together with others, and have an estimated part of that time.
     """
 
     name: str
@@ -176,6 +177,7 @@ class Program(Drawn, Record):
     mesh: MeshInfo | None = None
     levels: tuple[Level, ...] = ()
     heat: tuple[tuple[int, float], ...] = ()
+    shared: tuple[int, ...] = ()
 
     def walk(self) -> Iterator[tuple[Equation, int]]:
         """Yield `(equation, depth)` in reading order, nested programs included.

@@ -317,7 +317,7 @@ class Stepper:
     def _note(self, jaxpr: Jaxpr, v: Var) -> str:
         notes = self._notes.get(id(jaxpr))
         if notes is None:
-            notes = _names.user_names(jaxpr)
+            notes = _names.user_names(jaxpr, next((f.eqn for f in self._machine.stack if f.jaxpr is jaxpr), None))
             names = jaxpr.debug_info.arg_names
             if len(names) == len(jaxpr.invars):
                 notes = {**dict(zip(jaxpr.invars, names)), **notes}

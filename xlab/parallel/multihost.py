@@ -60,7 +60,8 @@ def _agree(what: str, values) -> None:
     if process_count() == 1:
         return
     leaves, structure = _tree.flatten(values)
-    text = f"{structure}: {', '.join(f'{np.shape(x)} {np.result_type(x)}' for x in leaves)}"
+    types = [f"{np.shape(x)} {x.dtype if hasattr(x, 'dtype') else np.result_type(x)}{' elsewhere' if _spans(x) else ''}" for x in leaves]
+    text = f"{structure}: {', '.join(types)}"
     same = rows(np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8))
     other = np.flatnonzero((same != same[0]).any(axis=1)).tolist()
     if other:

@@ -20,6 +20,7 @@ from xlab.backend import processes as _processes
 from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.compile.tracing import argument_names, function_name
+from xlab.config import idle_argument
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.trace import state
@@ -54,6 +55,7 @@ def pmap(fun: Callable, axis_name=None, *, in_axes=0, out_axes=0, static_broadca
         >>> print(xlab.pmap(lambda x: xlab.lax.sin(x))(np.zeros((1, 2), np.float32)))
         [[0. 0.]]
     """
+    idle_argument("pmap", "global_arg_shapes", global_arg_shapes, "the arguments are the whole arrays")
     if not callable(fun):
         raise TypeError(f"pmap takes a function, got {fun!r} of type {type(fun).__name__}")
     static = (static_broadcasted_argnums,) if isinstance(static_broadcasted_argnums, int) else tuple(static_broadcasted_argnums)

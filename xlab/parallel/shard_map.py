@@ -317,7 +317,7 @@ def _transposed(closed, linear, refs, nonzero, in_specs, out_specs, params):
     def run(*args):
         values, cts = iter(args[:len(values_in)]), iter(args[len(values_in):])
         primals = [ad.UndefinedPrimal(a) if lin else next(values) for a, lin in zip(closed.in_avals, linear)]
-        cotangents = [arriving(next(cts), a) if nz else ad.Zero(a.to_tangent_aval())
+        cotangents = [arriving(next(cts), a) if nz else ad.Zero(a.to_tangent_aval().to_ct_aval())
                       for a, nz in zip(closed.out_avals, nonzero)]
         out = ad.backward_pass(jaxpr, (), ad.collecting(primals, refs), cotangents)
         leaving_cts = [leaving(ct, a, s) for ct, a, s, lin in zip(out, closed.in_avals, in_specs, linear) if lin]

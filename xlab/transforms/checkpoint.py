@@ -11,7 +11,7 @@ from xlab.compile.arguments import static_positions
 from xlab.compile.jit import hoisted
 from xlab.compile.jit_primitive import jit_p
 from xlab.compile.tracing import function_name, made_of, trace_program
-from xlab.config import config
+from xlab.config import config, idle_argument
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
@@ -45,6 +45,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
         >>> round(float(xlab.grad(xlab.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(1.0)), 4)
         0.36
     """
+    idle_argument("checkpoint", "concrete", concrete, "static_argnums makes arguments Python values")
     if fun is None:
         return functools.partial(checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums,
                                  static_argnames=static_argnames)
@@ -269,13 +270,13 @@ def _transposed(closed, linear, nonzero):
     known, waiting, out_unknown, res_avals = pe.split_jaxpr(closed, linear)
     n_known = sum(not u for u in out_unknown)
     value_avals = [a for a, lin in zip(closed.in_avals, linear) if not lin]
-    ct_avals = [a.to_tangent_aval() for a, nz in zip(closed.out_avals, nonzero) if nz]
+    ct_avals = [a.to_tangent_aval().to_ct_aval() for a, nz in zip(closed.out_avals, nonzero) if nz]
     aux = {}
 
     def run(*args):
         values, cts = args[:len(value_avals)], iter(args[len(value_avals):])
         residuals = eval_jaxpr(known.jaxpr, known.consts, *values)[n_known:]
-        cotangents = [next(cts) if nz else ad.Zero(a.to_tangent_aval()) for nz, a in zip(nonzero, closed.out_avals)]
+        cotangents = [next(cts) if nz else ad.Zero(a.to_tangent_aval().to_ct_aval()) for nz, a in zip(nonzero, closed.out_avals)]
         cotangents = [ct for ct, u in zip(cotangents, out_unknown) if u]
         primals = [*residuals, *(ad.UndefinedPrimal(a) for a in waiting.in_avals[len(res_avals):])]
         given = ad.backward_pass(waiting.jaxpr, waiting.consts, primals, cotangents)[len(res_avals):]

@@ -35,7 +35,7 @@ def custom_gradient(fun: Callable) -> Callable:
         def forward(*args):
             value, pullback = fun(*args, **kwargs)
             flat, tree = _tree.flatten(((value,), {}))
-            program = trace_program(pullback, tree, [aval_of(x).to_tangent_aval() for x in flat])
+            program = trace_program(pullback, tree, [aval_of(x).to_tangent_aval().to_ct_aval() for x in flat])
             known["closed"], known["tree"] = program.closed, program.out_tree
             return value, program.closed.consts
 

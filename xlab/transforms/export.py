@@ -6,6 +6,7 @@ with the program of its derivative. Called, it is one equation, `call_exported`,
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import re
@@ -30,6 +31,7 @@ from xlab.sharding import NamedSharding
 from xlab.sharding.typed import entries
 from xlab.transforms.custom_vjp import custom_vjp
 from xlab.transforms.export_trees import (
+    UnregisteredNode,
     read_aval,
     read_sharding,
     read_tree,
@@ -150,6 +152,7 @@ class Exported:
             "in_shardings": list(map(write_sharding, self._in_named_shardings)),
             "out_shardings": list(map(write_sharding, self._out_named_shardings)),
         }
+        head["digests"] = [_digest(self.mlir_module_serialized), *(_digest(program) for _, program in self.other_programs)]
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as files:
             files.writestr("program.json", json.dumps(head))
@@ -163,30 +166,70 @@ class Exported:
         return bytearray(out.getvalue())
 
 
+_LONGEST = {"program.json": 1 << 26, "program.stablehlo": 1 << 30}     # bytes; a small file may unpack to any number
+
+
 def deserialize(blob: bytes | bytearray) -> Exported:
-    """The program that `Exported.serialize` wrote."""
+    """The program that `Exported.serialize` wrote.
+
+    Raises:
+        ValueError: for bytes that are anything else.
+    """
     try:
-        files = zipfile.ZipFile(io.BytesIO(bytes(blob)))
-        head = json.loads(files.read("program.json"))
-    except (zipfile.BadZipFile, KeyError) as e:
-        raise ValueError(f"these bytes are not an exported program: {e}") from None
-    with files:
-        if head["format"] != _FORMAT:
-            raise ValueError(f"the exported program has format {head['format']}, this version reads {_FORMAT}: export it again")
-        constants = []
-        for i, c in enumerate(head["constants"]):
-            aval = read_aval(c)
-            constants.append(np.frombuffer(files.read(f"constant{i}"), aval.dtype).reshape(aval.shape))
-        further = files.read("vjp") if "vjp" in files.namelist() else None
-        return Exported(
-            head["fun_name"], read_tree(head["in_tree"]), tuple(map(read_aval, head["in_avals"])), read_tree(head["out_tree"]),
-            tuple(map(read_aval, head["out_avals"])), tuple(head["platforms"]), files.read("program.stablehlo"), tuple(head["kept"]),
-            nr_devices=head.get("devices", 1), disabled_safety_checks=tuple(map(DisabledSafetyCheck, head["disabled"])),
-            calling_convention_version=head["version"], constants=tuple(constants),
-            other_programs=tuple((n, files.read(f"program.{n}.stablehlo")) for n in head.get("others", ())),
-            _in_named_shardings=tuple(map(read_sharding, head.get("in_shardings", ()))),
-            _out_named_shardings=tuple(map(read_sharding, head.get("out_shardings", ()))),
-            _get_vjp=None if further is None else lambda _: deserialize(further))
+        with zipfile.ZipFile(io.BytesIO(bytes(blob))) as files:
+            head = json.loads(_unpacked(files, "program.json"))
+            if not isinstance(head, dict) or "format" not in head:
+                raise ValueError("its head is not what `serialize` writes")
+            if head["format"] != _FORMAT:
+                raise _OtherFormat(f"the exported program has format {head['format']}, this version reads {_FORMAT}: export it again")
+            return _read(head, files)
+    except (_OtherFormat, UnregisteredNode):
+        raise
+    except Exception as e:      # whatever is wrong with a file from elsewhere, it is the file
+        raise ValueError(f"these bytes are not an exported program: {type(e).__name__}: {e}") from None
+
+
+class _OtherFormat(ValueError):
+    """A program that another version exported."""
+
+
+def _digest(program: bytes) -> str:
+    return hashlib.sha256(program).hexdigest()
+
+
+def _unpacked(files: zipfile.ZipFile, name: str, size: int | None = None) -> bytes:
+    """A part of the file, of the size it has to have or of one that a program may have."""
+    said = files.getinfo(name).file_size
+    if said > _LONGEST.get(name, 1 << 30) if size is None else said != size:
+        raise ValueError(f"its part {name!r} is said to have {said} bytes" + ("" if size is None else f", and has to have {size}"))
+    return files.read(name)
+
+
+def _read(head: dict, files: zipfile.ZipFile) -> Exported:
+    ins, outs = (tuple(map(read_aval, head[k])) for k in ("in_avals", "out_avals"))
+    in_tree, out_tree, kept = read_tree(head["in_tree"]), read_tree(head["out_tree"]), tuple(head["kept"])
+    in_shardings, out_shardings = (tuple(map(read_sharding, head.get(k, ()))) for k in ("in_shardings", "out_shardings"))
+    platforms, others, devices, name = tuple(head["platforms"]), tuple(head.get("others", ())), head.get("devices", 1), head["fun_name"]
+    fits = (in_tree.num_leaves == len(ins) and out_tree.num_leaves == len(outs) and len(in_shardings) in (0, len(ins))
+            and len(out_shardings) in (0, len(outs)) and type(devices) is int and devices > 0 and type(name) is str
+            and all(type(i) is int and 0 <= i < len(ins) for i in kept) and len(set(kept)) == len(kept) and platforms
+            and {*platforms, *others} <= {*_PLATFORMS} and all(type(c) is str for c in head["disabled"]) and type(head["version"]) is int)
+    if not fits:
+        raise ValueError("the parts of its head contradict one another")
+    constants = []
+    for i, c in enumerate(head["constants"]):
+        aval = read_aval(c)
+        constants.append(np.frombuffer(_unpacked(files, f"constant{i}", aval.nbytes), aval.dtype).reshape(aval.shape))
+    further = _unpacked(files, "vjp") if "vjp" in files.namelist() else None
+    programs = [_unpacked(files, part) for part in ("program.stablehlo", *(f"program.{n}.stablehlo" for n in others))]
+    if list(map(_digest, programs)) != head.get("digests", list(map(_digest, programs))):     # native code may end the process over it
+        raise ValueError("the program is damaged: it is not what was stored")
+    return Exported(
+        name, in_tree, ins, out_tree, outs, platforms, programs[0], kept, nr_devices=devices,
+        disabled_safety_checks=tuple(map(DisabledSafetyCheck, head["disabled"])), calling_convention_version=head["version"],
+        constants=tuple(constants), other_programs=tuple(zip(others, programs[1:])),
+        _in_named_shardings=in_shardings, _out_named_shardings=out_shardings,
+        _get_vjp=None if further is None else lambda _: deserialize(further))
 
 
 def export(fun_jit, *, platforms: Sequence[str] | None = None, disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Callable:

@@ -82,6 +82,10 @@ def write_tree(treedef: PyTreeDef) -> Any:
     return ["@" + form.name, base64.b64encode(form.write(aux)).decode(), children]
 
 
+class UnregisteredNode(ValueError):
+    """A file has containers of a class that nobody has registered in this process."""
+
+
 def read_tree(data: Any) -> PyTreeDef:
     """The structure that `write_tree` wrote."""
     if data == "*":
@@ -92,7 +96,7 @@ def read_tree(data: Any) -> PyTreeDef:
         return PyTreeDef.from_node_data_and_children(registry, (_BUILTIN[name], aux), children)
     kind = _by_name.get(name[1:])
     if kind is None:
-        raise ValueError(f"the file has a pytree node {name[1:]!r}, for which no class is registered here: call "
+        raise UnregisteredNode(f"the file has a pytree node {name[1:]!r}, for which no class is registered here: call "
                          f"export.register_pytree_node_serialization first")
     return PyTreeDef.from_node_data_and_children(registry, (kind, _by_type[kind].read(base64.b64decode(aux))), children)
 

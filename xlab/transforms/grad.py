@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,9 +10,10 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.compile.placement import host_array, on_default_device
 from xlab.compile.tracing import function_name, made_of
+from xlab.config import idle_argument
 from xlab.core import dtypes
-from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.trace import state
+from xlab.core.avals import INVARYING, ShapedArray, aval_of
+from xlab.core.trace import find_axis, state
 from xlab.lax.shape import full_like
 from xlab.transforms.arguments import (
     canonical_argnums,
@@ -41,6 +43,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         >>> float(value), float(slope)
         (8.0, 12.0)
     """
+    idle_argument("value_and_grad", "reduce_axes", reduce_axes, "types say over which axes a derivative is summed")
     check_callable(fun, "value_and_grad")
     check_argnums(argnums, "grad")
 
@@ -57,11 +60,17 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         if aval.weak_type and aval_of(seed.item()) is aval:
             seed = on_default_device(host_array(seed, aval), aval)
         if aval.mat:
-            seed = state.match(full_like(out, 1), aval)
+            seed = _seed(aval.to_ct_aval())
         grads = pull(seed)
         grads = grads[0] if is_single(argnums) else grads
         return ((out, aux), grads) if has_aux else (out, grads)
     return value_and_grad_fun
+
+
+def _seed(aval):
+    """The number one of the type of a cotangent; over axes along which that is unreduced, as a sum of equal parts."""
+    parts = 1 if state.manual is None else math.prod([find_axis(n).size for n in aval.mat.unreduced])
+    return state.match(full_like(aval.update(mat=INVARYING), 1 / parts), aval)
 
 
 def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,

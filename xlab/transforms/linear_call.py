@@ -38,7 +38,7 @@ def linear_call(fun: Callable, fun_transpose: Callable, residual_args, linear_ar
 
     def transpose_thunk():
         cts = _tree.unflatten(out_tree, list(range(len(closed.out_avals))))
-        ct_avals = [a.to_tangent_aval() for a in closed.out_avals]
+        ct_avals = [a.to_tangent_aval().to_ct_aval() for a in closed.out_avals]
         transposed, t_consts, t_tree = _traced(fun_transpose, (residual_args, cts), [*res_avals, *ct_avals])
         if t_tree != lin_tree:
             raise TypeError(f"transpose output pytree structure must match that of linear inputs, got output structure {t_tree} "

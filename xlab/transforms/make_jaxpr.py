@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from xlab import tree as _tree
 from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
+from xlab.config import idle_argument
 from xlab.transforms.arguments import check_callable, wraps
 
 
@@ -19,6 +20,7 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env
         >>> print(xlab.make_jaxpr(lambda x: x + 1)(2.0))
         { lambda ; a:f32[]. let b:f32[] = add a 1.0:f32[] in (b,) }
     """
+    idle_argument("make_jaxpr", "abstracted_axes", abstracted_axes, "shapes are static")
     check_callable(fun, "make_jaxpr")
 
     @wraps(fun)

@@ -9,6 +9,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.compile.jit import jit
 from xlab.compile.tracing import function_name
+from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
@@ -42,14 +43,14 @@ class Pullback:
                              f"{self.out_tree}; got {tree}")
         cts = []
         for ct, aval in zip(flat, self.out_avals):
-            want = aval.to_tangent_aval()
+            want = aval.to_tangent_aval().to_ct_aval()
             got = ct.aval if type(ct) is ad.Zero else aval_of(ct) if getattr(ct, "dtype", None) != dtypes.float0 else want
             if got.shape != want.shape or got.dtype != want.dtype:
                 raise ValueError(f"the pullback of {self.name} takes a cotangent of type {want} for an output of type {aval}, "
                                  f"got {got}")
             if got.mat != want.mat:
                 raise ValueError(f"the pullback of {self.name} takes a cotangent of type {want}, got {got}: their manual axis "
-                                 f"types differ; use pcast or psum to change the cotangent's")
+                                 f"types differ; use pcast or psum to change the cotangent's (reshard outside of shard_map)")
             if got.memory_space != want.memory_space:
                 if want.ndim:
                     raise ValueError(f"the pullback of {self.name} takes a cotangent of type {want}, got {got}: bring it to the memory of the "
@@ -122,6 +123,7 @@ def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes=()):
         >>> float(pullback(1.0)[0])
         6.0
     """
+    idle_argument("vjp", "reduce_axes", reduce_axes, "types say over which axes a derivative is summed")
     check_callable(fun, "vjp")
     out, pull, aux = vjp_of(fun, primals, has_aux=has_aux)
     return (out, pull, aux) if has_aux else (out, pull)
@@ -168,6 +170,7 @@ def linear_transpose(fun: Callable, *primals, reduce_axes=()) -> Callable:
         >>> float(transpose(2.0)[0])
         6.0
     """
+    idle_argument("linear_transpose", "reduce_axes", reduce_axes, "types say over which axes a derivative is summed")
     check_callable(fun, "linear_transpose")
     flat, in_tree = _tree.flatten(primals)
     flat_fun = FlatFunction(fun, in_tree)

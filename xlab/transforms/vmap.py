@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from xlab import tree as _tree
 from xlab.compile.tracing import function_name, made_of
+from xlab.config import idle_argument
 from xlab.core.avals import aval_of, explicit_types
 from xlab.core.trace import Axis, state
 from xlab.interpreters import batching, vmappable
@@ -31,6 +32,7 @@ def vmap(fun: Callable, in_axes=0, out_axes=0, axis_name=None, axis_size: int | 
         >>> print(xlab.vmap(jnp.dot)(jnp.ones((3, 2)), jnp.ones((3, 2))))
         [2. 2. 2.]
     """
+    idle_argument("vmap", "sum_match", sum_match, "results are matched by out_axes")
     check_callable(fun, "vmap")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)

@@ -85,7 +85,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
         One cotangent per input, `Zero` where nothing arrived, None for inputs that were values.
     """
     if all(type(ct) is Zero for ct in cotangents) and not any(type(p) is RefCotangent for p in primals):
-        return [Zero(p.aval) if is_undefined_primal(p) else None for p in primals]
+        return [Zero(p.aval.to_ct_aval()) if is_undefined_primal(p) else None for p in primals]
     values: dict[Var, object] = dict(zip(jaxpr.constvars, consts))
     linear: set[Var] = set()
     cells: dict[Var, object] = {}     # for linear references: the references that collect their cotangents
@@ -130,7 +130,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
             for v in touched:
                 if v not in cells:
                     cells[v] = _new_cell(v.aval)
-            cts = [Zero(v.aval) if ct is None else ct for v, ct in zip(eqn.outvars, cts)]
+            cts = [Zero(v.aval.to_ct_aval()) if ct is None else ct for v, ct in zip(eqn.outvars, cts)]
             operands = [_operand(v, cells) if type(v) is Var and v in linear else _read(values, v)
                         for v in eqn.invars]
             rule = primitive_transposes.get(eqn.primitive)
@@ -146,7 +146,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
         state.source = previous_source
     if refs:
         cotangent.update({v: _freeze(cells[v]) for v, p in zip(jaxpr.invars, primals) if is_undefined_primal(p) and v in cells})
-    return [cotangent.get(v, Zero(v.aval)) if is_undefined_primal(p) else None
+    return [cotangent.get(v, Zero(v.aval.to_ct_aval())) if is_undefined_primal(p) else None
             for v, p in zip(jaxpr.invars, primals)]
 
 
@@ -161,9 +161,12 @@ def set_reshard(reshard):
 
 def _lying_like(ct, v):
     """A cotangent lies over Explicit mesh axes as its primal does."""
-    if ct is None or type(ct) is Zero or not isinstance(v.aval, ShapedArray) or aval_of(ct).cut is v.aval.cut:
+    if ct is None or type(ct) is Zero or not isinstance(v.aval, ShapedArray):
         return ct
-    return _reshard(ct, v.aval)
+    given, want = aval_of(ct), v.aval.to_ct_aval()
+    if given.mat != want.mat and state.manual is None:
+        return state.match(ct, want) if want.mat else _reshard(ct, want)
+    return ct if given.cut is want.cut else _reshard(ct, v.aval)
 
 
 def _is_used(eqn, jaxpr) -> bool:
@@ -198,14 +201,14 @@ def transpose_jaxpr(closed: ClosedJaxpr, linear_in: Sequence[bool], nonzero_ct: 
 def _transpose_jaxpr(closed, linear_in, nonzero_ct, refs):
     aux = {}
     values_in = [a for a, lin in zip(closed.in_avals, linear_in) if not lin]
-    cts_in = [a.to_tangent_aval() for a, nz in zip(closed.out_avals, nonzero_ct) if nz]
+    cts_in = [a.to_tangent_aval().to_ct_aval() for a, nz in zip(closed.out_avals, nonzero_ct) if nz]
 
     def run(*args):
         values, cts = iter(args[:len(values_in)]), iter(args[len(values_in):])
         primals = [UndefinedPrimal(a) if lin else next(values)
                    for a, lin in zip(closed.in_avals, linear_in)]
         primals = collecting(primals, refs)
-        cotangents = [next(cts) if nz else Zero(a.to_tangent_aval())
+        cotangents = [next(cts) if nz else Zero(a.to_tangent_aval().to_ct_aval())
                       for a, nz in zip(closed.out_avals, nonzero_ct)]
         given = backward_pass(closed.jaxpr, closed.consts, primals, cotangents)
         given = [ct for ct, lin in zip(given, linear_in) if lin]

@@ -168,7 +168,7 @@ def lower_fun(fun, multiple_results: bool = True):
         return closed, tuple(number_equations(closed.jaxpr))
 
     def rule(ctx, *args, **params):
-        avals = tuple(a.update(sharding=None, mat=INVARYING) if type(a) is ShapedArray else a for a in ctx.avals_in)
+        avals = tuple(a if type(a) is not ShapedArray or (a.mat.unreduced and not ctx.manual) else a.update(sharding=None, mat=INVARYING) for a in ctx.avals_in)
         closed, equations = program(avals, tuple(params.items()))
         if isinstance(ctx, LoweringRuleContext):
             return call_program(ctx, closed, args, getattr(fun, "__name__", "fun"))

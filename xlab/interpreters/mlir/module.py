@@ -15,7 +15,7 @@ import numpy as np
 
 from xlab.core import effects as _effects
 from xlab.core import source
-from xlab.core.avals import aval_of, explicit_types
+from xlab.core.avals import ShapedArray, aval_of, explicit_types
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, number_equations
 from xlab.core.rules import RuleTable
 from xlab.interpreters.mlir.shardings import MeshTable, hold
@@ -46,8 +46,9 @@ class LoweredModule:
 
 
 class _ModuleBuilder:
-    def __init__(self, name: str, platform: str, devices: int, assignment: Sequence = ()):
+    def __init__(self, name: str, platform: str, devices: int, assignment: Sequence = (), typed_mesh: Any = None):
         self.name, self.platform, self.devices, self.assignment = name, platform, devices, assignment
+        self.typed_mesh = typed_mesh     # the mesh that types speak of where no sharding of theirs names it
         self.meshes = MeshTable()
         self.functions: list[str] = []
         self.files: list[str] = []
@@ -371,6 +372,11 @@ def _host(x):
     return np.asarray(x._host_value() if hasattr(x, "_host_value") else x)
 
 
+def _sums_left(ctx) -> bool:
+    """Whether the equation gives sums over the mesh of the whole program that are not carried out."""
+    return not ctx.manual and any(type(a) is ShapedArray and a.mat.unreduced for a in ctx.avals_out)
+
+
 def check_closed_over(x) -> None:
     """Raises where an array cannot become part of a program, because other processes hold some of it."""
     if not getattr(x, "is_fully_addressable", True) and not x.is_fully_replicated:
@@ -400,7 +406,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
             ctx.avals_out = [v.aval for v in outvars]
             ctx.loc = module.location(eqn, scope)
             out = rule(ctx, *names, **eqn.params)
-            if hold_results and eqn.primitive.joins:
+            if hold_results and (eqn.primitive.joins or _sums_left(ctx)):
                 out = hold(ctx, out)
             if out.__class__ is str:
                 env[outvars[0]] = out
@@ -442,13 +448,14 @@ def _function_text(module, symbol, closed: ClosedJaxpr, scope, *, mesh=None, man
 
 def lower_module(closed: ClosedJaxpr, name: str, *, platform: str = "cpu", devices: int = 1, assignment: Sequence = (),
                  arg_attributes: Callable | None = None, result_attributes: Callable | None = None,
-                 numbers: dict[int, int] | None = None) -> LoweredModule:
+                 numbers: dict[int, int] | None = None, typed_mesh: Any = None) -> LoweredModule:
     """Lowers a program to a module with one public function `main`.
 
     `assignment` lists the devices in the program's order. `arg_attributes(meshes)` and `result_attributes(meshes)` give the attribute text of each argument and result
-    (shardings, donation), empty or starting with a space. `numbers` are those of the equations, if the program is part of a larger one.
+    (shardings, donation), empty or starting with a space. `numbers` are those of the equations, if the program is part of a larger one;
+    `typed_mesh` is the mesh whose axes types may name.
     """
-    module = _ModuleBuilder(name, platform, devices, assignment)
+    module = _ModuleBuilder(name, platform, devices, assignment, typed_mesh)
     module.numbers = number_equations(closed.jaxpr) if numbers is None else numbers
     hoisted = [c for c in _all_consts(closed)
                if getattr(aval_of(c), "size", 0) > INLINE_CONSTANT_LIMIT]

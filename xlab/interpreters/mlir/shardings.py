@@ -75,11 +75,26 @@ def constrain(ctx, x: str, aval, cut=None) -> str:
     return ctx.op(f"sdy.sharding_constraint {x} <@{ctx.module.meshes.symbol(mesh)}, [{', '.join(dims)}]{whole}> : {tensor_type(aval)}")
 
 
+def hold_sums(ctx, names, avals) -> list[str]:
+    """Values as they are, but held to their types where these are sums over the mesh of the whole program that are not carried out.
+
+    For the values inside of an operation's lowering: along its way into a region the compiler would carry the sum out.
+    """
+    mesh = ctx.module.typed_mesh
+    if mesh is None or ctx.manual:
+        return list(names)
+    return [constrain(ctx, x, a, a.cut or NamedSharding(mesh, PartitionSpec())) if type(a) is ShapedArray and a.mat.unreduced else x
+            for x, a in zip(names, avals, strict=True)]
+
+
 def hold(ctx, outs):
     """The results of the current equation, each held to the sharding its type states."""
     cut = next((a.cut for a in (*ctx.avals_out, *ctx.avals_in) if type(a) is ShapedArray and a.cut is not None), None)
     if cut is None:
         cut = asked_sharding(ctx.params)
+    if cut is None and ctx.module.typed_mesh is not None and any(
+            a.mat.unreduced for a in (*ctx.avals_out, *ctx.avals_in) if type(a) is ShapedArray):
+        cut = NamedSharding(ctx.module.typed_mesh, PartitionSpec())
     if cut is None:
         return outs
     if outs.__class__ is str:

@@ -22,6 +22,7 @@ from xlab.lax.collectives.common import (
     groups_text,
     inserted,
     mesh_names,
+    need,
     no_groups,
     ready,
     refuse_unfinished,
@@ -90,14 +91,15 @@ def _invariant_aval(x, **params):
 
 def _reduced_aval(x, **params):
     names = set(params["axis_name"])
-    if not names <= x.mat.varying:
-        raise ValueError(f"all_gather_reduced only accepts inputs that are varying over {params['axis_name']}, got {x}")
+    need("all_gather_reduced", x, params["axis_name"], "varying")
     out, effects = _aval(x, **params)
     return out.update(mat=x.mat.update(varying=x.mat.varying - names, reduced=x.mat.reduced | names)), effects
 
 
 def _lowering(ctx, x, *, all_gather_dimension, axis_name, axis_size, tiled, axis_index_groups=None):
     aval, out = physical_aval(ctx.avals_in[0]), ctx.avals_out[0]
+    if 0 in out.shape:
+        return ctx.fill(0, physical_aval(out))
     if not tiled:
         wide = aval.update(shape=inserted(aval.shape, all_gather_dimension, 1))
         kept = [i for i in range(wide.ndim) if i != all_gather_dimension]

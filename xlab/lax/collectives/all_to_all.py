@@ -82,6 +82,7 @@ def pswapaxes(x, axis_name, axis: int, *, axis_index_groups=None):
         [[0. 2.]
          [1. 3.]]
     """
+    axis_names(axis_name, "pswapaxes", lists=False)
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 

@@ -7,11 +7,13 @@ is its *rank*, row-major in the order the axes are given.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
 from xlab.config import config
+from xlab.core import dtypes
 from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray, aval_of
 from xlab.core.effects import NamedAxisEffect
 from xlab.core.trace import find_axis, state
@@ -20,8 +22,8 @@ from xlab.interpreters.mlir import tensor_type
 CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 
 
-def axis_names(axis_name: Any, api: str, *, lists: bool = True) -> tuple:
-    """The axes of a collective as a tuple; every named one must be bound, and none may come twice."""
+def axis_names(axis_name: Any, api: str, *, lists: bool = True, ints: bool = False) -> tuple:
+    """The axes of a collective as a tuple; every named one must be bound, and none may come twice. `ints` are axes of the array."""
     if isinstance(axis_name, list):
         if not lists:
             raise TypeError(f"{api} takes one axis name or a tuple of them, got the list {axis_name}; a list has no hash, so "
@@ -36,7 +38,26 @@ def axis_names(axis_name: Any, api: str, *, lists: bool = True) -> tuple:
     for name in names:
         if type(name) is not int:
             find_axis(name, api)
+        elif not ints:
+            raise TypeError(f"{api} works over named axes, got {name}: an int is an axis of the array, over which psum, pmean, pmax and pmin "
+                            f"reduce. Give the name that shard_map, pmap or vmap(axis_name=...) binds")
     return names
+
+
+def whole(api: str, what: str, number: Any) -> int:
+    """A rank, as a Python int."""
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise TypeError(f"{api}: {what} are whole numbers, the ranks along the axis; got {number!r} of type "
+                        f"{type(number).__name__}") from None
+
+
+def no_keys(api: str, aval) -> None:
+    """Random keys have no sum and no order."""
+    if dtypes.is_extended(aval.dtype):
+        raise TypeError(f"{api} needs numbers, got {aval}: of random keys there is no sum and no order. all_gather, all_to_all, ppermute and "
+                        f"pbroadcast move them")
 
 
 def without_single(names) -> tuple:
@@ -57,7 +78,11 @@ def canonical_groups(groups, names, api: str, *, equal: bool = False):
         return None
     if any(type(n) is int for n in names):
         raise ValueError(f"{api}: axis_index_groups only goes with named axes, got axes {names}")
-    groups = tuple(tuple(int(i) for i in g) for g in groups)
+    try:
+        groups = tuple(map(tuple, groups))
+    except TypeError:
+        raise TypeError(f"{api}: axis_index_groups is a sequence of groups of ranks, such as [[0, 1], [2, 3]]; got {groups!r}") from None
+    groups = tuple(tuple(whole(api, "the members of axis_index_groups", i) for i in g) for g in groups)
     size = size_of(names)
     if sorted(i for g in groups for i in g) != list(range(size)):
         raise ValueError(f"{api}: axis_index_groups must cover all indices exactly once: the axes {names} have the indices 0 to "
@@ -96,9 +121,12 @@ def refuse_unfinished(api: str, aval, names) -> None:
     """Most collectives have no meaning for sums that were not carried out, or for values marked as reduced."""
     bad = (aval.mat.unreduced | aval.mat.reduced) & set(names)
     if bad:
-        raise ValueError(f"{api} cannot accept args which are unreduced/reduced over the axes it runs on: got {aval} and axes "
-                         f"{tuple(sorted(map(str, bad)))}; use psum for an unreduced value, or pcast(x, {sorted(map(str, bad))[0]!r}, "
-                         f"to='varying') for a reduced one")
+        sums = aval.mat.unreduced & bad
+        axes = tuple(sorted(map(str, sums or bad)))
+        advice = f"carry out the sum first, with psum(x, {axes})" if sums else (
+            f"cast it with pcast(x, {axes}, to='varying') if each device is to use the value on its own")
+        raise ValueError(f"{api} cannot accept args which are unreduced/reduced over the axes it runs on: got {aval}, which is "
+                         f"{'unreduced' if sums else 'reduced'} over {axes}; {advice}")
 
 
 def ready(api: str, x, names):
@@ -109,6 +137,9 @@ def ready(api: str, x, names):
     mat = mat_of(x)
     refuse_unfinished(api, aval_of(x), over)
     missing = tuple(n for n in over if n not in mat.varying)
+    if missing and not config.auto_pcast:
+        raise ValueError(f"{api} must be applied to a device-varying type, got {aval_of(x)}, which is the same along {missing}, and auto_pcast is "
+                         f"off: cast it with lax.pcast(x, {missing[0] if len(missing) == 1 else missing!r}, to='varying')")
     return state.vary(x, missing) if missing else x
 
 
@@ -124,6 +155,14 @@ def from_state(api: str, x, names) -> str | None:
         raise ValueError(f"{api} got a value of type {aval_of(x)} that is not in one state over the axes {over}: it is "
                          f"{' and '.join(sorted(states))}. Use one call per axis.")
     return states.pop()
+
+
+def need(api: str, aval, names, state_name: str) -> None:
+    """Raises unless the value is varying, unreduced, ... over all the axes; names those over which it is not."""
+    wrong = tuple(n for n in names if n not in getattr(aval.mat, state_name))
+    if wrong:
+        raise ValueError(f"{api} over {tuple(names)} needs a value that is {state_name} over them, got {aval}, which is not {state_name} over "
+                         f"{wrong}")
 
 
 # -- lowering ---------------------------------------------------------------------------------------------
@@ -148,6 +187,12 @@ def replica_groups(mesh, names, groups=None) -> list[list[int]]:
 def groups_of(ctx, names, groups=None) -> list[list[int]]:
     if ctx.mesh is None:
         raise NameError(f"the axes {names} of {ctx.eqn.primitive.name} are not bound to a mesh: run the program under shard_map")
+    unknown = [n for n in names if n not in ctx.mesh.axis_names]
+    if unknown:
+        raise NameError(f"unbound axis name {unknown[0]!r} in {ctx.eqn.primitive.name}: the mesh of the program has the axes "
+                        f"{tuple(ctx.mesh.axis_names)}")
+    if ctx.platform == "tpu" and groups is not None and len(set(map(len, groups))) > 1:
+        raise ValueError(f"{ctx.eqn.primitive.name}: axis_index_groups must have equal sizes on TPU, got groups of sizes {list(map(len, groups))}")
     return replica_groups(ctx.mesh, names, groups)
 
 

@@ -24,6 +24,7 @@ from xlab.lax.collectives.common import (
     reshaped,
     single_name,
     size_of,
+    whole,
 )
 from xlab.lax.collectives.psum import psum
 from xlab.lax.comparison import eq, select_n
@@ -54,7 +55,11 @@ def ppermute(x, axis_name, perm):
 
 def checked_pairs(api: str, perm, size: int) -> tuple:
     """Pairs of ranks that send each to at most one, and of which each receives from at most one."""
-    pairs = tuple((int(s), int(d)) for s, d in perm)
+    try:
+        pairs = tuple((s, d) for s, d in perm)
+    except (TypeError, ValueError):
+        raise TypeError(f"{api} takes pairs of ranks (source, destination), such as [(0, 1), (1, 0)]; got {perm!r}") from None
+    pairs = tuple((whole(api, "the ranks of pairs", s), whole(api, "the ranks of pairs", d)) for s, d in pairs)
     sources, destinations = [s for s, _ in pairs], [d for _, d in pairs]
     if len(set(sources)) != len(sources) or len(set(destinations)) != len(destinations):
         raise ValueError(f"{api} sources and destinations must be unique, got {pairs}.")
@@ -72,6 +77,8 @@ def pshuffle(x, axis_name, perm):
         >>> print(f(xlab.lax.iota("float32", 3)))
         [1. 2. 0.]
     """
+    axis_names(axis_name, "pshuffle")
+    perm = [whole("pshuffle", "the entries of a permutation", i) for i in perm]
     if sorted(perm) != list(range(len(perm))):
         raise ValueError(f"pshuffle needs a permutation of 0 to {len(perm) - 1}, got {list(perm)}")
     return ppermute(x, axis_name, [(s, d) for d, s in enumerate(perm)])
@@ -88,6 +95,7 @@ def pbroadcast(x, axis_name, source: int):
     """
     names = axis_names(axis_name, "pbroadcast")
     size = size_of(names)
+    source = whole("pbroadcast", "sources", source)
     if not 0 <= source < size:
         raise ValueError(f"pbroadcast source must be at least 0 and less than {size}, the size of {axis_name!r}; got {source}")
 
@@ -180,6 +188,13 @@ def _broadcast_lowering(ctx, x, *, axis_name, source):
     return reshaped(ctx, x, one, aval)
 
 
+def _native_broadcast_lowering(ctx, x, *, axis_name, source):
+    """The instruction of accelerators; the first of each group is the source."""
+    rows = [[row[source], *row[:source], *row[source + 1:]] for row in groups_of(ctx, axis_name)]
+    t = tensor_type(ctx.avals_in[0])
+    return ctx.op(f'"stablehlo.collective_broadcast"({x}) <{{{CHANNEL}, replica_groups = {groups_text(rows)}}}> : ({t}) -> {t}')
+
+
 def _broadcast_transpose(ct, x, *, axis_name, source):
     """The source receives the sum of all cotangents, everybody else nothing."""
     total = psum(ready("pbroadcast", ct, axis_name), axis_name)
@@ -207,3 +222,4 @@ pbroadcast_p.def_abstract_eval(_aval)
 ad.deflinear2(pbroadcast_p, _broadcast_transpose)
 batching.axis_primitive_batchers[pbroadcast_p] = _broadcast_batch
 mlir.register_lowering(pbroadcast_p, _broadcast_lowering)
+mlir.register_lowering(pbroadcast_p, _native_broadcast_lowering, "gpu")

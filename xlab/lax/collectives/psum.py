@@ -28,12 +28,14 @@ from xlab.lax.collectives.common import (
     groups_of,
     groups_text,
     mesh_names,
+    need,
     no_groups,
+    no_keys,
     ready,
     refuse_unfinished,
     without_single,
 )
-from xlab.lax.comparison import eq, select_n
+from xlab.lax.comparison import eq, ne, select_n
 from xlab.lax.convert import convert_element_type
 from xlab.lax.reduce_sum import reduced_shape, reduction_text
 from xlab.lax.reductions import highest, lowest, reduce_sum
@@ -56,7 +58,7 @@ def psum(x, axis_name, *, axis_index_groups=None):
         >>> print(xlab.vmap(lambda x: xlab.lax.psum(x, "i"), axis_name="i")(xlab.lax.iota("float32", 3)))
         [3. 3. 3.]
     """
-    axes = without_single(axis_names(axis_name, "psum"))
+    axes = without_single(axis_names(axis_name, "psum", ints=True))
     groups = canonical_groups(axis_index_groups, axes, "psum")
     if not axes:
         return x
@@ -65,6 +67,7 @@ def psum(x, axis_name, *, axis_index_groups=None):
 
 def _psum(x, axes, groups):
     aval = aval_of(x)
+    no_keys("psum", aval)
     if aval.dtype == np.bool_:
         x = convert_element_type(x, np.int32)
     axes = _positive(axes, aval.ndim)
@@ -91,6 +94,7 @@ def bind_psum_invariant(x, axes):
 def _constant_sum(x, axes, groups):
     ints = tuple(a for a in axes if type(a) is int)
     names = tuple(a for a in axes if type(a) is not int)
+    no_keys("psum", aval_of(x))
     if isinstance(x, bool):
         x = int(x)
     if ints:
@@ -116,7 +120,7 @@ def pmean(x, axis_name, *, axis_index_groups=None):
         >>> print(xlab.vmap(lambda x: xlab.lax.pmean(x, "i"), axis_name="i")(xlab.lax.iota("float32", 3)))
         [1. 1. 1.]
     """
-    axes = axis_names(axis_name, "pmean")
+    axes = axis_names(axis_name, "pmean", ints=True)
     groups = canonical_groups(axis_index_groups, axes, "pmean")
     total = psum(x, axis_name, axis_index_groups=groups)
     uneven = groups is not None and len({len(g) for g in groups}) > 1
@@ -151,37 +155,44 @@ def _own_group_size(axes, groups, dtype):
     return dynamic_index_in_dim(sizes, axis_index(axes if len(axes) > 1 else axes[0]), 0, keepdims=False)
 
 
-def pmax(x, axis_name, *, axis_index_groups=None):
-    """Maximum over named axes. Across devices a NaN may or may not win; it has no derivative.
+def pmax(x, axis_name, *, axis_index_groups=None, nan_safe: bool = False):
+    """Maximum over named axes. Across devices a NaN may or may not win, with `nan_safe` it does, for a second collective; no derivative.
 
     Example:
         >>> import xlab
         >>> print(xlab.vmap(lambda x: xlab.lax.pmax(x, "i"), axis_name="i")(xlab.lax.iota("float32", 3)))
         [2. 2. 2.]
     """
-    return _extremum(pmax_p, "pmax", x, axis_name, axis_index_groups)
+    return _extremum(pmax_p, "pmax", x, axis_name, axis_index_groups, nan_safe)
 
 
-def pmin(x, axis_name, *, axis_index_groups=None):
-    """Minimum over named axes.
+def pmin(x, axis_name, *, axis_index_groups=None, nan_safe: bool = False):
+    """Minimum over named axes; of NaN as `pmax`.
 
     Example:
         >>> import xlab
         >>> print(xlab.vmap(lambda x: xlab.lax.pmin(x, "i"), axis_name="i")(xlab.lax.iota("float32", 3)))
         [0. 0. 0.]
     """
-    return _extremum(pmin_p, "pmin", x, axis_name, axis_index_groups)
+    return _extremum(pmin_p, "pmin", x, axis_name, axis_index_groups, nan_safe)
 
 
-def _extremum(prim, api, x, axis_name, axis_index_groups):
-    axes = axis_names(axis_name, api)
+def _extremum(prim, api, x, axis_name, axis_index_groups, nan_safe):
+    axes = axis_names(axis_name, api, ints=True)
     groups = canonical_groups(axis_index_groups, axes, api)
 
     def leaf(v):
         aval = aval_of(v)
+        no_keys(api, aval)
         if dtypes.issubdtype(aval.dtype, np.complexfloating):
             raise TypeError(f"{api} needs numbers that have an order, got {aval}; take the real part or the absolute value")
-        return prim.bind(ready(api, v, axes), axes=_positive(axes, aval.ndim), axis_index_groups=groups)
+        over = {"axes": _positive(axes, aval.ndim), "axis_index_groups": groups}
+        best = prim.bind(ready(api, v, axes), **over)
+        if not nan_safe or not dtypes.issubdtype(aval.dtype, np.inexact):
+            return best
+        v = ready(api, v, axes)
+        found = pmax_p.bind(ne(v, v), **over)
+        return select_n(found, best, full_like(best, np.nan))
     return _tree.map(leaf, x)
 
 
@@ -204,6 +215,7 @@ def pargmax(x, axis_name):
 def _pargextremum(api, extremum, x, axis_name):
     if isinstance(axis_name, (tuple, list)):
         raise TypeError(f"{api} takes one axis name, got {axis_name}")
+    axis_names(axis_name, api)
     best = extremum(x, axis_name)
     here = eq(x, best)
     nobody = np.int32(np.iinfo(np.int32).max)
@@ -236,17 +248,13 @@ def _aval(x, *, axes, axis_index_groups=None):
 
 def _invariant_aval(x, *, axes):
     _need_names("psum_invariant", axes)
-    missing = set(axes) - x.mat.varying
-    if missing:
-        raise ValueError(f"psum_invariant over {axes} needs a value that varies over them, got {x}")
+    need("psum_invariant", x, axes, "varying")
     return x.update(mat=x.mat.update(varying=x.mat.varying - set(axes))), effects_of(axes)
 
 
 def _unreduced_aval(x, *, axes):
     _need_names("unreduced_psum", axes)
-    missing = set(axes) - x.mat.unreduced
-    if missing:
-        raise ValueError(f"unreduced_psum over {axes} needs a value that is unreduced over them, got {x}")
+    need("unreduced_psum", x, axes, "unreduced")
     return x.update(mat=x.mat.update(unreduced=x.mat.unreduced - set(axes))), effects_of(axes)
 
 

@@ -20,7 +20,9 @@ from xlab.lax.collectives.common import (
     group_size,
     groups_of,
     groups_text,
+    need,
     no_groups,
+    no_keys,
     ready,
     refuse_unfinished,
     reshaped,
@@ -59,6 +61,7 @@ def psum_scatter(x, axis_name, *, scatter_dimension: int = 0, axis_index_groups=
 
     def leaf(v):
         aval = aval_of(v)
+        no_keys("psum_scatter", aval)
         if aval.dtype == np.bool_:
             raise TypeError("psum_scatter adds values and does not accept bool; convert to int32 first")
         params = {"axis_name": names, "scatter_dimension": canonical_axis(scatter_dimension, aval.ndim), "axis_size": size, "tiled": tiled}
@@ -90,14 +93,15 @@ def _aval(x, *, axis_name, scatter_dimension, axis_size, tiled, axis_index_group
 
 def _unreduced_aval(x, *, axis_name, scatter_dimension, axis_size, tiled):
     names = set(axis_name)
-    if not names <= x.mat.unreduced:
-        raise ValueError(f"unreduced_psum_scatter over {axis_name} needs a value that is unreduced over them, got {x}")
+    need("unreduced_psum_scatter", x, axis_name, "unreduced")
     mat = x.mat.update(unreduced=x.mat.unreduced - names, varying=x.mat.varying | names)
     return ShapedArray(_shape(x, scatter_dimension, axis_size, tiled), x.dtype, x.weak_type, mat=mat), effects_of(axis_name)
 
 
 def _lowering(ctx, x, *, axis_name, scatter_dimension, axis_size, tiled, axis_index_groups=None):
     aval, out = ctx.avals_in[0], ctx.avals_out[0]
+    if 0 in out.shape:
+        return ctx.fill(0, out)
     cut = aval.update(shape=resized(aval.shape, scatter_dimension, aval.shape[scatter_dimension] // axis_size))
     rows = groups_text(groups_of(ctx, axis_name, axis_index_groups))
     result = combining_op(ctx, "reduce_scatter", x, "add",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xlab import tree as _tree
-from xlab.config import config
+from xlab.config import config, idle_argument
 from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
@@ -75,6 +75,7 @@ def cond(pred, true_fun: Callable, false_fun: Callable, *operands, operand=_ABSE
         >>> float(lax.cond(True, lambda x: x + 1, lambda x: x - 1, 2.0))
         3.0
     """
+    idle_argument("cond", "linear", linear, "linearity is found out")
     if operand is not _ABSENT:
         operands = (operand, *operands)
     elif len(operands) == 2 and callable(false_fun) and callable(operands[1]) and not callable(true_fun):
@@ -260,7 +261,7 @@ def _cond_transpose(cts, index, *ops, branches, **params):
     refs, ops = ad.open_cotangents(ops)
     transposed = [ad.transpose_jaxpr(b, linear, nonzero, refs) for b in branches]
     union = tuple(map(any, zip(*(nz for _, nz in transposed)))) if any(linear) else ()
-    lin_avals = [a.to_tangent_aval() for a, lin in zip(branches[0].in_avals, linear) if lin]
+    lin_avals = [a.to_tangent_aval().to_ct_aval() for a, lin in zip(branches[0].in_avals, linear) if lin]
     new = tuple(_instantiate(c, nz, union, lin_avals) for c, nz in transposed)
     values = [x for x, lin in zip(ops, linear) if not lin]
     outs = cond_p.bind(index, *values, *(ct for ct, nz in zip(cts, nonzero) if nz), branches=new, **params)
@@ -375,7 +376,7 @@ def _cond_lowering(ctx, index, *ops, branches, branches_platforms=None, **_):
     tokens = ctx.tokens(ordered)
 
     def branch(b):
-        return ctx.block([], lambda _names: ctx.with_tokens(ordered, tokens, lambda _: ctx.jaxpr(b, ops)), types)
+        return ctx.block([], lambda _names: ctx.with_tokens(ordered, tokens, lambda _: mlir.hold_sums(ctx, ctx.jaxpr(b, mlir.hold_sums(ctx, ops, b.in_avals)), b.out_avals)), types)
     regions = ", ".join(map(branch, branches))
     outs = ctx.ops(f'"stablehlo.case"({index}) ({regions}) : (tensor<i32>) -> ({", ".join(types)})', len(types))
     return ctx.take_tokens(ordered, outs)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from xlab import tree as _tree
-from xlab.config import config
+from xlab.config import config, idle_argument
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, eval_jaxpr
@@ -53,6 +53,7 @@ def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = 
         >>> int(total), partial.tolist()
         (6, [0, 1, 3, 6])
     """
+    idle_argument("scan", "_split_transpose", _split_transpose, "the way back is one scan")
     check_callables("scan", f=f)
     xs_flat, xs_tree = _tree.flatten(xs)
     n = _length(f, xs_flat, xs, length)
@@ -266,7 +267,7 @@ def _scan_transpose(cts, *args, jaxpr, num_consts, num_carry, length, reverse, u
     ct_ys = [ad.instantiate_zeros(ct) for ct in cts[num_carry:]]
     res_c = [v for v, lin in zip(consts, c_lin) if not lin]
     res_x = [v for v, lin in zip(xs, x_lin) if not lin]
-    c_avals = [v.aval.to_tangent_aval() for v, lin in zip(consts, c_lin) if lin]
+    c_avals = [v.aval.to_tangent_aval().to_ct_aval() for v, lin in zip(consts, c_lin) if lin]
     in_avals = jaxpr.in_avals
     carry_avals = in_avals[num_consts:num_consts + num_carry]
     n_rc, n_c, n_y = len(res_c), len(c_avals), len(ct_ys)
@@ -349,18 +350,21 @@ def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, un
     consts, init, xs = _parts(args, num_consts, num_carry)
     _, _, x_avals = _parts(jaxpr.in_avals, num_consts, num_carry)
     y_avals = jaxpr.out_avals[num_carry:]
-    stacked = ctx.avals_out[num_carry:]
+    stacked, x_whole = ctx.avals_out[num_carry:], ctx.avals_in[num_consts + num_carry:]
     eqn_avals = ctx.avals_out
     i32 = aval_of(np.int32(0))
-    ys = [_zeros(ctx, a) for a in stacked]
+    ys = mlir.hold_sums(ctx, [_zeros(ctx, a) for a in stacked], stacked)
 
     def one(index, carry, buffers):
         """One iteration at position `index` (a name)."""
-        elements = [_element(ctx, x, a, length, index) for x, a in zip(xs, x_avals)]
-        outs = ctx.jaxpr(jaxpr, [*consts, *carry, *elements])
+        carry = mlir.hold_sums(ctx, carry, jaxpr.out_avals[:num_carry])
+        buffers = mlir.hold_sums(ctx, buffers, stacked)
+        given = mlir.hold_sums(ctx, consts, jaxpr.in_avals[:num_consts])
+        elements = mlir.hold_sums(ctx, [_element(ctx, x, a, length, index) for x, a in zip(mlir.hold_sums(ctx, xs, x_whole), x_avals)], x_avals)
+        outs = mlir.hold_sums(ctx, ctx.jaxpr(jaxpr, [*given, *carry, *elements]), jaxpr.out_avals)
         buffers = [_store(ctx, buffer, y, a, length, index)
                    for buffer, y, a in zip(buffers, outs[num_carry:], y_avals)]
-        return outs[:num_carry], buffers
+        return outs[:num_carry], mlir.hold_sums(ctx, buffers, stacked)
 
     def position(i):
         return ctx.constant(np.int32(length - 1 - i if reverse else i), i32)
@@ -416,6 +420,7 @@ def _element(ctx, x, aval, length, index):
     types = ", ".join(["tensor<i32>"] * (physical.ndim + 1))
     sizes = ", ".join(map(str, (1, *physical.shape)))
     piece = ctx.op(f"stablehlo.dynamic_slice {x}, {starts}, sizes = [{sizes}] : ({whole}, {types}) -> {part}")
+    (piece,) = mlir.hold_sums(ctx, [piece], [aval.with_dimension(0, 1)])
     return ctx.op(f"stablehlo.reshape {piece} : ({part}) -> {mlir.tensor_type(physical)}")
 
 
@@ -424,6 +429,7 @@ def _store(ctx, buffer, y, aval, length, index):
     whole = mlir.tensor_type(physical.update(shape=(length, *physical.shape)))
     part = mlir.tensor_type(physical.update(shape=(1, *physical.shape)))
     piece = ctx.op(f"stablehlo.reshape {y} : ({mlir.tensor_type(physical)}) -> {part}")
+    (piece,) = mlir.hold_sums(ctx, [piece], [aval.with_dimension(0, 1)])
     zero = ctx.constant(np.int32(0), aval_of(np.int32(0)))
     starts = ", ".join([index, *[zero] * physical.ndim])
     types = ", ".join(["tensor<i32>"] * (physical.ndim + 1))

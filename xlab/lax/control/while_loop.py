@@ -266,13 +266,19 @@ def _while_lowering(ctx, *args, cond_nconsts, cond_jaxpr, body_nconsts, body_jax
     types = [*[mlir.TOKEN_TYPE] * n, *(mlir.tensor_type(a) for a in body_jaxpr.out_avals)]
     again = _effects.in_order(cond_jaxpr.effects)   # the condition then runs in order, before the loop and after each body
 
+    def held(carry):
+        return mlir.hold_sums(ctx, carry, body_jaxpr.out_avals)
+
+    def constants(names, closed):
+        return mlir.hold_sums(ctx, names, closed.in_avals[:len(names)])
+
     def test(carry):
-        return ctx.jaxpr(cond_jaxpr, [*cc, *carry])
+        return ctx.jaxpr(cond_jaxpr, [*constants(cc, cond_jaxpr), *held(carry)])
 
     def step(carry):
         if not again:
-            return ctx.jaxpr(body_jaxpr, [*bc, *carry])
-        new = ctx.jaxpr(body_jaxpr, [*bc, *carry[1:]])
+            return held(ctx.jaxpr(body_jaxpr, [*constants(bc, body_jaxpr), *held(carry)]))
+        new = held(ctx.jaxpr(body_jaxpr, [*constants(bc, body_jaxpr), *held(carry[1:])]))
         return [*test(new), *new]
 
     if again:

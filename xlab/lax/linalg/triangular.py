@@ -136,6 +136,7 @@ def _lowering(ctx, a, b, *, left_side, lower, transpose_a, conjugate_a, unit_dia
 
 
 triangular_solve_p = define("triangular_solve", _shapes, (2, 2))
+triangular_solve_p.linear_in_unreduced = ((1,),)
 ad.primitive_jvps[triangular_solve_p] = _jvp
 ad.primitive_transposes[triangular_solve_p] = _transpose
 batching.primitive_batchers[triangular_solve_p] = _batch

@@ -72,7 +72,8 @@ def live_panel(live: Live) -> Node:
     return panel(
         "memory", "Live arrays",
         h("p", {"class": "xl-sentence"}, h("strong", None, size_text(live.total)), f" in {plural(count, 'array')}"
-          + (f" on {plural(len(live.devices), 'device')}" if len(live.devices) > 1 else "")),
+          + (f" on {plural(len(live.devices), 'device')}: copies count once, a device holds at most {size_text(max(n for _, n in live.devices))}"
+             if len(live.devices) > 1 else "")),
         h("p", {"class": "xl-dim"}, note),
         h("div", {"class": "xl-pair"}, lines_node(live), devices_node(live) if len(live.devices) > 1 else None),
         h("div", {"class": "xl-scroll"}, table((("name", ""), ("array", ""), ("bytes", "n"), ("", ""), ("on", ""), ("made in", "")),

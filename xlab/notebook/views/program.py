@@ -158,7 +158,11 @@ def _columns(program: Program) -> dict[str, Any]:
         "counts": [[clean(name), n] for name, n in program.counts],
         "levels": [level_columns(lv) for lv in program.levels],
         "heat": [list(x) for x in program.heat],
+        "shared": list(program.shared),
     }
+
+
+SHARED = "Of equations that were fused and measured together, each time is an estimate: a part of theirs, by what it computes."
 
 
 _LOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -245,6 +249,8 @@ def program_node(program: Program, index: int, data: dict[str, Any]) -> Node:
             h("small", None, " " + plural(len(data["eqs"]["id"]), "equation")),
         )
     ]
+    if data.get("shared"):
+        parts.append(h("p", {"class": "xl-dim"}, SHARED))
     if listing:
         parts.append(h("details", {"open": ""}, h("summary", None, "Python"), *_listing(listing)))
     parts.append(h("details", {"open": ""}, h("summary", None, "jaxpr"), *_listing(body)))

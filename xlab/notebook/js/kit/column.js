@@ -80,7 +80,7 @@ export function makeColumn({ title, lines, ids, rowsOf, program, bus, bin, numbe
     rows.show(lines.length, visible());
   }
   const absent = h("small", {});
-  const bar = h("div", { class: "xl-column-title" }, heat ? h("span", { class: "xl-heat-title", title: "measured time and its share, by line" }, "time") : null, h("span", {}, title, absent));
+  const bar = h("div", { class: "xl-column-title" }, heat ? h("span", { class: "xl-heat-title", title: "measured time and its share, by line; estimated where operations were fused and measured together" }, "time") : null, h("span", {}, title, absent));
   const column = {
     rows,
     title,

@@ -88,7 +88,7 @@ export function describe(program, id) {
   if (eqs.src[k] >= 0) parts.push(`line ${python.number[eqs.src[k]]}`);
   parts.push(`used by ${program.uses(k).length}`);
   if (eqs.extra[k]) parts.push(eqs.extra[k]);
-  if (program.heat.has(id)) parts.push(micros(program.heat.get(id)));
+  if (program.heat.has(id)) parts.push(`${micros(program.heat.get(id))}${(program.data.shared || []).includes(id) ? ", estimated: its part of what was measured of a fused operation" : ""}`);
   return parts.join("   ");
 }
 
