@@ -66,25 +66,35 @@ def check_grads(f: Callable, args: Sequence, order: int, modes: Sequence[str] = 
         order: of the highest derivative.
         modes: which of `"fwd"` and `"rev"`.
         atol, rtol: tolerances, by default those of the dtype.
-        eps: the step of the quotients.
+        eps: the step of the quotients; by default several are tried in narrow types, and one has to agree.
 
     Raises:
         AssertionError: where they disagree.
     """
     args = tuple(args)
-    step = eps or 1e-2 if any(_name(x) in ("float32", "complex64", "float16", "bfloat16") for x in _tree.leaves(args)) else eps or 1e-4
+    narrow = any(_name(x) in ("float32", "complex64", "float16", "bfloat16") for x in _tree.leaves(args))
+    # A long step errs where a function bends, a short one where numbers are narrow: what is right agrees with one of them.
+    steps = (eps,) if eps else (1e-2, 1e-3, 1e-4) if narrow else (1e-4,)
+
+    def try_steps(run):
+        for step in steps[:-1]:
+            try:
+                return run(step)
+            except AssertionError:
+                pass
+        return run(steps[-1])
 
     def check(fun, at, left, path):
         if "fwd" in modes:
             name = "forward" + path
-            check_jvp(fun, functools.partial(_jvp, fun), at, atol, rtol, step, name)
+            try_steps(lambda step: check_jvp(fun, functools.partial(_jvp, fun), at, atol, rtol, step, name))
             if left > 1:
                 draw = np.random.RandomState(left)
                 directions = _tree.map(functools.partial(_direction, draw), at)
                 check(lambda *xs: _jvp(fun, xs, directions), at, left - 1, " of " + name)
         if "rev" in modes:
             name = "reverse" + path
-            check_vjp(fun, functools.partial(_vjp, fun), at, atol, rtol, step, name)
+            try_steps(lambda step: check_vjp(fun, functools.partial(_vjp, fun), at, atol, rtol, step, name))
             if left > 1:
                 out, _ = _vjp(fun, *at)
                 cotangent = _tree.map(functools.partial(_direction, np.random.RandomState(left)), out)

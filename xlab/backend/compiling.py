@@ -118,6 +118,11 @@ def hlo_text(exe: Executable) -> str:
     return "\n\n".join(module.to_string() for module in exe.hlo_modules())
 
 
+def stablehlo_to_hlo(text: str) -> Any:
+    """A StableHLO module as an `XlaComputation`, with `as_hlo_text`."""
+    return _jax.mlir.mlir_module_to_xla_computation(text, False, False)
+
+
 def stablehlo_to_hlo_text(text: str) -> str:
     """The program as HLO before any optimization."""
     return _jax.mlir.mlir_module_to_xla_computation(text, False, False).get_hlo_module().to_string()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import operator
+
+import numpy as np
 
 from xlab.compile.tracing import function_name
 
 
 def static_positions(fun, nums, names) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Completes argument numbers from names and names from numbers, by the function's signature."""
-    nums = () if nums is None else (nums,) if isinstance(nums, int) else tuple(nums)
+    nums = () if nums is None else tuple(map(operator.index, nums)) if np.iterable(nums) else (operator.index(nums),)
     names = () if names is None else (names,) if isinstance(names, str) else tuple(names)
     if not nums and not names:
         return (), ()

@@ -8,6 +8,8 @@ from xlab.backend import caches
 from xlab.compile.jit import jit
 from xlab.config import config, disable_jit
 from xlab.core import trace as _trace
+from xlab.core.avals import aval_of
+from xlab.errors import InvalidInputException
 
 
 @functools.lru_cache(maxsize=4096)
@@ -33,10 +35,25 @@ def apply_primitive(prim, *args, **params):
             raise
         raise TypeError(f"primitive '{prim.name}' got a parameter that cannot be hashed ({e}); everything static "
                         f"that goes to bind by keyword must be hashable") from None
-    if config.disable_jit:
-        with disable_jit(False):
-            return fun(*args)
-    return fun(*args)
+    try:
+        if config.disable_jit:
+            with disable_jit(False):
+                return fun(*args)
+        return fun(*args)
+    except InvalidInputException:
+        _check_operands(prim, args)
+        raise
+
+
+def _check_operands(prim, args) -> None:
+    """Raises for the first operand that is no array, in the primitive's own words."""
+    for i, x in enumerate(args):
+        try:
+            aval_of(x)
+        except InvalidInputException:
+            if not hasattr(type(x), "__jax_array__"):
+                raise InvalidInputException(f"{prim.name} takes arrays and numbers, but its operand {i} is {x!r} of type {type(x).__name__}. "
+                                            f"Convert it to an array first, e.g. with xlab.numpy.asarray.") from None
 
 
 def _default_impl(prim):

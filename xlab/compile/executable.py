@@ -6,6 +6,7 @@ kept. `call` checks and places every argument; afterwards the native fast path r
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
 import warnings
@@ -408,8 +409,9 @@ class Executable:
                                        for s, a in zip(lowered.out_shardings, self.out_avals))
             self.in_shardings = tuple(map(_settled, self.in_shardings))
         self.committed = lowered.committed or several
-        self.handlers = [_arrays.result_handler(a, s, self.committed)
-                         for a, s in zip(self.physical_out, self.out_shardings)]
+        self.spellings: dict[NamedSharding, Executable] = {}
+        by_position = dict(zip(self.kept, lowered.in_shardings))
+        self._spell(*self._first_placed([by_position.get(i) for i in range(len(self.in_avals))]))
         with asked_for():
             self.consts = self._placed_constants(chosen)
 
@@ -431,6 +433,28 @@ class Executable:
         spec = from_hlo_sharding(hlo_sharding, mesh, aval.ndim)
         kind = memory_kind(aval) if asked is None else asked.memory_kind
         return NamedSharding(mesh, spec, kind) if spec is not None else GSPMDSharding(self.devices, hlo_sharding, kind)
+
+    def _first_placed(self, placements) -> tuple[Any, int]:
+        """The sharding of the first argument that lies over a mesh, and the argument's rank."""
+        return next(((placements[i], self.physical_in[i].ndim) for i in self.kept if isinstance(placements[i], NamedSharding)), (None, 0))
+
+    def spelled(self, placements: Sequence) -> Executable:
+        """This program for arguments that lie so: results that lie as the first one does have its spec, `P('x', None)` or `P('x')`."""
+        like, ndim = self._first_placed(placements)
+        if like is None or like == self.like:
+            return self
+        if like not in self.spellings:
+            made = self.spellings[like] = copy.copy(self)
+            made._spell(like, ndim)
+        return self.spellings[like]
+
+    def _spell(self, like, ndim: int) -> None:
+        self.like = like
+        self.out_shardings = tuple(
+            s.update(spec=like.spec) if like is not None and asked is None and isinstance(s, NamedSharding) and s.mesh == like.mesh and a.ndim == ndim
+            and s.is_equivalent_to(like, ndim) else s
+            for asked, s, a in zip(self.lowered.out_shardings, self.out_shardings, self.physical_out))
+        self.handlers = [_arrays.result_handler(a, s, self.committed) for a, s in zip(self.physical_out, self.out_shardings)]
 
     def place_args(self, flat) -> list:
         out = []

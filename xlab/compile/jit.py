@@ -220,7 +220,7 @@ class _Jit:
         found = self.executables.get(key)
         if found is not None and found.lowered.closed is program.closed:
             events.emit("cache_hit", name=self.name, cache="memory", executable=found)
-            return found
+            return found.spelled(placements)
         reason, differences = explain.compile_miss(self, program.closed, key)
         events.emit("cache_miss", name=self.name, cache="memory", reason=reason, closed=program.closed)
         try:

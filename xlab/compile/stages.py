@@ -197,7 +197,9 @@ class Lowered:
         return _shown(self._lowered.module.text, dialect, debug_info)
 
     def compiler_ir(self, dialect: str = "stablehlo"):
-        """The program as an MLIR module ('stablehlo')."""
+        """The program as an MLIR module ('stablehlo'), or as the compiler's own computation ('hlo')."""
+        if dialect == "hlo":
+            return _compiling.stablehlo_to_hlo(self._lowered.module.text)
         if dialect != "stablehlo":
             return self.as_text(dialect)
         from xlab.backend import ir

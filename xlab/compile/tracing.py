@@ -83,7 +83,7 @@ def forget(fun: Callable) -> None:
 def function_name(fun) -> str:
     """The name a function goes by in programs and messages."""
     name = getattr(fun, "__name__", None)
-    if name is None:
+    if not isinstance(name, str):
         inner = getattr(fun, "func", None)
         name = function_name(inner) if inner is not None else type(fun).__name__
     return name

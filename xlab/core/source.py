@@ -53,6 +53,11 @@ class Source(NamedTuple):
     def position(self) -> Position | None:
         return position(self.code, self.lasti) if self.code is not None else None
 
+    @property
+    def name_stack(self) -> str:
+        """The named scopes around the equation, from the outside in, as `outer/inner`."""
+        return self.scope
+
     def __str__(self):
         place = self.position()
         return str(place) if place else "an unknown place"

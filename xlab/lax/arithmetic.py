@@ -216,12 +216,12 @@ def abs(x):
     return abs_p.bind(x)
 
 
-abs_p = elementwise("abs", _e.numeric, result=_e.real_part_dtype)
+abs_p = elementwise("abs", _e.signed, result=_e.real_part_dtype)
 # Its derivative, which needs the parts of complex numbers, stands in complexes.py.
 mlir.register_lowering(abs_p, lambda ctx, x: ctx.op(
     f"stablehlo.abs {x} : {ctx.type_out()}" if ctx.avals_in[0].dtype == ctx.avals_out[0].dtype else
     f"stablehlo.abs {x} : ({ctx.type_in()}) -> {ctx.type_out()}")
-    if not dtypes.issubdtype(ctx.avals_in[0].dtype, np.unsignedinteger) else x)
+)
 
 
 def sign(x):

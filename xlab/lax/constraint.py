@@ -16,6 +16,7 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.lax import cuts
 from xlab.sharding import (
     UNCONSTRAINED,
+    AbstractMesh,
     Format,
     NamedSharding,
     PartitionSpec,
@@ -137,10 +138,23 @@ sharding_constraint_p.linear_in_unreduced = True
 def _impl(x, *, sharding, unconstrained_dims, **params):
     """Eagerly the value is laid out as asked; one that is bound to other devices is refused by the compiled form."""
     aval = aval_of(x)
+    sharding = _with_devices(x, sharding)
     elsewhere = getattr(x, "committed", False) and x.sharding.devices_in_order != sharding.devices_in_order
     if unconstrained_dims or elsewhere or dtypes.is_extended(aval.dtype):
         return apply_primitive(sharding_constraint_p, x, sharding=sharding, unconstrained_dims=unconstrained_dims, **params)
     return place(x, aval, sharding)
+
+
+def _with_devices(x, sharding):
+    """A sharding over an abstract mesh, with the devices of the mesh in effect or of the array's own."""
+    if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, AbstractMesh):
+        return sharding
+    own = x.sharding.mesh if isinstance(getattr(x, "sharding", None), NamedSharding) else None
+    for mesh in (get_mesh(), own):
+        if mesh is not None and not mesh.empty and mesh.shape_tuple == sharding.mesh.shape_tuple:
+            return sharding.update(mesh=mesh)
+    raise TypeError(f"with_sharding_constraint got a sharding over an abstract mesh, {sharding}, for a value of type {aval_of(x)} that lies "
+                    f"on no such mesh: set the mesh with xlab.set_mesh(mesh), or give NamedSharding(mesh, {sharding.spec}) with devices")
 
 
 sharding_constraint_p.def_abstract_eval(lambda x, **_: x)

@@ -34,6 +34,10 @@ def numeric(d):
     return dtypes.issubdtype(d, np.number)
 
 
+def signed(d):
+    return numeric(d) and not dtypes.issubdtype(d, np.unsignedinteger)
+
+
 def real(d):
     return numeric(d) and not dtypes.issubdtype(d, np.complexfloating)
 
@@ -60,7 +64,7 @@ def complexes(d):
 
 _SPOKEN = {floating: "floating-point", inexact: "floating-point or complex", integer: "integer", numeric: "numeric",
            real: "real", integer_or_bool: "integer or bool", ordered: "real or bool", sortable: "numeric or bool", anything: "array",
-           complexes: "complex"}
+           complexes: "complex", signed: "signed or complex"}
 
 
 def joint_shape(name: str, avals) -> tuple[int, ...]:

@@ -330,7 +330,7 @@ def _slices_per_example(xs, dims, slice_sizes):
         numbers = GatherDimensionNumbers(
             offset_dims=tuple(range(1, n + 1)), collapsed_slice_dims=(), start_index_map=tuple(range(1, n + 1)),
             operand_batching_dims=(0,), start_indices_batching_dims=(0,))
-        sizes = (1, *slice_sizes)
+        sizes = (min(size, 1), *slice_sizes)
     return gather(x, index, numbers, sizes, mode=GatherScatterMode.CLIP)
 
 

@@ -30,7 +30,7 @@ __all__ = ["broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcasted_iot
 
 def canonical_shape(shape) -> tuple[int, ...]:
     """A shape as a tuple of ints; a message for anything traced or negative."""
-    if isinstance(shape, (int, np.integer)):
+    if isinstance(shape, (int, np.integer)) or getattr(shape, "shape", None) == ():
         shape = (shape,)
     try:
         out = tuple(map(operator.index, shape))
@@ -99,15 +99,16 @@ def broadcast(operand, sizes: Sequence[int], *, out_sharding=None):
 
 
 def broadcast_shapes(*shapes) -> tuple[int, ...]:
-    """The shape that all given shapes broadcast to, by NumPy's rule."""
+    """The shape that all given shapes, or single sizes, broadcast to, by NumPy's rule."""
     if not shapes:
         return ()
+    shapes = tuple(map(canonical_shape, shapes))
     ndim = max(map(len, shapes))
     out = []
-    for column in zip(*((1,) * (ndim - len(s)) + tuple(s) for s in shapes)):
+    for column in zip(*((1,) * (ndim - len(s)) + s for s in shapes)):
         sizes = {d for d in column if d != 1}
         if len(sizes) > 1:
-            raise ValueError(f"Incompatible shapes for broadcasting: shapes={list(map(tuple, shapes))}")
+            raise ValueError(f"Incompatible shapes for broadcasting: shapes={list(shapes)}")
         out.append(sizes.pop() if sizes else 1)
     return tuple(out)
 

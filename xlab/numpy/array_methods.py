@@ -23,6 +23,7 @@ from xlab.lax.convert import bitcast_convert_type
 from xlab.lax.ref_functions import RefIndexer, ref_get, ref_set
 from xlab.lax.shape import concatenate, copy, rev
 from xlab.numpy import indexing as _indexing
+from xlab.numpy.operands import numbers
 from xlab.numpy.ufuncs import equal
 from xlab.numpy.updates import At
 
@@ -145,8 +146,9 @@ def _shaped(namespace) -> dict[str, Any]:
 
     def transpose(self, *axes):
         """The array with its dimensions in another order, given as one tuple or as several numbers; reversed by default."""
-        return transpose_(self, None if not axes or axes == (None,) else axes[0] if len(axes) == 1 and not isinstance(
-            axes[0], int) else axes)
+        if len(axes) == 1:
+            return transpose_(self, None if axes[0] is None else numbers(axes[0]))
+        return transpose_(self, axes or None)
 
     def __round__(self, ndigits=None):
         out = round_(self, ndigits or 0)

@@ -6,6 +6,7 @@ equation. Functions here run once per traced operation, so the common case (arra
 
 from __future__ import annotations
 
+import operator
 import warnings
 
 import numpy as np
@@ -256,6 +257,14 @@ def known_axis(axis, name: str) -> None:
             raise ConcretizationTypeError(
                 f"the axis of {name} must be known while tracing, got {a._describe()}. Make the argument static "
                 f"(jit(..., static_argnames='axis')), or choose between calls with lax.switch.")
+
+
+def numbers(given) -> tuple[int, ...]:
+    """One integer, or any sequence of them, as a tuple: axes and sizes."""
+    try:
+        return (operator.index(given),)
+    except TypeError:
+        return tuple(map(operator.index, given))
 
 
 def float_like(x) -> ShapedArray:

@@ -20,6 +20,7 @@ from xlab.numpy.operands import (
     known_axis,
     ndim_of,
     no_out,
+    numbers,
     shape_of,
     strong,
 )
@@ -97,13 +98,13 @@ def roll(a, shift, axis=None):
     if axis is None:
         return lax.reshape(roll(ravel(a), shift, 0), shape_of(a))
     known_axis(axis, "roll")
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = numbers(axis)
     if len(axes) == 1 and len(shape_of(shift)) == 1:        # all of them along the one axis
-        axes = tuple(axes) * shape_of(shift)[0]
+        axes = axes * shape_of(shift)[0]
     if not hasattr(shift, "aval") or kind_of(shift) == "host":
         if np.asarray(shift).dtype.kind not in "biuf":
             raise TypeError(f"roll takes a number of places as shift, or one per axis, got {shift!r}")
-        shifts = np.broadcast_to(np.asarray(shift), (len(axes),)) if np.ndim(shift) == 0 else np.asarray(shift)
+        shifts = np.broadcast_to(np.asarray(shift), (len(axes),)) if np.size(shift) == 1 else np.asarray(shift)
         if len(shifts) != len(axes):
             raise ValueError(f"Mismatched lengths between shifts and axes: {len(shifts)} and {len(axes)}")
         return _roll_static(a, shifts=tuple(int(s) for s in shifts), axes=tuple(canonical_axis(i, ndim_of(a)) for i in axes))

@@ -6,15 +6,13 @@ import math
 import operator
 import warnings
 
-import numpy as np
-
 from xlab import lax
 from xlab.core.avals import aval_of
 from xlab.lax.reshard import reshard
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import check, kind_of, known_axis, ndim_of, shape_of, spread_to
+from xlab.numpy.operands import check, kind_of, known_axis, ndim_of, numbers, shape_of, spread_to
 from xlab.numpy.reductions import axes_of
 
 __all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims",
@@ -61,6 +59,9 @@ def size(a, axis=None) -> int:
 def _shape_of(name, x):
     if kind_of(x) is None and hasattr(x, "shape"):
         return tuple(x.shape)
+    if x is None:
+        warnings.warn(f"{name}(None) will be an error: None is no array, pass one", DeprecationWarning, stacklevel=3)
+        return ()
     if isinstance(x, (list, tuple)):
         warnings.warn(f"{name} of a list or tuple will be an error: pass xlab.numpy.asarray(x)", DeprecationWarning, stacklevel=3)
         return as_array(x).shape
@@ -144,7 +145,7 @@ def resize(a, new_shape):
         Array([0, 1, 0, 1, 0], dtype=int32)
     """
     (a,) = check("resize", a)
-    sizes = (operator.index(new_shape),) if np.ndim(new_shape) == 0 else tuple(map(operator.index, new_shape))
+    sizes = numbers(new_shape)
     if any(d < 0 for d in sizes):
         raise ValueError(f"all elements of new_shape must be non-negative, got {sizes}")
     return _resize(a, sizes=sizes)
@@ -171,8 +172,7 @@ def expand_dims(a, axis):
     """
     (a,) = check("expand_dims", a)
     known_axis(axis, "expand_dims")
-    axis = (axis,) if not isinstance(axis, (tuple, list)) else tuple(axis)
-    return lax.expand_dims(as_array(a), axis)
+    return lax.expand_dims(as_array(a), numbers(axis))
 
 
 def squeeze(a, axis=None):
@@ -337,7 +337,7 @@ def broadcast_to(array, shape, *, out_sharding=None):
         (3, 2)
     """
     (array,) = check("broadcast_to", array)
-    sizes = (operator.index(shape),) if not isinstance(shape, (tuple, list)) else tuple(map(operator.index, shape))
+    sizes = numbers(shape)
     if out_sharding is not None and ndim_of(array) <= len(sizes):
         return lax.broadcast_in_dim(as_array(array), sizes, range(len(sizes) - ndim_of(array), len(sizes)), out_sharding=out_sharding)
     return as_array(spread_to(array, sizes))

@@ -22,18 +22,39 @@ def check_callable(fun, api: str) -> Callable:
     return fun
 
 
+def wraps(fun: Callable) -> Callable:
+    """`functools.wraps`, also for callables that have something else than text for a name."""
+    return functools.wraps(fun, assigned=text_attributes(fun))
+
+
+def text_attributes(fun) -> list[str]:
+    """Which attributes a wrapper takes over from what it wraps."""
+    return [name for name in functools.WRAPPER_ASSIGNMENTS
+            if name not in ("__name__", "__qualname__") or isinstance(getattr(fun, name, None), str)]
+
+
+def is_single(argnums) -> bool:
+    """Whether argument numbers are one number and not several."""
+    try:
+        operator.index(argnums)
+    except TypeError:
+        return False
+    return True
+
+
 def check_argnums(argnums, api: str) -> None:
     """Raises unless these may be argument numbers."""
     try:
-        for i in argnums if isinstance(argnums, (tuple, list)) else (argnums,):
-            operator.index(i)
+        if not is_single(argnums):
+            for i in argnums:
+                operator.index(i)
     except TypeError:
         raise TypeError(f"{api} takes argnums as an int or a sequence of ints, the positions of arguments, got {argnums!r}") from None
 
 
 def canonical_argnums(argnums, n: int, api: str, too_large: type[Exception] = ValueError) -> tuple[int, ...]:
     """Argument numbers as non-negative ints within the call's positional arguments; `too_large` is raised for one beyond them."""
-    nums = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    nums = (argnums,) if is_single(argnums) else tuple(argnums)
     out = []
     for i in nums:
         i = operator.index(i)
@@ -54,7 +75,7 @@ def split_arguments(fun: Callable, args, kwargs, nums):
         for i, x in zip(nums, chosen):
             full[i] = x
         return fun(*full, **kwargs)
-    functools.update_wrapper(chosen_fun, fun, assigned=("__name__", "__qualname__"), updated=())
+    functools.update_wrapper(chosen_fun, fun, assigned=[n for n in text_attributes(fun) if n in ("__name__", "__qualname__")], updated=())
     return chosen_fun, tuple(args[i] for i in nums)
 
 

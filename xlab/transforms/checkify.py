@@ -32,6 +32,7 @@ from xlab.lax.reductions import argmax, reduce_or
 from xlab.lax.shape import broadcast_in_dim, concatenate, full, reshape
 from xlab.lax.slicing import dynamic_index_in_dim
 from xlab.transforms import checks
+from xlab.transforms.arguments import wraps
 from xlab.transforms.checkpoint import remat_p
 from xlab.transforms.checks import (
     DivisionByZeroError,
@@ -72,7 +73,7 @@ def checkify(f: Callable, errors=checks.user_checks) -> Callable:
         raise TypeError(f"checkify takes a function, got {f!r} of type {type(f).__name__}")
     errors = frozenset(errors)
 
-    @functools.wraps(f)
+    @wraps(f)
     def traced(*args, **kwargs):
         flat, in_tree = _tree.flatten((args, kwargs))
         trees = []
@@ -88,7 +89,7 @@ def checkify(f: Callable, errors=checks.user_checks) -> Callable:
         return Error(failure[0], failure[1], checker.slots, failure[2:]), _tree.unflatten(trees[0], outs)
     whole = jit(traced, name=function_name(f))
 
-    @functools.wraps(f)
+    @wraps(f)
     def checked(*args, **kwargs):
         return whole(*args, **kwargs) if state.trace is EVAL and not state.axes else traced(*args, **kwargs)
     return checked
@@ -131,8 +132,7 @@ class Checker:
 
     def nothing(self) -> list:
         """No failure."""
-        zeros = [full(shape, 0, dtype) if not dtypes.is_extended(dtype) else full(shape, 0, np.dtype(np.uint32))
-                 for slot in self.slots for shape, dtype in slot]
+        zeros = [full(shape, 0, dtype) for slot in self.slots for shape, dtype in slot]
         return [np.False_, np.int32(-1), *zeros]
 
     def fail(self, failure: list, failed, code, slots, values) -> list:

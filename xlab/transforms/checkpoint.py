@@ -22,7 +22,7 @@ from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import discharge_jaxpr, discharge_rules
 from xlab.lax.device_put import ArrayCopySemantics, device_put_p
 from xlab.sharding.placement import MemorySpace
-from xlab.transforms.arguments import check_callable
+from xlab.transforms.arguments import check_callable, text_attributes, wraps
 from xlab.transforms.policies import Offloadable, is_saveable
 
 
@@ -54,7 +54,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
     by_name, names = static_positions(fun, None, static_argnames)
 
     @made_of(fun, "checkpoint", prevent_cse, policy, static, by_name, names)
-    @functools.wraps(fun)
+    @wraps(fun)
     def checkpointed(*args, **kwargs):
         for i in static:
             if not -len(args) <= i < len(args):
@@ -69,7 +69,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
             def chosen(*dynamic, **kw):
                 rest = iter(dynamic)
                 return fun(*(fixed[i] if i in fixed else next(rest) for i in range(len(args))), **named, **kw)
-            functools.update_wrapper(chosen, fun)
+            functools.update_wrapper(chosen, fun, assigned=text_attributes(fun))
         dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
         flat, in_tree = _tree.flatten((dynamic, kwargs))
         program = trace_program(chosen, in_tree, [aval_of(x) for x in flat])

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlab import tree as _tree
+from xlab.compile.placement import on_default_device
+from xlab.core import dtypes
+from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
 from xlab.core.effects import Effect
 from xlab.core.primitive import Primitive
@@ -127,7 +130,7 @@ class Error:
 
     def _words(self, code: int, pick) -> str:
         site = _sites[code]
-        return site.tell([pick(np.asarray(x)) for x in self._of(site.slot)])
+        return site.tell([pick(x if isinstance(x, KeyArray) else np.asarray(x)) for x in self._of(site.slot)])
 
     def _of(self, slot) -> list:
         values = iter(self._values)
@@ -207,7 +210,7 @@ def _check(pred, msg, args, kwargs, debug):
             raise TypeError(f"Formatting arguments to checkify.{name} need to be PyTrees of arrays, but got {v!r} of type "
                             f"{type(v).__name__}. Put it into the message itself.") from None
     site = Site(FailedCheckError, msg, tree, slot_of(values))
-    site.tell([np.zeros(shape, dtype) for shape, dtype in site.slot])      # the words fit the values
+    site.tell([_zeros(shape, dtype) for shape, dtype in site.slot])      # the words fit the values
     bind_failure(bitwise_not(pred), number_of(site), (site.slot,), values, debug)
 
 
@@ -229,6 +232,13 @@ def check_error(error: Error) -> None:
 def slot_of(values) -> tuple:
     """The types of values, as slots are named."""
     return tuple((tuple(aval_of(v).shape), aval_of(v).dtype) for v in values)
+
+
+def _zeros(shape, dtype):
+    if dtypes.is_extended(dtype):
+        words = np.zeros((*shape, *dtype.base_shape), dtype.base_dtype)
+        return KeyArray(on_default_device(words, aval_of(words)), dtype)
+    return np.zeros(shape, dtype)
 
 
 def bind_failure(failed, code, slots, values, debug) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 from xlab import tree as _tree
 from xlab.compile.tracing import trace_program
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import eval_jaxpr
-from xlab.transforms.arguments import check_callable
+from xlab.transforms.arguments import check_callable, wraps
 from xlab.transforms.custom_vjp import custom_vjp
 
 
@@ -28,7 +27,7 @@ def custom_gradient(fun: Callable) -> Callable:
     """
     check_callable(fun, "custom_gradient")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def wrapped(*args, **kwargs):
         inner = custom_vjp(lambda *args: fun(*args, **kwargs)[0])
         known: dict = {}

@@ -14,7 +14,7 @@ from xlab.core.avals import aval_of
 from xlab.core.trace import state
 from xlab.interpreters import ad
 from xlab.lax.control.custom_jvp_call import custom_jvp_call_p
-from xlab.transforms.arguments import check_callable
+from xlab.transforms.arguments import check_callable, text_attributes
 
 _RULES = ("def_vmap", "defjvp", "defjvps", "defvjp")
 """Methods that set a rule of a function, on any of the classes that give functions rules of their own."""
@@ -51,7 +51,7 @@ class custom_jvp:
 
     def __init__(self, fun: Callable, nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
         check_callable(fun, "custom_jvp")
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun, assigned=text_attributes(fun))
         self.fun = fun
         self.nondiff_argnums = tuple(sorted((*nondiff_argnums, *_named(fun, nondiff_argnames))))
         self.jvp: Callable | None = None

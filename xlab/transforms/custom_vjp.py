@@ -17,7 +17,7 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.discharge import discharge_rules, written_out
 from xlab.lax.control.custom_jvp_call import CustomCall
-from xlab.transforms.arguments import check_callable
+from xlab.transforms.arguments import check_callable, text_attributes
 from xlab.transforms.custom_jvp import _named, _with_fixed, inner_rule, resolve_kwargs
 from xlab.transforms.remat_opt import optimized
 
@@ -200,7 +200,7 @@ class custom_vjp:
 
     def __init__(self, fun: Callable, nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()):
         check_callable(fun, "custom_vjp")
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun, assigned=text_attributes(fun))
         self.fun = fun
         self.nondiff_argnums = tuple(sorted((*nondiff_argnums, *_named(fun, nondiff_argnames))))
         self.fwd: Callable | None = None

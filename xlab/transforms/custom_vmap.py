@@ -15,7 +15,7 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.control.common import reorder
 from xlab.lax.control.loops import map as lax_map
-from xlab.transforms.arguments import check_callable
+from xlab.transforms.arguments import check_callable, text_attributes
 from xlab.transforms.custom_jvp import inner_rule, resolve_kwargs
 
 custom_vmap_p = Primitive("custom_vmap_call", multiple_results=True, joins=False, context_dependent=True)
@@ -39,7 +39,7 @@ class custom_vmap:
 
     def __init__(self, fun: Callable):
         check_callable(fun, "custom_vmap")
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun, assigned=text_attributes(fun))
         self.fun = fun
         self.vmap_rule: Callable | None = None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -21,7 +20,9 @@ from xlab.transforms.arguments import (
     check_argnums,
     check_callable,
     check_inexact,
+    is_single,
     split_arguments,
+    wraps,
 )
 from xlab.transforms.vjp import vjp_of
 
@@ -47,7 +48,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
     check_argnums(argnums, "grad")
 
     @made_of(fun, "value_and_grad", argnums, has_aux, holomorphic, allow_int)
-    @functools.wraps(fun)
+    @wraps(fun)
     def value_and_grad_fun(*args, **kwargs):
         nums = canonical_argnums(argnums, len(args), "grad", too_large=TypeError)
         chosen_fun, chosen = split_arguments(fun, args, kwargs, nums)
@@ -61,7 +62,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         if aval.mat:
             seed = _seed(aval.to_ct_aval())
         grads = pull(seed)
-        grads = grads[0] if isinstance(argnums, (int, np.integer)) else grads
+        grads = grads[0] if is_single(argnums) else grads
         return ((out, aux), grads) if has_aux else (out, grads)
     return value_and_grad_fun
 
@@ -85,7 +86,7 @@ def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
     with_value = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
     @made_of(fun, "grad", argnums, has_aux, holomorphic, allow_int)
-    @functools.wraps(fun)
+    @wraps(fun)
     def grad_fun(*args, **kwargs):
         if has_aux:
             (_, aux), g = with_value(*args, **kwargs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -21,7 +20,9 @@ from xlab.transforms.arguments import (
     canonical_argnums,
     check_argnums,
     check_callable,
+    is_single,
     split_arguments,
+    wraps,
 )
 from xlab.transforms.jvp import jvp
 from xlab.transforms.vjp import vjp
@@ -45,7 +46,7 @@ def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
     check_argnums(argnums, "jacfwd")
 
     @made_of(fun, "jacfwd", argnums, has_aux, holomorphic)
-    @functools.wraps(fun)
+    @wraps(fun)
     def jacobian_fun(*args, **kwargs):
         nums = canonical_argnums(argnums, len(args), "jacfwd")
         part, chosen = split_arguments(fun, args, kwargs, nums)
@@ -63,7 +64,7 @@ def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
             _, columns = vmap(push, out_axes=(None, -1))(basis)
         for x in _tree.leaves(columns) if holomorphic else ():
             _require(aval_of(x), "jacfwd", "outputs", holomorphic)
-        single = isinstance(argnums, (int, np.integer))
+        single = is_single(argnums)
         jacobian = _tree.map(lambda c: _nest(_split(c, leaves, -1), chosen, single), columns)
         return (jacobian, aux) if has_aux else jacobian
     return jacobian_fun
@@ -84,7 +85,7 @@ def jacrev(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
     check_argnums(argnums, "jacrev")
 
     @made_of(fun, "jacrev", argnums, has_aux, holomorphic, allow_int)
-    @functools.wraps(fun)
+    @wraps(fun)
     def jacobian_fun(*args, **kwargs):
         nums = canonical_argnums(argnums, len(args), "jacrev")
         part, chosen = split_arguments(fun, args, kwargs, nums)
@@ -95,7 +96,7 @@ def jacrev(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
         for x in leaves:
             _require(aval_of(x), "jacrev", "outputs", holomorphic)
         rows = vmap(pull)(_unit_vectors(out))
-        single = isinstance(argnums, (int, np.integer))
+        single = is_single(argnums)
         # Rows are nested like the arguments and hold all outputs one after another; turn that inside out.
         per_output = zip(*(_split(r, leaves, 0) for r in _tree.leaves(rows)))
         nested = [_nest(list(given), chosen, single) for given in per_output]

@@ -12,7 +12,7 @@ from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
-from xlab.transforms.arguments import check_callable
+from xlab.transforms.arguments import check_callable, text_attributes
 
 
 def linear_call(fun: Callable, fun_transpose: Callable, residual_args, linear_args):
@@ -146,7 +146,7 @@ class custom_transpose:
 
     def __init__(self, fun: Callable):
         check_callable(fun, "custom_transpose")
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun, assigned=text_attributes(fun))
         self.fun = fun
         self.transpose: Callable | None = None
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 
 from xlab import tree as _tree
 from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.config import idle_argument
-from xlab.transforms.arguments import check_callable
+from xlab.transforms.arguments import check_callable, wraps
 
 
 def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env=None, return_shape: bool = False,
@@ -24,7 +23,7 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env
     idle_argument("make_jaxpr", "abstracted_axes", abstracted_axes, "shapes are static")
     check_callable(fun, "make_jaxpr")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def jaxpr_maker(*args, **kwargs):
         from xlab.core.trace import Axis, bound_axes
         with bound_axes([Axis(n, s, "plain") for n, s in axis_env or ()]):

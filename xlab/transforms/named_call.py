@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 from xlab.compile.tracing import function_name
 from xlab.core.trace import named_scope
-from xlab.transforms.arguments import check_callable
+from xlab.transforms.arguments import check_callable, wraps
 
 
 def named_call(fun: Callable, *, name: str | None = None) -> Callable:
@@ -21,7 +20,7 @@ def named_call(fun: Callable, *, name: str | None = None) -> Callable:
     check_callable(fun, "named_call")
     scope = name or function_name(fun)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def wrapped(*args, **kwargs):
         with named_scope(scope):
             return fun(*args, **kwargs)

@@ -21,6 +21,7 @@ from xlab.transforms.arguments import (
     as_array,
     canonical_argnums,
     check_callable,
+    is_single,
     split_arguments,
 )
 from xlab.transforms.vjp_refs import with_refs
@@ -216,5 +217,5 @@ def fwd_and_bwd(fun: Callable, argnums, has_aux: bool = False, jitted: bool = Tr
 
     def bwd(residuals, cotangent):
         given = residuals(cotangent)
-        return given[0] if isinstance(argnums, (int, np.integer)) else given
+        return given[0] if is_single(argnums) else given
     return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 from xlab import tree as _tree
@@ -11,7 +10,7 @@ from xlab.config import idle_argument
 from xlab.core.avals import aval_of, explicit_types
 from xlab.core.trace import Axis, state
 from xlab.interpreters import batching, vmappable
-from xlab.transforms.arguments import check_callable
+from xlab.transforms.arguments import check_callable, wraps
 
 
 def vmap(fun: Callable, in_axes=0, out_axes=0, axis_name=None, axis_size: int | None = None,
@@ -44,7 +43,7 @@ def vmap(fun: Callable, in_axes=0, out_axes=0, axis_name=None, axis_size: int | 
     spmd = () if spmd_axis_name is None else spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,)
 
     @made_of(fun, "vmap", in_axes, out_axes, axis_name, axis_size, spmd)
-    @functools.wraps(fun)
+    @wraps(fun)
     def vmap_fun(*args, **kwargs):
         name = function_name(fun)
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):

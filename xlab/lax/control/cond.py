@@ -11,7 +11,7 @@ from xlab.config import config, idle_argument
 from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
-from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xlab.core.jaxpr import ClosedJaxpr, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
 from xlab.core.trace import is_tracer
@@ -111,7 +111,7 @@ def choose(api, index, branches, operands, **params):
         if tree != first_tree:
             raise TypeError(f"lax.{api}: branch outputs must have the same pytree structure, but {name_of(branches[0])} returns "
                             f"{first_tree} and {name_of(b)} returns {tree}")
-    out_avals = list(traced[0][0].out_avals)
+    out_avals = list(traced[0][0].out_avals)        # in weakness the first branch decides
     for (closed, _, _), b in zip(traced[1:], branches[1:]):
         joined = [join_weak(x, y) for x, y in zip(out_avals, closed.out_avals)]
         if any(j is None for j in joined):
@@ -121,7 +121,6 @@ def choose(api, index, branches, operands, **params):
                 hint = " They vary over different mesh axes: make them agree with lax.pcast(x, axis, to='varying')."
             raise TypeError(f"lax.{api}: branches must return equal types, but {name_of(branches[0])} gives "
                             f"{describe(x for x, _ in wrong)} where {name_of(b)} gives {describe(y for _, y in wrong)}.{hint}")
-        out_avals = joined
     # Every branch takes what any branch closes over.
     consts = [c for _, cs, _ in traced for c in cs]
     n, seen, closed_branches = len(consts), 0, []
@@ -303,18 +302,32 @@ def _cond_batch(axis, args, dims, *, branches, **params):
                                   "them their io_callback. Move it out of the branches, or map with lax.map")
     index = batching.moveaxis(index, di, 0)
     ops = [x if b else batching.broadcast(x, axis.size, 0) for x, b in zip(ops, batched)]
+    handed, unspread = _handed_through(branches, args[1:]), list(zip(args[1:], ds))
     results = []
     for i, b in enumerate(branches):
         closed, _ = batching.batch_jaxpr(b, axis, [True] * len(ops), True)
         results.append(eval_jaxpr(closed.jaxpr, closed.consts, *(_only_where(index, i, x) for x in ops)))
     outs = []
-    for cases in zip(*results):
+    for cases, source in zip(zip(*results), handed):
+        if source is not None:      # whatever is chosen
+            outs.append(unspread[source])
+            continue
         ndim = aval_of(cases[0]).ndim
         which = eq(index, np.int32(1)) if len(cases) == 2 else index
         if ndim > 1:
             which = broadcast_in_dim(which, aval_of(cases[0]).shape, (0,))
-        outs.append(select_n(which, *cases))
-    return outs, [0] * len(outs)
+        outs.append((select_n(which, *cases), 0))
+    return [x for x, _ in outs], [d for _, d in outs]
+
+
+def _handed_through(branches, operands) -> list[int | None]:
+    """For each result the operand that every branch hands through as it is, or None."""
+    places = [{v: i for i, v in enumerate(b.jaxpr.invars)} for b in branches]
+    out = []
+    for vs in zip(*(b.jaxpr.outvars for b in branches)):
+        found = [place.get(v) if type(v) is Var else None for v, place in zip(vs, places)]
+        out.append(found[0] if all(i is not None and operands[i] is operands[found[0]] for i in found) else None)
+    return out
 
 
 def _only_where(index, i: int, x):

@@ -184,10 +184,12 @@ def _while_batch(axis, args, dims, *, cond_nconsts, cond_jaxpr, body_nconsts, bo
     cc, bc, init = _split(args, cond_nconsts, body_nconsts)
     cc_b, bc_b = [d is not None for d in cd], [d is not None for d in bd]
     carry_b = [d is not None for d in carry_d]
+    body_in, body_out = body_jaxpr.jaxpr.invars[body_nconsts:], body_jaxpr.jaxpr.outvars
+    fixed = [d is None and v is o for d, v, o in zip(carry_d, body_in, body_out)]      # the same for all examples, however often they go round
     while True:
         _, pred_b = batching.batch_jaxpr(cond_jaxpr, axis, [*cc_b, *carry_b], False)
         if pred_b[0]:
-            carry_b = [True] * len(carry_b)
+            carry_b = [not f for f in fixed]
         _, out_b = batching.batch_jaxpr(body_jaxpr, axis, [*bc_b, *carry_b], carry_b)
         if list(out_b) == carry_b:
             break
@@ -214,16 +216,16 @@ def _while_batch(axis, args, dims, *, cond_nconsts, cond_jaxpr, body_nconsts, bo
         c, b, carry = xs[:nc], xs[nc:nc + body_nconsts], xs[nc + body_nconsts:]
         pred, = eval_jaxpr(cond.jaxpr, cond.consts, *c, *carry)
         new = eval_jaxpr(body.jaxpr, body.consts, *b, *carry)
-        return [select(broadcast_in_dim(pred, aval_of(o).shape, (0,)), n, o) for n, o in zip(new, carry)]
+        return [select(broadcast_in_dim(pred, aval_of(o).shape, (0,)), n, o) if b else o for n, o, b in zip(new, carry, carry_b)]
     carry_avals = [aval_of(x) for x in init]
     cc_avals, bc_avals = [aval_of(x) for x in cc], [aval_of(x) for x in bc]
     new_cond = cond.memo(("any", tuple(carry_avals)), lambda: pe.trace_to_closed_jaxpr(
         any_cond, [*cc_avals, *carry_avals], cond.jaxpr.debug_info))
-    new_body = body.memo(("masked", id(cond), tuple(cc_avals)), lambda: pe.trace_to_closed_jaxpr(
+    new_body = body.memo(("masked", id(cond), tuple(cc_avals), tuple(carry_b)), lambda: pe.trace_to_closed_jaxpr(
         masked_body, [*cc_avals, *bc_avals, *carry_avals], body.jaxpr.debug_info))
     outs = while_p.bind(*cc, *cc, *bc, *init, cond_nconsts=nc, cond_jaxpr=new_cond, body_nconsts=nc + body_nconsts,
                         body_jaxpr=new_body)
-    return outs, [0] * len(outs)
+    return outs, [0 if b else None for b in carry_b]
 
 
 batching.axis_primitive_batchers[while_p] = _while_batch

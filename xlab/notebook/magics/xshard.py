@@ -33,6 +33,10 @@ class Xshard(Magics):
         """
         given = dict(_OPTION.findall(" " + line))
         text = _OPTION.sub("", " " + line).strip()
+        unknown = re.search(r"\s(--[A-Za-z][\w-]*)", " " + text)
+        if unknown:
+            raise ValueError(f"%xshard has no option {unknown[1]}, or it lacks its value: there are --shape 8,4, --mesh data=4,model=2 and "
+                             f"--target tpu:v5e:4x4")
         if not text:
             raise ValueError("%xshard takes an array, a sharding or a spec: %xshard x, "
                              "%xshard P('data', None) --shape 8,4 --mesh data=4,model=2")
