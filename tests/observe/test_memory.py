@@ -122,7 +122,7 @@ def test_a_refused_donation_says_why():
     x = xlab.device_put(W, cut)
     assert "another sharding: P(), the argument has P('data',)" in refused(xlab.jit(lambda x: x + 1, donate_argnums=0, out_shardings=whole), x)["x"]
     assert "no result has its type, f32[32,32]" in refused(xlab.jit(lambda x: x.sum(), donate_argnums=0), W)["x"]
-    assert "of its shape there is i32[32,32]" in refused(xlab.jit(lambda x: x.astype(np.int32), donate_argnums=0), W)["x"]
+    assert "of its shape there is i16[32,32]" in refused(xlab.jit(lambda x: x.astype(np.int16), donate_argnums=0), W)["x"]
     assert "takes the only result of its type" in refused(xlab.jit(lambda x, y: x + y, donate_argnums=(0, 1)), W, W + 1)["y"]
     assert "does not read it" in refused(xlab.jit(lambda x, y: x + 1, donate_argnums=1, keep_unused=False), W, W + 1)["y"]
 

@@ -36,6 +36,11 @@ def trace_miss(name: str, seen: dict, key: tuple, arg_names, fun) -> tuple[str, 
     return reason, differences
 
 
+def cleared(name: str) -> tuple[str, tuple]:
+    """The sentence for a function of which everything was forgotten on demand."""
+    return f"`{name}` was compiled before, but its programs were cleared", ()
+
+
 def _reason(name, seen, key, arg_names, fun) -> tuple[str, tuple]:
     if not seen:
         return f"`{name}` was never seen before", ()
@@ -198,7 +203,7 @@ def _other_jit(owner, closed) -> tuple[str, tuple]:
     before = next((e for e in reversed(earlier) if not e[2]), None)
     for_view = any(e[2] for e in earlier)
     if any(who() is owner.programs for who, *_ in earlier):
-        return f"`{name}` was compiled before, but its programs were cleared", ()
+        return cleared(name)
     earlier[:] = [*earlier[-7:], (weakref.ref(owner.programs), options, owner.for_view)]
     if owner.programs in closed.memo("ended", weakref.WeakSet):
         return f"an error ended the compile of `{name}` before", ()

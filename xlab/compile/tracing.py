@@ -30,6 +30,7 @@ class Program(NamedTuple):
 
 _cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()    # by function and what was made of it
 _NOTHING: dict = {}
+_forgotten: weakref.WeakSet[Callable] = weakref.WeakSet()
 _lock = threading.RLock()
 
 
@@ -77,7 +78,8 @@ def forget(fun: Callable) -> None:
     """Lets go of the tracings of a function."""
     with _lock, suppress(TypeError):        # of one that cannot be a key nothing is kept
         written, path = identity(fun)
-        _cache.get(written, {}).pop(path, None)
+        if _cache.get(written, {}).pop(path, None) is not None:
+            _forgotten.add(written)
 
 
 def function_name(fun) -> str:
@@ -152,7 +154,8 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
                            f"these types, {', '.join(map(str, in_avals))}, in this context")
     arg_names = names() if names is not None else argument_names(fun, in_tree, len(in_avals))
     label = label or name
-    reason, differences = explain.trace_miss(label, per_fun, key, arg_names, fun)
+    cleared = not per_fun and written in _forgotten
+    reason, differences = explain.cleared(label) if cleared else explain.trace_miss(label, per_fun, key, arg_names, fun)
     place, around = explain.origin_of(fun)
     outermost = state.trace is EVAL
     with (logs.timed("Finished tracing %s for jit in %.9f sec", label) if outermost else nullcontext(),
