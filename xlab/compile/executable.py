@@ -146,13 +146,10 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     live = closed if keep_unused else needed(closed)
     kept = tuple(range(n)) if keep_unused else _used_arguments(live.jaxpr)
 
-    claims = []
-    for i in kept:
-        if arg_shardings[i] is not None and in_shardings[i] is None:
-            claims.append(claim(arg_shardings[i], f"argument `{names[i]}` of {name} with type {jaxpr.invars[i].aval}"))
-    for i in kept:
-        if in_shardings[i] is not None:
-            claims.append(claim(in_shardings[i], f"the in_shardings entry of `{names[i]}`"))
+    asked = {i: claim(in_shardings[i], f"the in_shardings entry of `{names[i]}`") for i in kept if in_shardings[i] is not None}
+    claims = [claim(arg_shardings[i], f"argument `{names[i]}` of {name} with type {jaxpr.invars[i].aval}")
+              for i in kept if arg_shardings[i] is not None and not (i in asked and asked[i].devices)]     # it is brought to those
+    claims += asked.values()
     for s in out_shardings:
         if s is not None:
             claims.append(claim(s, "an explicit output sharding"))
