@@ -114,7 +114,15 @@ def test_its_errors_are_raised_here():
         worker.run(wrong)
 
 
-def test_an_interrupt_ends_the_wait_and_not_the_worker_of_the_next():
+@pytest.fixture
+def interrupts():
+    """The usual handler: a shell's background jobs inherit that interrupts are ignored."""
+    kept = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, kept)
+
+
+def test_an_interrupt_ends_the_wait_and_not_the_worker_of_the_next(interrupts):
     worker.run(worker.divisors, 1)
     before = worker.process_id()
     assert os.getpgid(before) != os.getpgid(0)      # interrupts of a terminal or kernel go to its whole group
