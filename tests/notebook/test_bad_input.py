@@ -192,7 +192,7 @@ def test_an_interrupt_comes_back_to_the_prompt(lab):
     before = names(lab)
     error, text, _ = fails(lab, "%%xjit\nx = x + 1\nraise KeyboardInterrupt")
     assert type(error) is KeyboardInterrupt
-    assert "interrupted while compiling" in text and "as they were" in text
+    assert "interrupted while tracing" in text and "as they were" in text
     assert names(lab) == before
     lab.run_cell("%%xjit --quiet\ny = x + 1").raise_error()
 

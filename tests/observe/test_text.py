@@ -55,7 +55,7 @@ def test_transfers_table():
   all_reduce add       data      24.6 KB → 24.6 KB         1     31.0 µs   you (psum)        <cell 3>:18
   all_gather           model     8.19 KB → 16.4 KB        12     18.0 µs   partitioner (!)   <cell 3>:3
   collective_permute   data        4.1 KB → 4.1 KB         ?           ?   partitioner (!)   <cell 3>:3
-  all_gather: `w` arrives as P(None,'model'); dot_general on line 3 needs it whole along its contracting dimension. Might remove it (not tried): give w P('model', None) (then one all_reduce of 40 KB), or keep x sharded over model.
+  all_gather: `w` arrives as P(None,'model'); dot_general on line 3 needs it whole along its contracting dimension. Remove it: give w P('model', None) (then one all_reduce of 40 KB), or keep x sharded over model.
   collective_permute: The halo of an uneven slice moves to the next shard.
   in one run: each device sends 41 KB over data, 98.3 KB over model; 247 µs predicted (loops of unknown length counted once)"""
     )

@@ -120,9 +120,10 @@ def needed(closed: ClosedJaxpr) -> ClosedJaxpr:
         old = closed.jaxpr
         jaxpr, read, _ = pe.dce_jaxpr_consts(old, [True] * len(old.outvars), instantiate=True)
         if all(read) and len(jaxpr.eqns) == len(old.eqns) and all(map(operator.is_, jaxpr.eqns, old.eqns)):
-            return closed
+            return False        # for the program itself, which must not refer to itself: it would wait for the garbage collector
         return ClosedJaxpr(jaxpr.replace(debug_info=old.debug_info), [c for c, r in zip(closed.consts, read) if r])
-    return closed.memo("needed", make)
+    smaller = closed.memo("needed", make)
+    return smaller or closed
 
 
 def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardings: Sequence | None = None,

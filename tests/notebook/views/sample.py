@@ -107,6 +107,7 @@ def transfers(p: r.Program) -> tuple[r.Transfer, ...]:
             "partitioner",
             reason="`w` arrives as P(None,'model'); dot_general on line 3 needs it whole along its contracting dimension.",
             fix="give w P('model', None) (then one all_reduce of 40 KB), or keep x sharded over model.",
+            tried=True,
             operand="f32[64,192]",
             equation=inner.id,
             source=source(3),
