@@ -96,6 +96,17 @@ def test_lines_are_those_of_the_cells(lab, run):
     assert not [e for e in observe.ledger().entries[-2:] if re.search(r"\.py|ipython|xtime", str(e.source))]
 
 
+def test_a_cell_that_runs_again_leaves_the_first_run_its_number(lab, run, monkeypatch):
+    # A kernel names the file of a cell by its text alone; the number of its last run is then that of the file.
+    monkeypatch.setattr(lab.compile, "get_code_name", lambda *_: "/cells/one.py")
+    for number in (7, 19):
+        lab.execution_count = number - 1
+        run("def run_again(x): return jnp.sum(x) * 13\nxlab.jit(run_again)(x)")
+    first, second = entries("run_again")
+    assert [e.source.file for e in (first, second)] == ["In[7]", "In[19]"]
+    assert [e.source.line for e in (first, second)] == [1, 1]
+
+
 def test_equal_cells_compile_once(run):
     for _ in range(3):
         run("%%xjit --quiet\nresult_of_cell = jnp.sum(x @ w) * 11\n")

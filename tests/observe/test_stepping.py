@@ -283,6 +283,21 @@ def test_a_loop_with_a_scalar_carry_inside_shard_map():
     np.testing.assert_array_equal(np.asarray(s.result()), np.asarray(f(x)))
 
 
+def test_carry_and_slice_of_the_present_iteration_have_their_names():
+    def turn(c, t):
+        d = lax.mul(c, t)
+        return lax.add(d, c), lax.sub(d, t)
+
+    s = observe.step(lambda x: lax.scan(turn, np.float32(1), x))(np.arange(2, 5, dtype=np.float32))
+    seen = []
+    for step in s:
+        if step.text.split()[2] == "mul":
+            live = {v.note: v for v in s.live()}
+            assert [live[name].name for name in ("c", "t")] == [v.name for v in step.inputs], "both, by the names of the program too"
+            seen.append(tuple(live[name].preview[0] for name in ("c", "t")))
+    assert seen == [(1, 2), (3, 3), (12, 4)]
+
+
 def test_the_first_nan_is_no_infinity():
     def f(x):
         masked = lax.mul(x, np.float32(-np.inf))

@@ -51,6 +51,22 @@ def test_without_compiling_only_what_was_written():
     assert observe.transfers(programs.dense, *programs.sharded_operands(), compile=False) == ()
 
 
+def test_bytes_of_a_ragged_exchange_are_at_most_those_of_the_operand():
+    def body(x):
+        one = np.ones(8, np.int32)
+        return lax.ragged_all_to_all(x, np.zeros(8, np.float32), np.arange(8, dtype=np.int32), one,
+                                     lax.broadcast(lax.axis_index("i"), (8,)), one, axis_name="i")
+
+    mesh = xlab.make_mesh((8,), ("i",), axis_types=(xlab.sharding.AxisType.Auto,))
+    f = xlab.shard_map(body, mesh=mesh, in_specs=P("i"), out_specs=P("i"), check_vma=False)
+    found = observe.transfers(f, np.ones(64, np.float32), compile=False)
+    (ragged,) = [t for t in found if t.kind == "ragged_all_to_all"]
+    assert ragged.call == "ragged_all_to_all" and ragged.bytes_in == 32
+    assert "bytes are at most this" in ragged.reason and "at most" in observe.text(ragged)
+    (other, *_) = observe.transfers(programs.ring(), *RING)
+    assert "at most" not in other.reason
+
+
 def test_a_collective_that_the_compiler_dropped_is_said_to_be():
     def body(x):
         lax.psum(x, "data")

@@ -40,16 +40,29 @@ def _clear():
         _cache.clear()
 
 
+METHODS = ("trace", "lower", "eval_shape", "clear_cache", "_xlab_jit")
+"""What a jitted function has besides being called."""
+
+
 def made_of(fun: Callable, how: str, *options) -> Callable[[Callable], Callable]:
     """Decorates a wrapper that does to `fun` what `how` and the options say and nothing else.
 
     Two such wrappers are then one function to the caches: `jit(grad(f))` in a loop traces and compiles once.
     """
     def note(wrapper: Callable) -> Callable:
+        # `functools.wraps` has copied the methods of a jitted function as well; what is made of it is another program.
+        own = vars(wrapper)
+        for method in METHODS if "_xlab_jit" in own else ():
+            own.pop(method, None)
         # With its own id: `functools.wraps` copies attributes to functions that do something else.
         wrapper._xlab_made_of = id(wrapper), fun, how, options      # type: ignore[attr-defined]
         return wrapper
     return note
+
+
+def is_copy(fun: Any) -> bool:
+    """Whether a function has the methods of a jitted one only because somebody's `functools.wraps` copied them."""
+    return hasattr(fun, "_xlab_jit") and fun._xlab_made_of[0] != id(fun)
 
 
 def _frozen(option):
@@ -162,7 +175,9 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
           events.span("trace", name=label, reason=reason) as attrs):
         # Few frames of our own per level: programs nest a hundred calls deep before Python's stack ends.
         flat_fun, out = _flattened(fun, in_tree, rebuild, name, arg_names)
-        closed = ClosedJaxpr(*pe.trace_to_jaxpr(flat_fun, in_avals, DebugInfo(name, arg_names, (), place),
+        # A program that is run as a function has the place of one of which it may be the gradient.
+        info = DebugInfo(name, arg_names, (), place, None if hasattr(fun, "_xlab_place") else around)
+        closed = ClosedJaxpr(*pe.trace_to_jaxpr(flat_fun, in_avals, info,
                                                 lambda *so_far: attrs.update(closed=ClosedJaxpr(*so_far))))
         program = Program(closed, out["tree"], name)
         attrs.update(equations=len(closed.jaxpr.eqns), closed=closed)

@@ -90,16 +90,17 @@ class JaxprEqn:
 
 
 class DebugInfo:
-    """Names for people: the function, its arguments by path, its results by path."""
+    """Names for people: the function, its arguments by path, its results by path; where it stands, and the transformations around it where they are known."""
 
-    __slots__ = ("arg_names", "name", "position", "result_names")
+    __slots__ = ("arg_names", "around", "name", "position", "result_names")
 
     def __init__(self, name: str = "<unknown>", arg_names: Iterable[Any] = (), result_names: Iterable[Any] = (),
-                 position: str = ""):
+                 position: str = "", around: tuple[str, ...] | None = None):
         self.name = name
         self.arg_names = tuple(arg_names)
         self.result_names = tuple(result_names)
         self.position = position
+        self.around = around
 
     def __repr__(self):
         return f"DebugInfo({self.name}, args={self.arg_names})"

@@ -108,7 +108,10 @@ def is_internal(filename: str) -> bool:
 
 def exclude(path: str) -> None:
     """Counts a file, or all files of a folder, as no longer the user's."""
-    _excluded.append(os.path.abspath(path))
+    path = os.path.abspath(path)
+    if path in _excluded:
+        return
+    _excluded.append(path)
     for filename in [name for name, internal in _internal_files.items() if not internal]:
         del _internal_files[filename]
 

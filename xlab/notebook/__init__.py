@@ -10,6 +10,7 @@ Everything a magic shows can be had from Python: `show(observe.report(session))`
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -20,6 +21,9 @@ __all__ = ["load_ipython_extension", "show", "unload_ipython_extension", "visual
 
 _HOMES = {"show": "displays", "visualize_array_sharding": "visualize", "visualize_sharding": "visualize",
           "write_html": "export"}
+
+_SHELL = ("IPython", "ipykernel", "ipykernel_launcher", "traitlets", "tornado", "comm", "asyncio")
+"""What runs cells and answers pages: a line of it is never the user's."""
 
 
 def __getattr__(name: str) -> Any:
@@ -40,6 +44,8 @@ def load_ipython_extension(shell: Any) -> None:
     heartbeat.register(shell)
     tracebacks.register(shell)
     source.namers[:] = [_CellNames(shell)]
+    for file in filter(None, (getattr(sys.modules.get(name), "__file__", None) for name in _SHELL)):
+        source.exclude(os.path.dirname(file) if os.path.basename(file) == "__init__.py" else file)
     for event, run in _EVENTS:
         if run not in shell.events.callbacks[event]:
             shell.events.register(event, run)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import dis
 import functools
 import linecache
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
@@ -78,8 +80,72 @@ def _assigned(code: Any) -> dict[int, str]:
     return out
 
 
+@functools.lru_cache(maxsize=64)
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _source_tree(file: str) -> ast.Module | None:
+    return _parsed("".join(linecache.getlines(file)))
+
+
+def _paired(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, str]]:
+    """Each value of an assignment that goes to one variable, also by its place: `u, v = f(x), g(x)`."""
+    if isinstance(target, ast.Name):
+        yield value, target.id
+    elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
+        if len(target.elts) == len(value.elts) and not any(isinstance(e, ast.Starred) for e in (*target.elts, *value.elts)):
+            for t, v in zip(target.elts, value.elts):
+                yield from _paired(t, v)
+
+
+@functools.lru_cache(maxsize=2048)
+def _assigned_by_place(code: Any, file: str) -> dict[int, str]:
+    """As `_assigned`, for values that go into variables by their place in a tuple: read from the source, for the instructions differ."""
+    tree = _source_tree(file)
+    places = {}
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                for value, name in _paired(target, node.value):
+                    places[value.lineno, value.end_lineno, value.col_offset, value.end_col_offset] = name
+    return {2 * i: places[at] for i, at in enumerate(code.co_positions()) if at in places} if places else {}
+
+
+def _returned(jaxpr: Jaxpr) -> dict[Var, str]:
+    """The names of results in `return u, v`, of a function whose program is its own and not that of its gradient."""
+    info = jaxpr.debug_info
+    file, _, line = info.position.rpartition(":")
+    tree = _source_tree(file) if line.isdigit() and info.around is not None and set(info.around) <= _KEEP_RESULTS else None
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.FunctionDef) and min([node.lineno, *(d.lineno for d in node.decorator_list)]) == int(line):
+            found = [r.value for r in _returns(node.body)]
+            values = found[0].elts if len(found) == 1 and isinstance(found[0], ast.Tuple) else found
+            if len(found) == 1 and len(values) == len(jaxpr.outvars):
+                pairs = zip(reversed(jaxpr.outvars), reversed(values))
+                return {v: value.id for v, value in pairs if isinstance(v, Var) and isinstance(value, ast.Name)}
+    return {}
+
+
+_KEEP_RESULTS = frozenset(("jit", "vmap"))
+"""Transformations of a function whose results are called what its own are."""
+
+
+def _returns(body: Any) -> Iterator[ast.Return]:
+    """The returns of a function, without those of functions in it."""
+    for node in body:
+        if isinstance(node, ast.Return):
+            yield node
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            yield from _returns(ast.iter_child_nodes(node))
+
+
 def user_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> dict[Var, str]:
-    """The user's name of variables that were assigned to one: of the last equation of `y = f(x)`, its result is `y`.
+    """The user's name of variables that were assigned to one: of the last equation of `y = f(x)`, its result is `y`; results are called what
+    the outermost function returns.
 
     `outer` is the equation that a nested program is of: what stands at its own place is a part of it, such as a loop's counter.
     """
@@ -90,9 +156,10 @@ def user_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> dict[Var, str]:
             last[code, eqn.source.lasti] = eqn
     if outer is not None:
         last.pop((outer.source.code, outer.source.lasti), None)
-    out = {}
+    inputs = {*jaxpr.constvars, *jaxpr.invars}
+    out = {v: name for v, name in (_returned(jaxpr) if outer is None else {}).items() if v not in inputs and not name.startswith("_")}
     for (code, lasti), eqn in last.items():
-        name = _assigned(code).get(lasti)
+        name = _assigned(code).get(lasti) or _assigned_by_place(code, code.co_filename).get(lasti)
         if name and not name.startswith("_") and len(eqn.outvars) == 1:
             out[eqn.outvars[0]] = name
     return out

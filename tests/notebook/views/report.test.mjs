@@ -76,6 +76,16 @@ root.querySelector("tr[data-row=\"0\"]").children[1].click();
 assert.equal(arrows(), 8, "each device sends to the next on its ring");
 assert.match(panel("collectives").querySelector(".xl-formula").textContent, /t = 2\(n−1\)\(α \+ S\/\(nβ\)\).*n=4.*= /);
 assert.equal(panel("collectives").querySelector("h3").textContent, "all_reduce add over data");
+const player = panel("collectives").querySelector(".xl-player");
+assert.match(player.textContent, /round 1 of 6/, "2(n−1) rounds, and not the pictures of them");
+const slide = (to) => {
+  const slider = player.querySelector("[type=\"range\"]");
+  slider.value = to;
+  slider.fire("input", { target: slider });
+};
+slide(6);
+assert.match(player.textContent, /after 6 rounds/);
+slide(0);
 const heads = panel("collectives").querySelectorAll("th");
 heads[3].click();
 assert.equal(panel("collectives").querySelectorAll("tr[data-row]")[0].dataset.row, "1", "sorted by × times, most first");
@@ -174,6 +184,12 @@ mesh.value = "data=1e9; import os";
 button("compile and compare").click();
 assert.equal(sent.length, 1, "a mesh that is none is not sent");
 assert.match(what.querySelector(".xl-error").textContent, /is no mesh/);
+button("back to what is").click();
+button("search the best").click();
+assert.equal(sent.at(-1).ask, "search");
+for (const hear of heard) hear({ id: sent.at(-1).id, answer: { found: [{ ...side("now", [gather2]), arguments: [], predicted_us: 3 }], left: 7, refused: 0 } });
+await tick();
+assert.match(what.textContent, /what devices compute is not weighed\..*7 combinations not tried/);
 
 // no markup, no handler, no address came out of the data
 for (const node of root.walk()) {

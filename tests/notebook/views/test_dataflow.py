@@ -93,6 +93,15 @@ def test_columns_of_measured_times_only_where_there_are_any():
     assert ">wait<" not in html(dataflow.transfers_panel(plain, sample.MESH))
 
 
+def test_the_page_says_what_measured_times_hold():
+    report = sample.report()
+    found = html(dataflow.totals(report.transfers, True))
+    assert ">of it waiting<" in found and "waiting for the others included" in found and "longer than the program took" in found
+    assert "Sent and predicted are estimates" in found
+    without = html(dataflow.totals(report.transfers, False))
+    assert "waiting" not in without and "Sent and predicted are estimates" in without
+
+
 def test_a_suggestion_about_an_argument_can_be_tried():
     arguments = sample.report().layouts[:2]
     t = r.Transfer("all_gather", fix="give `params['qkv']` the sharding P(None, ('data', 'model')) where it is made", program=0)

@@ -151,7 +151,7 @@ export function mountWhatIf(section, programs, model, bin) {
       h("thead", {}, h("tr", {}, ["", "placement", "collectives", "sent per device", "predicted", "", "peak", ""].map((t, i) => h("th", { class: [0, 2, 3, 4, 6].includes(i) ? "n" : null }, t)))),
       h("tbody", {}, list.slice(0, 100).map((p, i) => h("tr", {}, h("td", { class: "n" }, String(i + 1)), h("td", {}, h("code", {}, p.title)), h("td", { class: "n" }, String((p.transfers || []).filter((t) => t.instruction).length)),
         h("td", { class: "n" }, bytes(p.sent || 0)), h("td", { class: "n" }, p.predicted_us ? micros(p.predicted_us) : "0"), h("td", {}, share((p.predicted_us || 0) / most)), h("td", { class: "n" }, bytes(p.peak || 0)),
-        h("td", {}, h("button", { type: "button", class: "xl-try", click: () => take(p) }, "use"))))))), left ? h("p", { class: "xl-dim" }, left) : null);
+        h("td", {}, h("button", { type: "button", class: "xl-try", click: () => take(p) }, "use"))))))), h("p", { class: "xl-dim" }, "In order of what the collectives are predicted to take; what devices compute is not weighed."), left ? h("p", { class: "xl-dim" }, left) : null);
   }
   /** The spec that a type text shows: `f32[8@data,4@model]`. */
   function specOf(type, rank) {
