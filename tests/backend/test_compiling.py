@@ -19,6 +19,9 @@ def test_what_an_executable_says_of_itself():
     assert str(compiling.output_shardings(exe)[0]) == "{replicated}"
     assert str(compiling.parameter_shardings(exe)[0]) == "{devices=[1,8]<=[8]}"
     assert compiling.memory_stats(exe).argument_size_in_bytes == 2 * 16 * 2 * 4
+    raw, stats = exe.get_compiled_memory_stats(), compiling.memory_stats(exe)
+    sizes = {n: getattr(raw, n) for n in dir(raw) if n.endswith("_in_bytes")}
+    assert len(sizes) >= 11 and {n: getattr(stats, n, None) for n in sizes} == sizes and stats.peak_memory_in_bytes > 0
     assert compiling.cost_analysis(exe)["flops"] > 0
     assert compiling.output_memory_kinds(exe) == ["device"]
     assert compiling.buffer_assignment(exe)

@@ -153,6 +153,27 @@ def test_off_it_says_nothing(tmp_path):
     assert last("no_disk").cache == "" and last("no_disk").disk == ""
 
 
+def test_a_miss_is_explained_with_its_key(folder, caplog):
+    def explained_on_disk(x):
+        return lax.tan(x)
+
+    with xlab.explain_cache_misses(), caplog.at_level("WARNING", "xlab"):
+        xlab.jit(explained_on_disk)(X)
+        key = stored(folder)[0].name.removesuffix("-cache")
+        said = f"cache miss for 'explained_on_disk' with key {key!r}: "
+        assert f"{said}no program called `explained_on_disk` is in the disk cache" in caplog.text
+        xlab.jit(explained_on_disk)(X[:4])
+        assert "cache miss for 'explained_on_disk' with key" in caplog.messages[-1] and "argument types went from 8xf32 to 4xf32" in caplog.messages[-1]
+        xlab.clear_caches()
+        caplog.clear()
+        xlab.jit(explained_on_disk)(X)
+        assert "with key" not in caplog.text
+    caplog.clear()
+    with caplog.at_level("WARNING", "xlab"):
+        xlab.jit(explained_on_disk)(X[:2])
+    assert not caplog.messages
+
+
 def test_it_is_monitored(folder, caplog):
     heard: list = []
     monitoring.register_event_listener(lambda event: heard.append((event.removeprefix("/jax/compilation_cache/"), None)))

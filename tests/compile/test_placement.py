@@ -8,6 +8,7 @@ import xlab.numpy as jnp
 from xlab import lax
 from xlab.errors import IncompatibleDevices, IndivisibleError
 from xlab.sharding import (
+    AxisType,
     DuplicateSpecError,
     Format,
     Layout,
@@ -336,3 +337,15 @@ def test_numpy_types_that_no_device_has_are_refused(value):
     for use in (put, xlab.jit(lambda a: a), jnp.asarray, lambda v: jnp.ones(3) + v):
         with pytest.raises(TypeError):
             use(value)
+
+
+@pytest.mark.parametrize("which", ["parameter_shardings", "output_shardings"])
+def test_what_the_compiler_lays_otherwise_than_asked_is_an_error_that_names_both(monkeypatch, which):
+    mesh = xlab.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    asked, another = NamedSharding(mesh, P("x")), NamedSharding(mesh, P("y"))
+    f = xlab.jit(lambda v: v * 3, in_shardings=asked, out_shardings=asked, name=f"overridden_{which}")
+    monkeypatch.setattr(f"xlab.backend.compiling.{which}", lambda exe: [another.to_hlo_sharding(1)])
+    with pytest.raises(AssertionError, match=r"internal error in jit\(overridden_.*(argument `v`|result 0) of type float32\[8\].*P\('x',?\).*laid it out as \{devices=\[2"):
+        f(np.ones(8, np.float32))
+    monkeypatch.undo()
+    assert np.asarray(f(np.ones(8, np.float32))).tolist() == [3] * 8

@@ -124,6 +124,11 @@ PUT_ERRORS = {
     "uneven": (IndivisibleError, "axis 0.*8 times.*size is 6", lambda: xlab.device_put(X[:6], rows())),
     "rank": (ValueError, "rank at least 2", lambda: xlab.device_put(X, NamedSharding(line(), P(None, "i")))),
     "memory": (ValueError, "bogus", lambda: xlab.device_put(X, rows().with_memory_kind("bogus"))),
+    "open": (ValueError, "device_put.*UNCONSTRAINED in P\\(UNCONSTRAINED, 'y'\\)", lambda: xlab.device_put(
+        X.reshape(4, 2), NamedSharding(grid(), P(P.UNCONSTRAINED, "y")))),
+    "open_prefix": (ValueError, "device_put.*UNCONSTRAINED", lambda: xlab.device_put([X], [NamedSharding(line(), P(P.UNCONSTRAINED))])),
+    "open_traced": (ValueError, "device_put.*UNCONSTRAINED", lambda: xlab.jit(
+        lambda v: xlab.device_put(v, NamedSharding(line(), P(P.UNCONSTRAINED))))(X)),
     "constraint_rank": (ValueError, "with_sharding_constraint", lambda: lax.with_sharding_constraint(
         X, NamedSharding(line(), P(None, "i")))),
     "constraint_spec": (RuntimeError, "set_mesh", lambda: lax.with_sharding_constraint(X, P("i"))),

@@ -40,7 +40,7 @@ def spoiled(blob: bytes, draw: random.Random):
     yield f"cut at {at}", blob[:at]
     yield f"byte {at} changed", blob[:at] + bytes([blob[at] ^ (1 << draw.randrange(8))]) + blob[at + 1:]
     head = json.loads(zipfile.ZipFile(io.BytesIO(blob)).read("program.json"))
-    key, odd = draw.choice([k for k in head if k != "digests"]), draw.choice(ODD)
+    key, odd = draw.choice(list(head)), draw.choice(ODD)
     yield f"{key} = {odd!r}", repacked(blob, lambda parts: parts.update({"program.json": json.dumps({**head, key: odd}).encode()}))
     yield f"without {key}", repacked(blob, lambda parts: parts.update({"program.json": json.dumps({k: v for k, v in head.items() if k != key}).encode()}))
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import xlab
+from tests.robustness.files import repacked
 from xlab.export import deserialize, export
 from xlab.transforms.export import _LONGEST
 
@@ -31,6 +32,26 @@ def test_no_file_ends_the_process():
 def test_other_files_are_refused(blob):
     with pytest.raises(ValueError, match="not an exported program"):
         deserialize(blob)
+
+
+def test_a_program_without_digests_or_of_others_is_refused():
+    blob = bytes(export(xlab.jit(lambda x: x * 2))(np.float32(1)).serialize(vjp_order=1))
+    head = json.loads(zipfile.ZipFile(io.BytesIO(blob)).read("program.json"))
+    assert deserialize(repacked(blob, lambda parts: None)).call(np.float32(2)) == 4
+
+    def refused(**changes):
+        changed = {k: v for k, v in {**head, **changes}.items() if v is not ...}
+        return repacked(blob, lambda parts: parts.update({"program.json": json.dumps(changed).encode()}))
+    with pytest.raises(ValueError, match=r"^the exported program has no digests.*Make it again with xlab\.export"):
+        deserialize(refused(digests=...))
+    for odd in (None, "", [], ["0" * 64], [head["digests"][0]] * 2, {"0": head["digests"][0]}, [None], 3):
+        with pytest.raises(ValueError, match="damaged: it is not what was stored"):
+            deserialize(refused(digests=odd))
+    inner = zipfile.ZipFile(io.BytesIO(blob)).read("vjp")
+    bare = repacked(inner, lambda parts: parts.update({"program.json": json.dumps(
+        {k: v for k, v in json.loads(parts["program.json"]).items() if k != "digests"}).encode()}))
+    with pytest.raises(ValueError, match="no digests"):
+        deserialize(repacked(blob, lambda parts: parts.update(vjp=bare))).vjp()
 
 
 def test_a_part_of_a_size_it_cannot_have_is_not_unpacked(monkeypatch):

@@ -10,8 +10,8 @@ Example:
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,9 @@ Executable = _jax.LoadedExecutable
 HloSharding = _hlo.HloSharding
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class MemoryStats:
-    """Bytes an executable needs on each device."""
+    """Bytes an executable needs on each device, and in host memory where the compiler counts that apart (for CPUs it is the device's)."""
 
     argument_size_in_bytes: int
     output_size_in_bytes: int
@@ -36,6 +36,11 @@ class MemoryStats:
     temp_size_in_bytes: int
     peak_memory_in_bytes: int
     generated_code_size_in_bytes: int
+    host_argument_size_in_bytes: int = 0
+    host_output_size_in_bytes: int = 0
+    host_alias_size_in_bytes: int = 0
+    host_temp_size_in_bytes: int = 0
+    host_generated_code_size_in_bytes: int = 0
 
 
 def compile_options(devices: Sequence[Any], partitions: int = 1, *, propagate_inputs: Sequence[bool] = (),
@@ -147,14 +152,7 @@ def cost_analysis(exe: Executable) -> dict[str, float]:
 def memory_stats(exe: Executable) -> MemoryStats:
     """Bytes needed on each device."""
     raw = exe.get_compiled_memory_stats()
-    return MemoryStats(
-        argument_size_in_bytes=raw.argument_size_in_bytes,
-        output_size_in_bytes=raw.output_size_in_bytes,
-        alias_size_in_bytes=raw.alias_size_in_bytes,
-        temp_size_in_bytes=raw.temp_size_in_bytes,
-        peak_memory_in_bytes=getattr(raw, "peak_memory_in_bytes", 0),
-        generated_code_size_in_bytes=raw.generated_code_size_in_bytes,
-    )
+    return MemoryStats(**{f.name: getattr(raw, f.name) for f in dataclasses.fields(MemoryStats)})
 
 
 def buffer_assignment(exe: Executable) -> bytes:

@@ -78,6 +78,8 @@ def compiled(name: str, text: str, devices: Sequence[Any], make: Callable[[], An
         events.note(_EVENT + "cache_retrieval_time_sec", reading)
         return native, Outcome("hit")
     reason, differences = why(Path(folder), label, name, parts)
+    logger.log(logging.WARNING if config.log_compiles or config.explain_cache_misses else logging.DEBUG,
+               "Persistent compilation cache miss for '%s' with key %r: %s", name, path.name.removesuffix("-cache"), reason)
     events.emit("cache_miss", name=name, cache="disk", reason=reason)
     start = events.clock()
     native = make()

@@ -45,6 +45,7 @@ from xlab.sharding import (
     from_native,
     get_abstract_mesh,
 )
+from xlab.sharding.hlo import lie_alike
 from xlab.sharding.typed import memory_kind, mesh_of_devices, result_sharding, typed
 
 
@@ -391,11 +392,15 @@ class Executable:
         self.in_shardings = lowered.in_shardings
         chosen = _compiling.parameter_shardings(self.native)[n_tokens:] if several else None
         if chosen is not None:
+            names = closed.jaxpr.debug_info.arg_names
+            self._check_followed(lowered.in_shardings, chosen[len(lowered.module.hoisted):], [closed.in_avals[i] for i in self.kept],
+                                 lambda k: f"argument `{names[self.kept[k]] if self.kept[k] < len(names) else self.kept[k]}`")
             self.in_shardings = tuple(
                 s if s is not None and not is_open(s) else self._result_sharding(g, self.physical_in[i], s)
                 for i, s, g in zip(self.kept, self.in_shardings, chosen[len(lowered.module.hoisted):]))
         if several:
             given = _compiling.output_shardings(self.native)[n_tokens:]
+            self._check_followed(lowered.out_shardings, given, self.out_avals, "result {}".format)
             self.out_shardings = tuple(
                 physical_sharding(s, a) if s is not None and not is_open(s) else self._result_sharding(g, p, s)
                 for s, a, g, p in zip(lowered.out_shardings, self.out_avals, given, self.physical_out))
@@ -412,6 +417,16 @@ class Executable:
         self._spell(*self._first_placed([by_position.get(i) for i in range(len(self.in_avals))]))
         with asked_for():
             self.consts = self._placed_constants(chosen)
+
+    def _check_followed(self, asked, given, avals, what) -> None:
+        """Raises where the compiler laid a value otherwise than was asked: what is handed out would be read by the wrong sharding."""
+        for k, (s, found, aval) in enumerate(zip(asked, given, avals)):
+            if not isinstance(s, NamedSharding) or is_open(s) or s.spec.unreduced or s.spec.reduced or not isinstance(aval, ShapedArray) \
+                    or dtypes.is_extended(aval.dtype) or not aval.size or not (found.is_replicated() or found.is_tiled()) or s.devices_in_order != self.devices:
+                continue
+            if not lie_alike(s.to_hlo_sharding(aval.ndim), found, aval.shape, len(self.devices)):
+                raise AssertionError(f"internal error in jit({self.name}): {what(k)} of type {aval} was to be laid out as {s}, {s.to_hlo_sharding(aval.ndim)}, and "
+                                     f"the compiler laid it out as {found}. Please report the function with its shardings.")
 
     def _placed_constants(self, chosen) -> list:
         """Large constants as device arrays, laid out as the compiled program expects its first parameters."""

@@ -37,6 +37,10 @@ class Pair(Record):
     left: str = ""
     right: str = ""
 
+    def contradiction(self) -> str:
+        """A state that is none."""
+        return "" if self.state in MARKS else f"state must be one of {', '.join(MARKS)}; given {self.state[:40]!r}"
+
 
 @_record
 class Comparison(Record):

@@ -162,6 +162,8 @@ def devices_text(ids: tuple[int, ...]) -> str:
     >>> devices_text((0,)), devices_text((0, 1, 2, 3)), devices_text((0, 2))
     ('device 0', 'devices 0–3', 'devices 0, 2')
     """
+    if not ids:
+        return "no device"
     if len(ids) == 1:
         return f"device {ids[0]}"
     ordered = sorted(ids)

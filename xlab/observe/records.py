@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from xlab.observe.edits import Pass
     from xlab.observe.scheduled import Scheduled
 
+MOST_DEVICES, MOST_STEPS = 1 << 17, 1 << 22
+"""Devices of a mesh and steps of a program that a record from elsewhere may speak of: pictures draw each."""
 
 # ---------------------------------------------------------------------------------------------- where and what
 
@@ -98,6 +100,15 @@ class MeshInfo(Record):
     platform: str = "cpu"
     hosts: tuple[int, ...] = ()
     axis_types: tuple[str, ...] = ()
+
+    def contradiction(self) -> str:
+        """Names, sizes and devices that do not make one mesh."""
+        if len(self.axis_names) != len(self.axis_sizes) or (self.axis_types and len(self.axis_types) != len(self.axis_names)):
+            return (f"axis_names, axis_sizes and axis_types are of {len(self.axis_names)}, {len(self.axis_sizes)} and {len(self.axis_types)} axes")
+        if any(n < 1 for n in self.axis_sizes) or self.size > MOST_DEVICES:
+            return f"axis_sizes must be from 1, and of up to {MOST_DEVICES:,} devices"
+        wrong = next((name for name in ("device_ids", "hosts") if getattr(self, name) and len(getattr(self, name)) != self.size), "")
+        return f"{wrong} has {len(getattr(self, wrong))} entries for {self.size} devices" if wrong else ""
 
     @property
     def size(self) -> int:
@@ -420,6 +431,11 @@ class Memory(Record):
     donated: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
     program: int = 0
+
+    def contradiction(self) -> str:
+        """A buffer alive for longer than any program."""
+        wrong = next((i for i, b in enumerate(self.buffers) if not all(-1 <= step < MOST_STEPS for step in (b.start, b.end))), None)
+        return "" if wrong is None else f"buffers[{wrong}] must start and end at steps up to {MOST_STEPS:,}"
 
 
 # ------------------------------------------------------------------------------------------------------- stepping

@@ -17,6 +17,7 @@ from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.lax.device_put import ArrayCopySemantics, device_put_p, put, source_of
 from xlab.sharding import (
+    UNCONSTRAINED,
     Format,
     Layout,
     Mesh,
@@ -56,6 +57,9 @@ def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
         devices = [device] * len(leaves)
     else:
         devices = [_destination(d) for d in _prefix("device", device, x)]
+    for d in (device,) if isinstance(device, Sharding) else devices:
+        if isinstance(d, (NamedSharding, Format)):
+            _check_settled(d)
     srcs = [_destination(d) for d in _prefix("src", src, x)] if src is not None else [None] * len(leaves)
     copies = [_semantics(d, a) for d, a in zip(_flags("donate", donate, x, len(leaves)), _flags("may_alias", may_alias, x, len(leaves)))]
     if state.trace is EVAL and not any(isinstance(v, Tracer) for v in leaves):
@@ -114,6 +118,13 @@ def _destination(d):
         return d if d.layout is not None else d.sharding
     raise ValueError(f"`xlab.device_put` only accepts None, a Sharding, a Device, a Format, a memory Space, a PartitionSpec or a pytree of these values. "
                      f"Received invalid value: {d!r} of type {type(d).__name__}")
+
+
+def _check_settled(d) -> None:
+    sharding = d.sharding if isinstance(d, Format) else d
+    if isinstance(sharding, NamedSharding) and UNCONSTRAINED in sharding.spec:
+        raise ValueError(f"device_put needs to know how every dimension is laid out, got UNCONSTRAINED in {sharding.spec}: name the axes of that "
+                         f"dimension, or None. Inside jit, with_sharding_constraint leaves a dimension to the compiler.")
 
 
 def device_get(x):

@@ -102,6 +102,11 @@ def indices(
     return out
 
 
+def lie_alike(one: Any, other: Any, shape: tuple[int, ...], count: int) -> bool:
+    """Whether every device holds the same part of an array of this shape under both, however they are written."""
+    return one == other or indices(one, shape, count, "array") == indices(other, shape, count, "array")
+
+
 def to_spec(hlo_sharding: Any, mesh: Any, ndim: int) -> PartitionSpec | None:
     """The spec that says the same on this mesh, or None where no spec does.
 

@@ -172,8 +172,11 @@ _LONGEST = {"program.json": 1 << 26, "program.stablehlo": 1 << 30}     # bytes; 
 def deserialize(blob: bytes | bytearray) -> Exported:
     """The program that `Exported.serialize` wrote.
 
+    Its digests tell damage, for which native code may end the process. They are no signature: who makes a file on purpose can make them
+    too, so run programs only of people whose code you would run.
+
     Raises:
-        ValueError: for bytes that are anything else.
+        ValueError: for bytes that are anything else, damaged, or of a version that stored no digests.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(bytes(blob))) as files:
@@ -222,7 +225,10 @@ def _read(head: dict, files: zipfile.ZipFile) -> Exported:
         constants.append(np.frombuffer(_unpacked(files, f"constant{i}", aval.nbytes), aval.dtype).reshape(aval.shape))
     further = _unpacked(files, "vjp") if "vjp" in files.namelist() else None
     programs = [_unpacked(files, part) for part in ("program.stablehlo", *(f"program.{n}.stablehlo" for n in others))]
-    if list(map(_digest, programs)) != head.get("digests", list(map(_digest, programs))):     # native code may end the process over it
+    if "digests" not in head:
+        raise _OtherFormat("the exported program has no digests, so nothing tells whether it is damaged: an earlier version stored it. Make it "
+                           "again with xlab.export.export(f)(*args).serialize()")
+    if list(map(_digest, programs)) != head["digests"]:     # native code may end the process over it
         raise ValueError("the program is damaged: it is not what was stored")
     return Exported(
         name, in_tree, ins, out_tree, outs, platforms, programs[0], kept, nr_devices=devices,

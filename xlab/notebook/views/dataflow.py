@@ -9,7 +9,7 @@ from typing import Any
 
 from xlab.interpreters import traffic
 from xlab.notebook.views.base import View
-from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, table
+from xlab.notebook.views.draw import HUES, Node, clean, finite, h, key, panel, table
 from xlab.notebook.views.layouts import MOST_DEVICES, mesh_data
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe.records import Layout, MeshInfo, Transfer
@@ -356,7 +356,7 @@ def transfers_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None,
             "name": clean(transfer_name(t)), "over": clean(transfer_over(t)), "kind": clean(t.kind), "what": what, "rounds": rounds,
             "groups": [list(g) for g in groups] if not t.pairs else [], "pairs": [list(p) for p in t.pairs[:MOST_MESSAGES]],
             "n": max(map(len, groups), default=1), "sizes": [here[a] for a in t.axes if a in here], "route": route(t, groups) if t.pairs else [],
-            "bytes": t.bytes_in, "times": t.times, "us": t.predicted_us, "measured": t.measured_us, "wait": t.wait_us,
+            "bytes": t.bytes_in, "times": t.times, "us": finite(t.predicted_us), "measured": finite(t.measured_us), "wait": finite(t.wait_us),
             "formula": clean(t.formula), "origin": clean(t.origin), "line": t.source.line if t.source else 0,
             "axes": [clean(a) for a in t.axes], "key": key(t.program, t.equation),
             "hue": names.index(t.axes[0]) if t.axes and t.axes[0] in names else 0,

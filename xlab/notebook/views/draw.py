@@ -9,6 +9,7 @@ page's `build` puts it in with `textContent`.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -52,6 +53,11 @@ def clean_json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [clean_json(v) for v in value]
     return value
+
+
+def finite(x: float | None) -> float | None:
+    """A number as the page's data has it: None for what is unknown, infinite or NaN, which JSON has no words for."""
+    return x if x is not None and math.isfinite(x) else None
 
 
 def h(tag: str, attributes: dict[str, Any] | None = None, *children: Any) -> Node:

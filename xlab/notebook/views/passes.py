@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from xlab.notebook.views.draw import Node, clean, h, panel
+from xlab.notebook.views.draw import Node, clean, finite, h, panel
 from xlab.observe.edits import STAGES, Pass, modules
 from xlab.observe.units import plural, time_text
 
@@ -38,7 +38,7 @@ def passes_data(passes: tuple[Pass, ...], programs: int) -> dict[str, Any] | Non
 
     made = [{
         "name": clean(p.name), "stage": clean(p.stage), "pipeline": clean(p.pipeline), "added": p.added, "removed": p.removed,
-        "changed": p.changed, "us": p.duration_us, "runs": p.runs, "cut": clean(p.cut),
+        "changed": p.changed, "us": finite(p.duration_us), "runs": p.runs, "cut": clean(p.cut),
         "before": numbers(p.before.split("\n")) if p.before else [],
         "edits": [[at, len(gone), len(new), *numbers(new), *(numbers(gone) if before is None else [])] for at, gone, new in p.edits],
     } for p, before, _ in modules(passes)]
