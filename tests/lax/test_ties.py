@@ -93,3 +93,8 @@ def test_a_size_has_a_slope_at_zero():
         np.testing.assert_allclose(slopes(f)[1][1:3], [0.5, 0.5], rtol=1e-5)
     np.testing.assert_allclose(slopes(special.i1)[0][1:3], [0.5, 0.5], rtol=1e-5)
     np.testing.assert_allclose(slopes(special.i1)[1][1:3], [0, 0], atol=1e-5)
+
+
+def test_a_cube_root_rises_infinitely_at_zero():
+    slopes = xlab.vmap(xlab.grad(jnp.cbrt))(jnp.float32([-8, -0.0, 0.0, 8]))
+    np.testing.assert_allclose(slopes, [1 / 12, np.inf, np.inf, 1 / 12], rtol=1e-6)
