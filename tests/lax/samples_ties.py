@@ -20,6 +20,9 @@ FUNCTIONS = {
     "top_k": lambda n, x: n.lax.top_k(x, 2)[0],
     "maximum": lambda n, x: n.jnp.maximum(x, x[::-1]),
     "abs": lambda n, x: n.jnp.abs(x),
+    "abs_squared": lambda n, x: n.jnp.abs(x) ** 2,
+    "abs_of_cumprod": lambda n, x: n.jnp.abs(n.lax.cumprod(x, 0, True)) ** 2,
+    "abs_of_window": lambda n, x: n.jnp.abs(n.lax.reduce_window(x, -np.inf, n.lax.max, (2,), (2,), "VALID")) ** 2,
     "clip": lambda n, x: n.jnp.clip(x, -1, 1),
     "sinc": lambda n, x: n.jnp.sinc(x),
     "power": lambda n, x: n.lax.pow(x, 2),
@@ -38,7 +41,7 @@ FUNCTIONS = {
        n.lax.reduce_window(x, init, getattr(n.lax, name), (size,), (step,), padding)
        for name, init in (("max", -np.inf), ("min", np.inf)) for size, step, padding in ((2, 2, "VALID"), (2, 1, "SAME"), (3, 1, "SAME"))},
 }
-ALWAYS = ("cumprod_reverse", "cumlogsumexp", "clamp", "scatter_max", "scatter_min", "reduce_of_two", "window_max_2_1_SAME")
+ALWAYS = ("abs_squared", "cumprod_reverse", "cumlogsumexp", "clamp", "scatter_max", "scatter_min", "reduce_of_two", "window_max_2_1_SAME")
 
 
 def _sums(a, b):

@@ -16,6 +16,7 @@ import xlab.numpy as jnp
 from tests.lax.samples_ties import ALWAYS
 from tests.reference.harness import cases, check
 from xlab import lax
+from xlab.scipy import special
 
 
 @cases("tests.lax.samples_ties")
@@ -77,3 +78,23 @@ def test_a_reduction_has_one_value_under_every_transformation(dims, init):
     for other in (xlab.jvp(reduced, (a,), (a,))[0], [x[0] for x in xlab.vmap(reduced)(a[None])], xlab.jit(reduced)(a)):
         for x, y in zip(other, value):
             np.testing.assert_allclose(x, y, rtol=1e-6)
+
+
+def test_a_size_has_a_slope_at_zero():
+    """So the second derivative of its square is 2 everywhere; functions that are smooth in the size have the slopes of their series."""
+    points = jnp.float32([-1.5, -0.0, 0.0, 2.0])
+
+    def slopes(f):
+        return [np.asarray(xlab.vmap(g)(points)) for g in (xlab.grad(f), xlab.grad(xlab.grad(f)))]
+    np.testing.assert_array_equal(slopes(abs)[0], [-1, 1, 1, 1])
+    np.testing.assert_array_equal(slopes(lambda x: abs(x) ** 2), [[-3, 0, 0, 4], [2, 2, 2, 2]])
+    for f in (jnp.i0, special.i0):
+        np.testing.assert_allclose(slopes(f)[0], special.i1(points), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(slopes(f)[1][1:3], [0.5, 0.5], rtol=1e-5)
+    np.testing.assert_allclose(slopes(special.i1)[0][1:3], [0.5, 0.5], rtol=1e-5)
+    np.testing.assert_allclose(slopes(special.i1)[1][1:3], [0, 0], atol=1e-5)
+
+
+def test_a_cube_root_rises_infinitely_at_zero():
+    slopes = xlab.vmap(xlab.grad(jnp.cbrt))(jnp.float32([-8, -0.0, 0.0, 8]))
+    np.testing.assert_allclose(slopes, [1 / 12, np.inf, np.inf, 1 / 12], rtol=1e-6)

@@ -70,6 +70,9 @@ MISTAKES = {
     "an error before the first operation": (
         "%%xjit\nz = nothing_of_this_name\ny = x + 1",
         "NameError", ("nothing_of_this_name",), "z = nothing_of_this_name"),
+    "an option that a line magic has not": (
+        "%xshard x --foo",
+        "ValueError", ("%xshard has no option --foo", "--shape", "--mesh", "--target"), "'xshard', 'x --foo'"),
     "a cell that is no Python": (
         "%%xjit\ny = (x + 1",
         "SyntaxError", ("never closed",), "y = (x + 1"),

@@ -369,9 +369,28 @@ class TestZeroCotangents:
         slopes = xlab.vmap(xlab.grad(wrap(lambda x, s: h(*f(x, s))), (0, 1)))(jnp.ones(2), jnp.ones(2))
         assert [t.tolist() for t in slopes] == [[0, 0], [2, 2]]
 
-    def test_what_nothing_uses_is_not_asked(self):
+    @pytest.mark.parametrize(("inside", "slope"), [
+        (lambda f, x, s: lax.scan(lambda c, _: (f(*c), None), (x, s), None, length=2)[0], 4.0),
+        (lambda f, x, s: lax.fori_loop(0, 2, lambda i, c: f(*c), (x, s)), 4.0),
+        (lambda f, x, s: lax.scan(xlab.checkpoint(lambda c, _: (f(*c), None)), (x, s), None, length=2)[0], 4.0),
+        (lambda f, x, s: lax.scan(lambda c, _: (xlab.jit(f)(*c), None), (x, s), None, length=2)[0], 4.0),
+        (lambda f, x, s: tuple(a[0] for a in xlab.vmap(f)(x[None], s[None])), 4.0),
+        (lambda f, x, s: [a[-1] for a in lax.scan(lambda c, _: (c, f(*c)), (x, s), None, length=2)[1]], 0.0),
+        (lambda f, x, s: xlab.jit(f)(x, s), 0.0),
+        (lambda f, x, s: xlab.checkpoint(f)(x, s), 0.0),
+        (lambda f, x, s: lax.cond(x > 0, f, lambda x, s: (x, s), x, s), 0.0),
+    ], ids=["scan", "fori_loop", "checkpoint_in_scan", "jit_in_scan", "vmap", "ys", "jit", "checkpoint", "cond"])
+    def test_inside_other_programs(self, inside, slope):
+        """A loop's carry brings zeros to the rule as arrays; other programs all of whose cotangents are zero are left out."""
+        f, h = self.functions()
+        x, s = jnp.float32(2), jnp.float32(3)
+        assert xlab.grad(lambda x, s: h(*inside(f, x, s)), (0, 1))(x, s) == (0.0, slope)
+        assert xlab.grad(lambda x, s: (inside(f, x, s), x)[1], (0, 1))(x, s) == (1.0, 0.0)
+
+    @pytest.mark.parametrize("wrap", [lambda f: f, lambda f: lambda x, s: [a + 1 for a in f(x, s)]], ids=["plain", "read"])
+    def test_what_nothing_uses_is_not_asked(self, wrap):
         f, _ = self.functions()
-        assert xlab.grad(lambda x, s: (f(x, s), x)[1], (0, 1))(2.0, 3.0) == (1.0, 0.0)
+        assert xlab.grad(lambda x, s: (wrap(f)(x, s), x)[1], (0, 1))(2.0, 3.0) == (1.0, 0.0)
 
     def test_symbolic_zeros(self):
         _, h = self.functions()

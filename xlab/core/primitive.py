@@ -69,7 +69,8 @@ class Primitive:
         self.casts_to_reduced = False     # operands that are the same everywhere become reduced where others are
         self.custom_process: str | None = None   # name of the trace method that handles it, if not `process`
         self.takes_refs = False           # operands may be mutable references
-        self.transposes_zeros = False     # its transpose runs where all cotangents are zero, if a result was used
+        # Its transpose runs where all cotangents are zero, if a result was used: a bool, or a function of the parameters that says so.
+        self.transposes_zeros: Any = False
         self.makes_ref = False            # the result is a new mutable reference
         self.impl: Callable[..., Any] | None = None   # set by the eager rule: `compile/dispatch.py`, or by hand
         self._abstract: Callable[..., Any] | None = None

@@ -10,8 +10,8 @@ from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import is_undefined_primal
 from xlab.lax import elementwise as _e
-from xlab.lax.arithmetic import _summed, abs_p, add, div, mul, neg, sign
-from xlab.lax.comparison import eq, select
+from xlab.lax.arithmetic import _summed, abs_p, add, div, mul, neg
+from xlab.lax.comparison import eq, ge, select
 from xlab.lax.elementwise import elementwise
 from xlab.lax.shape import full_like
 
@@ -101,7 +101,8 @@ def _abs_jvp(t, ans, x):
     if dtypes.issubdtype(aval_of(x).dtype, np.complexfloating):
         safe = _replace_zero(ans)
         return div(add(mul(real(x), real(t)), mul(imag(x), imag(t))), safe)
-    return mul(t, sign(x))
+    # One slope also at zero, not none: the second derivative of abs(x)**2 is 2 there as well.
+    return mul(t, select(ge(x, full_like(x, 0)), full_like(x, 1), full_like(x, -1)))
 
 
 def _replace_zero(x):

@@ -217,8 +217,8 @@ def cbrt(x, *, accuracy=None):
 # Written through `ans`: one division instead of a second root.
 sqrt_p = _accurate("sqrt", "stablehlo.sqrt", lambda t, ans, x: mul(t, div(_e.beside(0.5, x), ans)), ans=True)
 rsqrt_p = _accurate("rsqrt", "stablehlo.rsqrt", lambda t, ans, x: mul(t, mul(_e.beside(-0.5, x), div(ans, x))), ans=True)
-cbrt_p = _accurate("cbrt", "stablehlo.cbrt", lambda t, ans, x: mul(t, mul(_e.beside(1 / 3, x), div(ans, x))), _e.floating,
-                 ans=True)
+cbrt_p = _accurate("cbrt", "stablehlo.cbrt", lambda t, ans, x: mul(t, mul(_e.beside(1 / 3, x), integer_pow(ans, -2))), _e.floating,
+                 ans=True)      # not through ans / x: the slope at zero is infinite
 
 
 def erf(x):

@@ -387,8 +387,8 @@ def i0(x):
     (x,) = promoted_inexact("i0", x)
     if is_complex(x):
         raise ValueError(f"i0 takes real numbers, got {dtype_of(x)}")
-    size = lax.abs(x)
-    return lax.mul(lax.exp(size), lax.bessel_i0e(size))
+    # The size by the sign, whose slope at zero is none, as that of the scaled function.
+    return lax.mul(lax.exp(lax.mul(lax.sign(x), x)), lax.bessel_i0e(x))
 
 
 def _polynomial(coefficients, x):

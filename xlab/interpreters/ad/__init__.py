@@ -26,6 +26,7 @@ from xlab.interpreters.ad.linearize import linearize
 from xlab.interpreters.ad.transpose import (
     RefCotangent,
     UndefinedPrimal,
+    answers_zeros,
     backward_pass,
     check_one_side,
     collecting,
@@ -42,7 +43,7 @@ from xlab.interpreters.ad.transpose import (
 )
 
 __all__ = [
-    "JVPTrace", "JVPTracer", "RefCotangent", "UndefinedPrimal", "Zero", "add_jaxvals", "add_tangents", "backward_pass",
+    "JVPTrace", "JVPTracer", "RefCotangent", "UndefinedPrimal", "Zero", "add_jaxvals", "add_tangents", "answers_zeros", "backward_pass",
     "check_one_side", "collecting", "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2", "defzero", "get_primitive_transpose",
     "instantiate_zeros", "is_undefined_primal", "jvp", "jvp_jaxpr", "linearize", "not_differentiable", "open_cotangents",
     "primitive_jvps", "primitive_transposes", "set_arithmetic", "set_ref_operations", "set_reshard", "transpose_jaxpr",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from xlab.core import effects as _effects
 from xlab.core.avals import AbstractValue, ShapedArray, aval_of, explicit_types
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, inner_jaxprs
 from xlab.core.refs import AbstractRef
 from xlab.core.rules import RuleTable
 from xlab.core.source import Transposed
@@ -122,7 +122,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
             cts = [cotangent.pop(v, None) for v in eqn.outvars]
             touched = _linear_refs(eqn, linear) if refs else ()
             if (all(ct is None for ct in cts) and not any(v in cells for v in (*touched, *eqn.outvars))
-                    and not (eqn.primitive.transposes_zeros and _is_used(eqn, jaxpr))):
+                    and not (transposes_zeros(eqn) and _is_used(eqn, jaxpr, jaxpr.outvars))):
                 continue
             state.source = Transposed(eqn.place) if type(eqn.place) is tuple else eqn.place
             if refs and eqn.primitive.makes_ref:
@@ -169,9 +169,27 @@ def _lying_like(ct, v):
     return ct if given.cut is want.cut else _reshard(ct, v.aval)
 
 
-def _is_used(eqn, jaxpr) -> bool:
-    read = {v for e in jaxpr.eqns for v in e.invars if type(v) is Var}.union(v for v in jaxpr.outvars if type(v) is Var)
-    return any(v in read for v in eqn.outvars)
+def transposes_zeros(eqn) -> bool:
+    """Whether an equation's transpose runs where all its cotangents are zero."""
+    says = eqn.primitive.transposes_zeros
+    return says(eqn.params) if callable(says) else says
+
+
+def answers_zeros(jaxpr: Jaxpr, outvars: Sequence) -> bool:
+    """Whether some transpose in a program, given zeros for these of its results, may answer with something else."""
+    return any((transposes_zeros(eqn) or any(answers_zeros(inner, inner.outvars) for inner in inner_jaxprs(eqn.params)))
+               and _is_used(eqn, jaxpr, outvars) for eqn in jaxpr.eqns)
+
+
+def _is_used(eqn, jaxpr, outvars) -> bool:
+    """Whether these results of a program depend on those of an equation."""
+    live = {v for v in outvars if type(v) is Var}
+    for e in reversed(jaxpr.eqns):
+        if e is eqn:
+            break
+        if e.effects or any(v in live for v in e.outvars):
+            live.update(v for v in e.invars if type(v) is Var)
+    return any(v in live for v in eqn.outvars)
 
 
 def _linear_refs(eqn, linear) -> list[Var]:

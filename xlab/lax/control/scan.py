@@ -301,6 +301,9 @@ def _scan_transpose(cts, *args, jaxpr, num_consts, num_carry, length, reverse, u
 
 
 ad.primitive_transposes[scan_p] = _scan_transpose
+# Cotangents of the carry are arrays, of zeros too, so that they reach the rules of custom_vjp functions in the body.
+scan_p.transposes_zeros = lambda p: p["jaxpr"].memo("answers zeros", lambda: ad.answers_zeros(
+    p["jaxpr"].jaxpr, p["jaxpr"].jaxpr.outvars[:p["num_carry"]]))
 
 
 def _scan_batch(axis, args, dims, *, jaxpr, num_consts, num_carry, **params):
