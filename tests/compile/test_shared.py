@@ -76,9 +76,14 @@ MADE_IN_A_LOOP = {
 
 @pytest.mark.parametrize("what", MADE_IN_A_LOOP)
 def test_what_is_made_in_a_loop_compiles_once(mesh, what):
-    kept = MADE_IN_A_LOOP[what](mesh) if what == "a method" else None      # a bound method is a new object each time, known while one lives
-    assert again(lambda: MADE_IN_A_LOOP[what](mesh), X) == 1
-    del kept
+    make, kept = MADE_IN_A_LOOP[what], []
+
+    def one():
+        made = make(mesh)
+        if what == "a method":          # a new object each time, known while the first one lives
+            kept.append(made)
+        return made
+    assert again(one, X) == 1
 
 
 @pytest.mark.parametrize("steps", [
