@@ -373,9 +373,9 @@ def dtype_and_weak(x: Any) -> tuple[Any, bool]:
         return canonicalize_dtype(x), False
     dtype = getattr(x, "dtype", None)
     if dtype is None or isinstance(x, type):
-        for scalar in (int, float, complex):        # a member of an enumeration, another class of numbers
-            if isinstance(x, scalar):
-                return dtype_and_weak(scalar)
+        for kind in (int, float, complex):          # a member of an enumeration, another class of numbers
+            if isinstance(x, kind):
+                return dtype_and_weak(kind)
         return canonicalize_dtype(x), False
     return canonicalize_dtype(dtype), getattr(x, "weak_type", False) is True
 
