@@ -167,18 +167,24 @@ _jits: dict[int, tuple[Any, Any]] = {}
 caches.register(_jits.clear)
 
 
+def own(fun: Any, name: str) -> Any:
+    """An attribute of a function, None where `functools.wraps` copied it from a function inside, of which it speaks."""
+    found = getattr(fun, name, None)
+    return None if found is getattr(getattr(fun, "__wrapped__", None), name, None) else found
+
+
 def jitted(fun: Any, names: dict[str, Any] | None = None) -> Any:
     """The jitted form of a function: itself, what somebody made of it by `jit` without options, or one made here to look at it.
 
     What is made here is made once per function that a name holds, so that looking twice compiles once. `names` are those of the
     function's module where none are given.
     """
-    if hasattr(fun, "lower"):
+    if own(fun, "lower") is not None:
         return fun
     names = names if names is not None else getattr(fun, "__globals__", {})
     values = list(names.values())
     for value in values:
-        owner = getattr(value, "_xlab_jit", None)
+        owner = own(value, "_xlab_jit")
         if owner is not None and owner.fun is fun and owner.is_plain():
             return value
     found = _jits.pop(id(fun), None)
@@ -232,7 +238,7 @@ def subject(what: Any, args: tuple = (), kwargs: dict | None = None) -> Subject:
                             "Pass it alone, or pass the function with arguments.")
         return stage
     if callable(what):
-        if not hasattr(what, "trace"):
+        if own(what, "trace") is None:
             what = jitted(what)
         traced = what.trace(*args, **kwargs)
         return Subject(traced.jaxpr, traced.fun_name, traced=traced)

@@ -18,7 +18,7 @@ from xlab.observe.program import program as _program
 from xlab.observe.reasons import spec_text
 from xlab.observe.records import Report
 from xlab.observe.report import program_layouts
-from xlab.observe.subject import subject
+from xlab.observe.subject import own, subject
 from xlab.observe.transfers import transfers as _transfers
 from xlab.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, get_mesh
 
@@ -55,7 +55,7 @@ def what_if(fun: Any, args: Sequence[Any], *, in_shardings: Any = None, out_shar
     avals: list[Any] = [aval_of(x) for x in leaves]
     typed = [ShapeDtypeStruct(a.shape, a.dtype, sharding=_sharding(s, mesh), weak_type=a.weak_type) for a, s in zip(avals, specs)]
     outs = out_shardings if out_shardings is None else _tree.map(lambda s: _sharding(s, mesh), out_shardings, is_leaf=_is_leaf)
-    inner = getattr(getattr(fun, "_xlab_jit", None), "fun", fun)
+    inner = getattr(own(fun, "_xlab_jit"), "fun", fun)
     with looking():
         about = subject(jit(inner, out_shardings=outs).lower(*_tree.unflatten(treedef, typed)).compile())
     found = _transfers(about, link=link, tries=0)
