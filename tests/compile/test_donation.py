@@ -102,6 +102,19 @@ def test_twice_where_nothing_is_taken():
     assert not x.is_deleted()
 
 
+def test_the_same_array_twice_stays_on_the_warm_path_where_it_is_not_taken(mesh, monkeypatch):
+    f = xlab.jit(lambda v, a, b: v + a * b, donate_argnums=0)
+    x = xlab.device_put(np.ones(8, np.float32))
+    mirrored = xlab.make_array_from_single_device_arrays((8,), SingleDeviceSharding(xlab.devices()[0]), [x])
+    for a, b in ((x, x), (1, 1), (mirrored, 2), (x, mirrored)):
+        f(made("one", mesh), a, b)
+        with monkeypatch.context() as m:
+            m.setattr(type(f._xlab_jit), "program", lambda *_: pytest.fail("a warm call was traced again"))
+            f(made("one", mesh), a, b)
+    with pytest.raises(RuntimeError, match="arrays that share their buffers"):
+        f(x, mirrored, 1)
+
+
 def test_arrays_that_share_buffers_go_together(mesh):
     f, g = xlab.jit(lambda v: v + 1, donate_argnums=0), xlab.jit(lambda v: v * 2)
     cut, other = NamedSharding(mesh, P(("x", "y"))), xlab.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,))

@@ -7,6 +7,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
+from xlab.compile import ledger
 from xlab.experimental.layout import Format, Layout
 from xlab.sharding import AxisType, NamedSharding, P, SingleDeviceSharding
 
@@ -88,6 +89,14 @@ def test_types_only():
     assert struct.format == COLUMNS and struct != xlab.ShapeDtypeStruct((3, 4), np.float32, sharding=HERE)
     compiled = xlab.jit(double).lower(struct).compile()
     assert compiled.input_formats == ((COLUMNS,), {}) and order(compiled(xlab.device_put(X, COLUMNS))) == (0, 1)
+
+
+def test_compiled_ahead_for_a_layout_and_called_without():
+    f = xlab.jit(double)
+    f.lower(xlab.ShapeDtypeStruct((3, 4), np.float32, sharding=COLUMNS)).compile()
+    ledger.clear()
+    np.testing.assert_array_equal(f(xlab.device_put(X, HERE)), 2 * X)
+    assert "of another layout" in ledger.entries[-1].reason
 
 
 def test_under_transformations_the_order_means_nothing():

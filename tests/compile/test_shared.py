@@ -76,9 +76,14 @@ MADE_IN_A_LOOP = {
 
 @pytest.mark.parametrize("what", MADE_IN_A_LOOP)
 def test_what_is_made_in_a_loop_compiles_once(mesh, what):
-    kept = MADE_IN_A_LOOP[what](mesh) if what == "a method" else None      # a bound method is a new object each time, known while one lives
-    assert again(lambda: MADE_IN_A_LOOP[what](mesh), X) == 1
-    del kept
+    make, kept = MADE_IN_A_LOOP[what], []
+
+    def one():
+        made = make(mesh)
+        if what == "a method":          # a new object each time, known while the first one lives
+            kept.append(made)
+        return made
+    assert again(one, X) == 1
 
 
 @pytest.mark.parametrize("steps", [
@@ -177,6 +182,42 @@ def test_programs_live_as_long_as_their_function():
     del f
     gc.collect()
     assert watched() is None
+
+
+@pytest.mark.parametrize("make", [lambda f: xlab.jit(f), lambda f: xlab.jit(f, donate_argnums=0), lambda f: xlab.jit(xlab.vmap(f)), lambda f: xlab.pmap(f)])
+def test_callables_without_a_hash_or_a_weak_reference(make):
+    class Unhashable:
+        def __eq__(self, other):
+            return True
+
+        def __call__(self, x):
+            return x * 2
+
+    class Unreferable:
+        __slots__ = ()
+
+        def __call__(self, x):
+            return x * 2
+
+    for fun in (Unhashable(), Unreferable()):
+        f = make(fun)
+        assert np.array_equal(f(jnp.ones((2, 3))), np.full((2, 3), 2))
+        if hasattr(f, "clear_cache"):
+            f.clear_cache()
+            assert np.array_equal(f(jnp.ones((2, 3))), np.full((2, 3), 2))
+
+
+def test_only_what_was_cleared_is_said_to_be():
+    def f(x):
+        return (x * 7).sum()
+
+    plain = xlab.jit(f)
+    plain(X)
+    plain.clear_cache()
+    ledger.clear()
+    xlab.jit(xlab.grad(f))(X)
+    plain(X)
+    assert ["cleared" in e.reason for e in ledger.entries if e.name == "f"] == [False, True]
 
 
 def test_clearing_one_clears_all_of_the_function():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from typing import NamedTuple
@@ -318,3 +319,14 @@ def test_constraints_over_a_mesh_without_devices():
     for f in (lambda x: lax.with_sharding_constraint(x * 2, where), lambda x: xlab.device_put(x * 2, where)):
         e = export.export(xlab.jit(f))(X[:2])
         assert e.nr_devices == 8 and '[{"b"}]' in e.mlir_module()
+
+
+def test_a_wrapper_of_a_jitted_function_is_none():
+    """`functools.wraps` copies `lower`: what is exported has to be what is called."""
+    inner = xlab.jit(lambda x: x + 1)
+
+    @functools.wraps(inner)
+    def twice(x):
+        return 2 * inner(x)
+    with pytest.raises(ValueError, match="must be the result of `jit`"):
+        export.export(twice)

@@ -1,5 +1,7 @@
 """Programs as records: names, types, source lines, nested programs, and links to every later form."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,17 @@ def test_names_notes_and_lines():
     assert {e.id for e, _ in p.walk()} == set(range(6))
     listing = next(s for s in p.sources if s.first <= code <= s.first + len(s.lines))
     assert listing.lines[code - listing.first].startswith("def network")
+
+
+def test_a_wrapper_of_a_jitted_function_is_shown_as_it_is():
+    inner = xlab.jit(lambda x: x * 2)
+
+    @functools.wraps(inner)
+    def logged(x):
+        return lax.sin(inner(x))
+    assert "sin" in str(observe.program(logged, X))
+    assert "sin" in str(observe.what_if(logged, (X,)).programs[0])
+    assert observe.program(inner, X).name == "<lambda>"
 
 
 def test_letters_are_those_of_the_printed_program():

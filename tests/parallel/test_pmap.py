@@ -59,6 +59,18 @@ def test_traced_once():
     assert len(count) == 1
 
 
+def test_equal_functions_share_what_lives_as_long_as_one_of_them():
+    class Model:
+        def apply(self, x):
+            return x * 2
+
+    model = Model()
+    one, other = xlab.pmap(model.apply), xlab.pmap(model.apply)     # two bound methods, equal
+    del one
+    gc.collect()
+    np.testing.assert_array_equal(other(np.ones((2, 3), np.float32)), np.full((2, 3), 2.0))
+
+
 def test_made_again_and_again_it_is_traced_once():
     count = []
 

@@ -252,9 +252,10 @@ def _share(made: ArrayImpl, others: Sequence[ArrayImpl]) -> None:
                 _kin[id(one)] = group
 
 
-def any_kin(arrays: Sequence[Any]) -> bool:
-    """Whether one of them shares buffers with an array that is alive."""
-    return any(id(x) in _kin for x in arrays) if _kin else False
+def all_apart(arrays: Sequence[Any]) -> bool:
+    """Whether these are different arrays of which none was ever made of the buffers of another; quick, so that warm calls can ask."""
+    numbers = set(map(id, arrays))
+    return len(numbers) == len(arrays) and (not _kin or _kin.keys().isdisjoint(numbers))
 
 
 def kin_number(arr: ArrayImpl) -> int:

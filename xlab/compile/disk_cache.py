@@ -1,8 +1,9 @@
 """The persistent cache: compiled programs in a folder, found again by other processes.
 
 On with `config.compilation_cache_dir`. An entry is one file, `<program>-<key>-cache`: a line of JSON with the parts of its key, then the
-packed executable, which is given to native code only if it is what was stored: that ends the process over other bytes. The parts are there so that a miss can say which of them no stored program of this name shares. Modules that only a
-cache needs are imported where they are used: together they are sixty, and most sessions have no cache.
+packed executable, which is given to native code only if it is what was stored: that ends the process over other bytes. The parts are
+there so that a miss can say which of them no stored program of this name shares. Modules that only a cache needs are imported where they
+are used: together they are sixty, and most sessions have no cache.
 """
 
 from __future__ import annotations

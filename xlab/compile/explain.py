@@ -183,7 +183,7 @@ def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
     others = [k for k, e in owner.executables.items() if e.lowered.closed is closed]
     if not others:
         return _other_jit(owner, closed)
-    _, old, old_context = max(others, key=lambda k: sum(a == b for a, b in zip(k[1], placements)))
+    _, old, old_context, *layouts = max(others, key=lambda k: sum(a == b for a, b in zip(k[1], placements)))
     names = closed.jaxpr.debug_info.arg_names
     changes = []
     for i, (was, now) in enumerate(zip(old, placements)):
@@ -193,6 +193,9 @@ def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
             changes.append((cause, arg, *map(keys.placement, (was, now))))
     if changes:
         return ", ".join(f"the placement of `{a}` went from {was} to {now}" for _, a, was, now in changes[:3]), tuple(changes)
+    if layouts and old_context == context:
+        return (f"`{name}` was compiled ahead of time for arguments of another layout in memory",
+                (("layout", name, "as asked for", "the default"),))
     return f"the current mesh changed from {old_context} to {context}", (("mesh", name, str(old_context), str(context)),)
 
 

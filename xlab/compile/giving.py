@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from xlab import tree as _tree
-from xlab.backend.arrays import any_kin
 from xlab.core import donation
 from xlab.core.trace import EVAL, state
 
@@ -39,11 +38,11 @@ def give(jitted, native, *args, **kwargs):
     known = jitted.known(flat, in_tree, static)
     if known is not None:
         return known[0], None
-    if len(set(map(id, flat))) != len(flat) or any_kin(flat):
-        return jitted.miss(*args, **kwargs)[0], None      # which sees whether the program takes any of those
     positions = jitted.given.get(in_tree)
     if positions is None:
         positions = jitted.given[in_tree] = tuple(i for i, d in enumerate(donations(jitted, in_tree, len(flat))) if d)
+    if donation.clash(flat, positions) is not None:
+        return jitted.miss(*args, **kwargs)[0], None      # which sees whether the program takes any of those
     out = native(*args, **kwargs)
     donation.take([flat[i] for i in positions], f"jit({jitted.name})")
     return out, None

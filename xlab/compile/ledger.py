@@ -24,8 +24,8 @@ class Entry:
     """One compile. `position` is `file:line` of the function, only the file for a whole cell; `differences` are `(cause, what, was, now)`.
 
     `eager` are programs of the package's own functions, under the public name and the line that called it. `key` is what it was traced and
-    compiled for, `disk` what the persistent cache said. `made_by` names the transformations that were given the function, outermost first. `shown` is what the file was called then: a cell that runs
-    again gets another number.
+    compiled for, `disk` what the persistent cache said. `made_by` names the transformations that were given the function, outermost first.
+    `shown` is what the file was called then: a cell that runs again gets another number.
     """
 
     name: str

@@ -30,7 +30,7 @@ class Program(NamedTuple):
 
 _cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()    # by function and what was made of it
 _NOTHING: dict = {}
-_forgotten: weakref.WeakSet[Callable] = weakref.WeakSet()
+_forgotten: weakref.WeakKeyDictionary[Callable, set[tuple]] = weakref.WeakKeyDictionary()    # what was let go of on demand
 _lock = threading.RLock()
 
 
@@ -60,9 +60,10 @@ def made_of(fun: Callable, how: str, *options) -> Callable[[Callable], Callable]
     return note
 
 
-def is_copy(fun: Any) -> bool:
-    """Whether a function has the methods of a jitted one only because somebody's `functools.wraps` copied them."""
-    return hasattr(fun, "_xlab_jit") and fun._xlab_made_of[0] != id(fun)
+def own(fun: Any, name: str) -> Any:
+    """An attribute of a function, None where `functools.wraps` copied it from a function inside, of which it speaks."""
+    found = getattr(fun, name, None)
+    return None if found is getattr(getattr(fun, "__wrapped__", None), name, None) else found
 
 
 def _frozen(option):
@@ -92,7 +93,15 @@ def forget(fun: Callable) -> None:
     with _lock, suppress(TypeError):        # of one that cannot be a key nothing is kept
         written, path = identity(fun)
         if _cache.get(written, {}).pop(path, None) is not None:
-            _forgotten.add(written)
+            _forgotten.setdefault(written, set()).add(path)
+
+
+def _was_forgotten(fun: Callable) -> bool:
+    """Whether what was kept of a function was let go of on demand."""
+    with suppress(TypeError):
+        written, path = identity(fun)
+        return path in _forgotten.get(written, ())
+    return False
 
 
 def function_name(fun) -> str:
@@ -167,8 +176,7 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
                            f"these types, {', '.join(map(str, in_avals))}, in this context")
     arg_names = names() if names is not None else argument_names(fun, in_tree, len(in_avals))
     label = label or name
-    cleared = not per_fun and written in _forgotten
-    reason, differences = explain.cleared(label) if cleared else explain.trace_miss(label, per_fun, key, arg_names, fun)
+    reason, differences = explain.cleared(label) if not per_fun and _was_forgotten(fun) else explain.trace_miss(label, per_fun, key, arg_names, fun)
     place, around = explain.origin_of(fun)
     outermost = state.trace is EVAL
     with (logs.timed("Finished tracing %s for jit in %.9f sec", label) if outermost else nullcontext(),

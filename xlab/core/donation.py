@@ -57,6 +57,19 @@ def check_alive(x: Any) -> None:
         raise gone(getattr(x, "base", x))
 
 
+def clash(args: Sequence[Any], donated: Sequence[int]) -> tuple[int, int] | None:
+    """The places of an array among the arguments of a call that takes it, and of itself or of another array of the same buffers."""
+    if _arrays.all_apart(args):
+        return None
+    given: dict[int, int] = {}
+    for i, x in enumerate(args):
+        if type(x) is _arrays.ArrayImpl:
+            j = given.setdefault(_arrays.kin_number(x), i)
+            if j != i and (i in donated or j in donated):
+                return j, i
+    return None
+
+
 def check_apart(name: str, args: Sequence[Any], donated: Sequence[int], names: Callable[[], Sequence[str]]) -> None:
     """Raises where an array that a call takes is among its arguments twice, itself or as another array of the same buffers.
 
@@ -64,20 +77,15 @@ def check_apart(name: str, args: Sequence[Any], donated: Sequence[int], names: C
         donated: positions in `args` of those it takes.
         names: gives those of all arguments.
     """
-    if len(set(map(id, args))) == len(args) and not _arrays.any_kin(args):
+    found = clash(args, donated)
+    if found is None:
         return
-    given: dict[int, int] = {}
-    for i, x in enumerate(args):
-        if type(x) is not _arrays.ArrayImpl:
-            continue
-        j = given.setdefault(_arrays.kin_number(x), i)
-        if j == i or not (i in donated or j in donated):
-            continue
-        called = names()
-        same = "the same array" if x is args[j] else "arrays that share their buffers"
-        both = i in donated and j in donated
-        taken, other = (i, j) if i in donated else (j, i)
-        how = "both are donated" if both else f"`{called[taken]}` is donated"
-        raise RuntimeError(f"jit({name}) was given {same}, of type {x.aval.str_short()}, as `{called[j]}` and as `{called[i]}`, and {how}: a buffer "
-                           f"that is given away cannot be used once more, as in f(donated(x), x). Pass a copy for `{called[other]}` (x.copy()), "
-                           f"or donate neither")
+    j, i = found
+    x, called = args[i], names()
+    same = "the same array" if x is args[j] else "arrays that share their buffers"
+    both = i in donated and j in donated
+    taken, other = (i, j) if i in donated else (j, i)
+    how = "both are donated" if both else f"`{called[taken]}` is donated"
+    raise RuntimeError(f"jit({name}) was given {same}, of type {x.aval.str_short()}, as `{called[j]}` and as `{called[i]}`, and {how}: a buffer "
+                       f"that is given away cannot be used once more, as in f(donated(x), x). Pass a copy for `{called[other]}` (x.copy()), "
+                       f"or donate neither")

@@ -22,7 +22,7 @@ def fused_costs(module: _hlo.Module, instruction: _hlo.Instruction, equations: S
 
     >>> m = _hlo.parse('''HloModule m
     ...
-    ... %fused (a: f32[8,8], b: f32[8,8]) -> f32[8] {
+    ... %fused (a: f32[8,8], b: f32[8,8]) -> f32[8,8] {
     ...   %a = f32[8,8]{1,0} parameter(0)
     ...   %b = f32[8,8]{1,0} parameter(1)
     ...   %d = f32[8,8]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="f/dot;e0"}
@@ -40,15 +40,9 @@ def fused_costs(module: _hlo.Module, instruction: _hlo.Instruction, equations: S
     if len(equations) < 2:
         return dict.fromkeys(equations, 1.0)
     work = dict.fromkeys(equations, 0.0)
-    todo, seen = list(instruction.calls), set()
-    while todo:
-        name = todo.pop(0)
-        if name in seen or name not in module.computations:
-            continue
-        seen.add(name)
-        here = module.computations[name].by_name()
+    for computation in module.called_by(instruction):
+        here = computation.by_name()
         for i in here.values():
-            todo += i.calls
             mine = [n for n in i.equations if n in work]
             for n in mine:
                 work[n] += _work(i, here) / len(mine)

@@ -145,17 +145,21 @@ class Module:
         """Equations an instruction computes: its own and those of everything fused into it."""
         found = dict.fromkeys(instruction.equations)
         if instruction.opcode in ("fusion", "call", "custom-call"):
-            todo, seen = list(instruction.calls), set()
-            while todo:
-                name = todo.pop(0)
-                if name in seen or name not in self.computations:
-                    continue
-                seen.add(name)
-                for inner in self.computations[name].instructions:
+            for computation in self.called_by(instruction):
+                for inner in computation.instructions:
                     if inner.opcode != "parameter":
                         found.update(dict.fromkeys(inner.equations))
-                    todo += inner.calls
         return tuple(found)
+
+    def called_by(self, instruction: Instruction) -> Iterator[Computation]:
+        """The computations that an instruction calls, and those that are called in these, each once."""
+        todo, seen = list(instruction.calls), set()
+        while todo:
+            name = todo.pop(0)
+            if name not in seen and name in self.computations:
+                seen.add(name)
+                yield self.computations[name]
+                todo += [inner for i in self.computations[name].instructions for inner in i.calls]
 
     def executed(self) -> Iterator[tuple[Instruction, int | None, bool]]:
         """Instructions reached from the entry in schedule order: `(instruction, times, conditional)`.

@@ -10,6 +10,7 @@ from xlab import events
 from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
 from xlab.compile import ledger as _ledger
+from xlab.compile.tracing import own
 from xlab.core.array import KeyArray, is_native_array
 from xlab.observe.figures import Phases
 from xlab.observe.recorder import Session, active, is_eager, paused
@@ -116,7 +117,7 @@ def time(fun: Callable, *args: Any, repeat: int = 20, **kwargs: Any) -> Timing:
             spent.append((events.clock() - start) / 1e3)
     low, high = (statistics.quantiles(spent, n=4)[::2] if repeat > 1 else (spent[0], spent[0]))
     name = str(getattr(fun, "__name__", None) or getattr(getattr(fun, "_lowered", None), "name", "function"))
-    note = "compiled before" if not compiled and hasattr(fun, "lower") else ""
+    note = "compiled before" if not compiled and own(fun, "lower") is not None else ""
     made = Timing(name, first if compiled else None, statistics.median(spent), high - low, repeat, note)
     for session in active():
         session.measured.append(made)

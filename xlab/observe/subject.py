@@ -17,7 +17,7 @@ from xlab.compile import executable as _executable
 from xlab.compile.executable import Executable
 from xlab.compile.jit import jit
 from xlab.compile.stages import AHEAD, Compiled, Lowered, ShapeDtypeStruct, Traced
-from xlab.compile.tracing import is_copy
+from xlab.compile.tracing import own
 from xlab.core.jaxpr import (
     ClosedJaxpr,
     Jaxpr,
@@ -174,13 +174,13 @@ def jitted(fun: Any, names: dict[str, Any] | None = None) -> Any:
     What is made here is made once per function that a name holds, so that looking twice compiles once. `names` are those of the
     function's module where none are given.
     """
-    if hasattr(fun, "lower") and not is_copy(fun):
+    if own(fun, "lower") is not None:
         return fun
     names = names if names is not None else getattr(fun, "__globals__", {})
     values = list(names.values())
     for value in values:
-        owner = getattr(value, "_xlab_jit", None)
-        if owner is not None and owner.fun is fun and owner.is_plain() and not is_copy(value):
+        owner = own(value, "_xlab_jit")
+        if owner is not None and owner.fun is fun and owner.is_plain():
             return value
     found = _jits.pop(id(fun), None)
     if found is None or found[0] is not fun:
@@ -233,7 +233,7 @@ def subject(what: Any, args: tuple = (), kwargs: dict | None = None) -> Subject:
                             "Pass it alone, or pass the function with arguments.")
         return stage
     if callable(what):
-        if not hasattr(what, "trace") or is_copy(what):
+        if own(what, "trace") is None:
             what = jitted(what)
         traced = what.trace(*args, **kwargs)
         return Subject(traced.jaxpr, traced.fun_name, traced=traced)

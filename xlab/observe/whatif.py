@@ -9,7 +9,7 @@ from typing import Any
 from xlab import tree as _tree
 from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
-from xlab.compile.tracing import is_copy
+from xlab.compile.tracing import own
 from xlab.core.avals import aval_of
 from xlab.interpreters import traffic
 from xlab.observe.looking import looking
@@ -56,7 +56,7 @@ def what_if(fun: Any, args: Sequence[Any], *, in_shardings: Any = None, out_shar
     avals: list[Any] = [aval_of(x) for x in leaves]
     typed = [ShapeDtypeStruct(a.shape, a.dtype, sharding=_sharding(s, mesh), weak_type=a.weak_type) for a, s in zip(avals, specs)]
     outs = out_shardings if out_shardings is None else _tree.map(lambda s: _sharding(s, mesh), out_shardings, is_leaf=_is_leaf)
-    inner = fun if is_copy(fun) else getattr(getattr(fun, "_xlab_jit", None), "fun", fun)
+    inner = getattr(own(fun, "_xlab_jit"), "fun", fun)
     with looking():
         about = subject(jit(inner, out_shardings=outs).lower(*_tree.unflatten(treedef, typed)).compile())
     found = _transfers(about, link=link, tries=0)

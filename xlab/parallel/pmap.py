@@ -68,7 +68,7 @@ def pmap(fun: Callable, axis_name=None, *, in_axes=0, out_axes=0, static_broadca
         for leaf in _tree.leaves(axes, is_leaf=lambda a: a is None):
             if leaf is not None and type(leaf) is not int:
                 raise TypeError(f"pmap {what} leaves must be int or None, got {leaf!r} of type {type(leaf).__name__}")
-    mapped = _shared(fun, (_PRIVATE if axis_name is None else axis_name, in_axes, out_axes, static, donated, _row(devices), backend, axis_size))
+    fun, mapped = _shared(fun, (_PRIVATE if axis_name is None else axis_name, in_axes, out_axes, static, donated, _row(devices), backend, axis_size))
 
     @functools.wraps(fun)
     def pmap_fun(*args, **kwargs):
@@ -98,15 +98,23 @@ def _row(devices) -> tuple | None:
 _known: weakref.WeakKeyDictionary[Callable, dict[Any, _Pmapped]] = weakref.WeakKeyDictionary()
 
 
-def _shared(fun: Callable, options: tuple) -> _Pmapped:
-    """What is known of this function mapped so: made once, for as long as the function lives."""
+def _shared(fun: Callable, options: tuple) -> tuple[Callable, _Pmapped]:
+    """What is known of this function mapped so: made once, for as long as the function lives.
+
+    With it the function it was made for, which the caller keeps: an equal one, as every `model.apply` is a new object.
+    """
     axes, structure = _tree.flatten(options[1:3], is_leaf=lambda a: a is None)
     try:
         key = (*options[:1], tuple(axes), structure, *options[3:])
         per_function = _known.setdefault(fun, {})
-        return per_function.get(key) or per_function.setdefault(key, _Pmapped(weakref.ref(fun), *options))
+        mapped = per_function.get(key)
+        first = mapped._fun() if mapped is not None else None
+        if mapped is None or first is None:
+            first, mapped = fun, _Pmapped(weakref.ref(fun), *options)
+            per_function[key] = mapped
+        return first, mapped
     except TypeError:      # of no hash, or not to be referred to weakly
-        return _Pmapped(lambda: fun, *options)
+        return fun, _Pmapped(lambda: fun, *options)
 
 
 class _Nest(threading.local):

@@ -21,6 +21,7 @@ from xlab import tree as _tree
 from xlab.backend import client as _client
 from xlab.backend import ir as _ir
 from xlab.compile.jit import jit
+from xlab.compile.tracing import own
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
@@ -255,7 +256,7 @@ def export(fun_jit, *, platforms: Sequence[str] | None = None, disabled_checks: 
         >>> deserialize(kept).call(jnp.zeros(2)).tolist()
         [0.0, 0.0]
     """
-    if not hasattr(fun_jit, "lower") or not hasattr(fun_jit, "trace"):
+    if own(fun_jit, "lower") is None or own(fun_jit, "trace") is None:
         raise ValueError(f"Function to be exported must be the result of `jit` but is: {fun_jit!r}")
     wanted = tuple(platforms or (default_export_platform(),))
     unknown = [p for p in wanted if p not in _PLATFORMS]
