@@ -315,7 +315,7 @@ def _numpy_aval(x):
 
 def _check_numpy_dtype(dtype):
     """Raises for NumPy's types of numbers and records that no device has."""
-    if (dtype.names is not None and dtype != dtypes.float0) or dtype.char in "gG":
+    if (dtype.names is not None and dtype != dtypes.float0) or (dtype.kind in "fc" and dtype.char in "gG"):        # ml_dtypes has such letters of its own
         raise InvalidInputException(
             f"NumPy values of dtype {dtype} are not valid array values: devices compute with numbers of at most 64 bits (complex ones of 128) "
             f"and know no records. Convert with x.astype(...), or pass the fields one by one.")
