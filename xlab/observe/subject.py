@@ -7,6 +7,7 @@ lowers and compiles on demand and keeps what it made.
 from __future__ import annotations
 
 import functools
+import re
 import types
 from typing import Any
 
@@ -28,6 +29,9 @@ from xlab.core.jaxpr import (
     subjaxprs_of_params,
 )
 from xlab.observe import hlo, names
+
+
+_PLACE = re.compile(r'(?:error: )?"[^"]*"\("[^"]*":\d+:\d+[^)]*\): ')      # where the compiler's words are about
 
 
 class Subject:
@@ -129,7 +133,7 @@ class Subject:
     def unstaged(self) -> str:
         """A sentence about a preview of partitioning that came to no end: before which stage, and why. Empty where it did."""
         stage, _, why = self._stages.get("failed", "").partition(": ")
-        why = " ".join(why.split())[:300]
+        why = _PLACE.sub("", " ".join(why.split()))[:300]
         return (f"the partitioner's preview of this program ended before its stage `{stage}`, where its text stops ({why}); what is "
                 "compiled and runs does not depend on it") if why else ""
 
@@ -144,7 +148,8 @@ class Subject:
     def unknown(self) -> tuple[str, ...]:
         """What was looked for and did not come to its end, in sentences."""
         failed = self._propagation.failed if self._propagation is not None else ""
-        return tuple(filter(None, (self.unstaged, failed and f"how the values inside were decided to lie is not known: {failed}")))
+        ended = "" if self._stages.get("failed", "").startswith("local:") else self.unstaged      # text that goes further than any answer
+        return tuple(filter(None, (ended, failed and f"how the values inside were decided to lie is not known: {failed}")))
 
     @property
     def before_arguments(self) -> list[str]:
