@@ -30,7 +30,6 @@ from xlab.core.jaxpr import (
 )
 from xlab.observe import hlo, names
 
-
 _PLACE = re.compile(r'(?:error: )?"[^"]*"\("[^"]*":\d+:\d+[^)]*\): ')      # where the compiler's words are about
 
 
