@@ -13,6 +13,7 @@ WORKER = """
     import numpy as np
     import xlab
     from tests.parallel.spanning import VALUE, arrays, destinations, meshes, spread, sweep
+    from tests.parallel.workers import fails
     from xlab import lax
     from xlab.sharding import NamedSharding, P
 
@@ -21,14 +22,6 @@ WORKER = """
     row, grid, reverse = meshes()
     rows, copies = NamedSharding(row, P("x")), NamedSharding(row, P())
     x, local = spread(VALUE, rows), xlab.numpy.asarray(VALUE)
-
-    def fails(kind, words, act):
-        try:
-            act()
-        except kind as e:
-            assert all(w in str(e) for w in words), str(e)
-        else:
-            raise SystemExit(f"no {kind.__name__} with {words}")
 """
 
 READING = WORKER + """

@@ -16,6 +16,7 @@ WORKER = """
     import sys
     import numpy as np
     import xlab
+    from tests.parallel.workers import fails
     from xlab.experimental import multihost_utils as mh
     from xlab.sharding import AxisType, NamedSharding, P
 
@@ -33,13 +34,6 @@ WORKER = """
     except ValueError as e:
         assert "[0, 1]" in str(e)
     mh.assert_equal(np.arange(3), "same")
-    def fails(kind, words, act):
-        try:
-            act()
-        except kind as e:
-            assert all(w in str(e) for w in words), str(e)
-        else:
-            raise SystemExit(f"no {kind.__name__} with {words}")
     fails(AssertionError, ["not the same.", "[0 1 2]", "[1]"],
           lambda: mh.assert_equal(np.arange(3) + index, "not the same."))
     fails(AssertionError, ["shapes", "[1]"], lambda: mh.assert_equal(np.arange(3 + index)))

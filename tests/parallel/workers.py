@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,3 +34,14 @@ def run_two(source: str, limit: float = 150) -> None:
     """The same, of a program that ends by printing `done`."""
     for code, words in start_two(source, limit=limit):
         assert code == 0 and words.strip().endswith("done"), words[-4000:]
+
+
+def fails(kind: type[Exception], words: list[str], act: Callable[[], Any]) -> None:
+    """For such a program: ends its process unless `act()` raises that, with all of these words."""
+    try:
+        act()
+    except kind as e:
+        if not all(w in str(e) for w in words):
+            raise SystemExit(f"expected {words} in: {e}") from e
+    else:
+        raise SystemExit(f"no {kind.__name__} with {words}")
