@@ -15,7 +15,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import Tracer, set_trace
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
-from xlab.interpreters.extension import closed_call_p
+from xlab.lax.call import closed_call_p
 from xlab.lax.control.common import reorder
 
 remat_opt_p = Primitive("remat_opt", multiple_results=True, joins=False, context_dependent=True)
