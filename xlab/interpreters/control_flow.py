@@ -6,10 +6,10 @@ A primitive with inner jaxprs has one entry in `control_flow_rules`; whoever fol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, inner_jaxprs, open_jaxpr
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, subjaxprs_of_params
 from xlab.core.rules import RuleTable
 
 control_flow_rules = RuleTable(
@@ -68,13 +68,9 @@ class LoopFlow(NamedTuple):
 
 
 class OpaqueFlow(NamedTuple):
-    """Jaxprs that are called in ways of the primitive's own: any input may be any operand, any result any output."""
+    """Jaxprs, each with what it is called, that are called in ways of the primitive's own: any input may depend on any operand."""
 
-    inner: tuple
-
-    @property
-    def jaxprs(self) -> tuple:
-        return tuple(("body", jaxpr) for jaxpr in self.inner)
+    jaxprs: tuple
 
 
 Flow = CallFlow | BranchFlow | LoopFlow | OpaqueFlow
@@ -85,14 +81,6 @@ def flow_of(eqn: JaxprEqn) -> Flow | None:
     rule = control_flow_rules.get(eqn.primitive)
     if rule is not None:
         return rule(eqn.params)
-    inner = inner_jaxprs(eqn.params) if eqn.params else ()
-    return OpaqueFlow(tuple(inner)) if inner else None
+    inner = tuple(subjaxprs_of_params(eqn.params))
+    return OpaqueFlow(inner) if inner else None
 
-
-def walk(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator[tuple[JaxprEqn, Any]]:
-    """Every equation of a program with how values flow through it, those of inner jaxprs after the one they are in."""
-    for eqn in open_jaxpr(jaxpr).eqns:
-        flow = flow_of(eqn)
-        yield eqn, flow
-        for _, inner in flow.jaxprs if flow is not None else ():
-            yield from walk(inner)
