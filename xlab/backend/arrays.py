@@ -232,24 +232,26 @@ def _rewrapped(arr: ArrayImpl, aval: Any, native: Any, committed: bool) -> Array
 # -- arrays that share buffers -------------------------------------------------------------------------------
 
 sharing: dict[int, list[weakref.ref]] = {}     # by id of an array, the arrays with which it shares buffers, and itself
+_sharing_lock = threading.RLock()               # which a finalizer may ask for that runs while its thread holds it
 
 
 def _share(made: ArrayImpl, others: Sequence[ArrayImpl]) -> None:
     """Notes that an array was made of the buffers of others: what takes one takes all."""
     group: list[weakref.ref] = []
-    for x in (made, *others):
-        known = sharing.get(id(x))
-        if known is group:
-            continue
-        if known is None:
-            number = id(x)
-            known = [weakref.ref(x, lambda _, number=number: sharing.pop(number, None))]
-            sharing[number] = group
-        for ref in known:
-            one = ref()
-            if one is not None:
-                group.append(ref)
-                sharing[id(one)] = group
+    with _sharing_lock:
+        for x in (made, *others):
+            known = sharing.get(id(x))
+            if known is group:
+                continue
+            if known is None:
+                number = id(x)
+                known = [weakref.ref(x, lambda _, number=number: sharing.pop(number, None))]
+                sharing[number] = group
+            for ref in known:
+                one = ref()
+                if one is not None:
+                    group.append(ref)
+                    sharing[id(one)] = group
 
 
 def all_apart(arrays: Sequence[Any]) -> bool:

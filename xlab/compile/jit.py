@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
@@ -24,9 +26,10 @@ from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.giving import donating, donations
 from xlab.compile.jit_primitive import jit_p
 from xlab.compile.mutation import check_arguments, check_captured, on_values
-from xlab.compile.placement import as_sharding, place
+from xlab.compile.placement import as_sharding, host_array, on_default_device, place
 from xlab.compile.tracing import Program, function_name, made_of, result_name, trace_program
 from xlab.config import config
+from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr, jaxpr_as_fun
@@ -170,20 +173,23 @@ class _Jit:
         compiled = self.executable(program, flat if mutation is None else mutation.given(flat), in_tree)
         outs = compiled.call(flat if mutation is None else mutation.arguments(flat))
         if specials.watching():
-            self.check(outs, args, kwargs)
+            self.check(outs, flat, in_tree, static)
         if keys_used is not None:
             keys_used(outs)
         if mutation is not None:
             return _tree.unflatten(program.out_tree, mutation.finish(flat, outs)), None
         return _tree.unflatten(program.out_tree, outs), self.fast_path(compiled, program, flat, in_tree, static)
 
-    def check(self, outs, args, kwargs):
+    def check(self, outs, flat, in_tree, static):
         """Under `debug_nans` or `debug_infs`: raises where the values they watch for came from."""
         if getattr(self.fun, "_apply_primitive", False):
             specials.check_eager(self.name, outs)
             return
         kind = specials.find(outs)
         if kind is not None:
+            # On arrays of ours: in NumPy and Python no operation could be blamed.
+            args, kwargs = _tree.unflatten(in_tree, map(_on_device, flat))
+            args, kwargs = _put_back(static, args, kwargs) if static else (args, kwargs)
             specials.explain(kind, self.name, lambda: self.fun(*args, **kwargs))
 
     def fast_path(self, compiled, program, flat, in_tree, static):
@@ -345,6 +351,13 @@ class _Static:
 
     def __repr__(self):
         return repr(self.value)
+
+
+def _on_device(x):
+    """An argument that is host data as an array of its type; others as they are."""
+    if not isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)) or (aval := aval_of(x)).dtype == dtypes.float0:
+        return x
+    return on_default_device(host_array(x, aval), aval)
 
 
 def _put_back(static, args, kwargs):
