@@ -8,7 +8,7 @@ from importlib import import_module
 
 import pytest
 
-ROOMS = ["xlab.random"]
+ROOMS = ["xlab.numpy", "xlab.numpy.fft", "xlab.numpy.linalg", "xlab.random"]
 
 
 def functions(room):

@@ -1,4 +1,4 @@
-"""Types for annotations: what functions accept as an array, as the name of a dtype, as a shape, as axes."""
+"""Types for annotations: what functions accept as an array, a dtype, a shape, axes, a place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from xlab.backend.client import Device
 from xlab.core.array import Array as Array
+from xlab.sharding import NamedSharding, PartitionSpec, Sharding
 
 
 class SupportsDType(Protocol):
@@ -21,3 +23,5 @@ ArrayLike = Array | np.ndarray | np.bool_ | np.number | bool | int | float | com
 DTypeLike = str | type[Any] | np.dtype | SupportsDType
 ShapeLike = int | Sequence[int]
 AxisLike = int | Sequence[int]
+ShardingLike = NamedSharding | PartitionSpec
+DeviceLike = Device | Sharding

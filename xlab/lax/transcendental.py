@@ -180,7 +180,8 @@ def atanh(x):
 
 
 asinh_p = _define("asinh", "chlo.asinh", lambda t, x: mul(t, rsqrt(add(square(x), _one(x)))))
-acosh_p = _define("acosh", "chlo.acosh", lambda t, x: mul(t, rsqrt(mul(sub(x, _one(x)), add(x, _one(x))))))
+acosh_p = _define("acosh", "chlo.acosh", lambda t, x: mul(t, mul(rsqrt(sub(x, _one(x))), rsqrt(add(x, _one(x))))))
+# One root of the product would be right for x > 1 alone: squares overflow, and left of the cut between them the root changes its sign.
 atanh_p = _define("atanh", "chlo.atanh", lambda t, x: mul(reciprocal_of(add(_one(x), x)), div(t, sub(_one(x), x))))
 
 
@@ -255,15 +256,15 @@ def _pow_jvp(primals, tangents):
     tx, ty = tangents
     out = pow_p.bind(x, y)
     total = None
+    nonzero = select(eq(x, _zero_of(x)), full_like(x, 1), x)
     if type(tx) is not Zero:
         # y x^(y-1), and 0 where y is 0 even at x = 0
         exponent = _as_like(y, x)
-        safe = select(eq(exponent, _zero_of(exponent)), full_like(exponent, 1), sub(exponent, _one(x)))
-        total = mul(tx, mul(exponent, pow_p.bind(x, safe)))
+        base = select(eq(exponent, _zero_of(exponent)), nonzero, x)
+        total = mul(tx, mul(exponent, pow_p.bind(base, sub(exponent, _one(x)))))
     if type(ty) is not Zero and _e.inexact(aval_of(y).dtype):
         # x^y log x, and 0 at x = 0
-        safe = select(eq(x, _zero_of(x)), full_like(x, 1), x)
-        total = ad.add_tangents(total, mul(ty, mul(log(safe), out)))
+        total = ad.add_tangents(total, mul(ty, mul(log(nonzero), out)))
     return out, Zero.of(out) if total is None else _spread_tangent(total, out)
 
 

@@ -24,7 +24,7 @@ _HOME = {
     "record": "recorder", "Session": "recorder", "paused": "recorder",
     "program": "program", "layout": "layout", "compare": "moves",
     "transfers": "transfers", "assert_collectives": "transfers", "totals": "transfers",
-    "memory": "memory", "live_arrays": "memory", "live": "live", "track_arrays": "creations",
+    "memory": "memory", "live_arrays": "live", "live": "live", "track_arrays": "creations",
     "phases": "phases", "self_times": "phases", "time": "phases", "timings": "phases", "ledger": "ledger",
     "chrome_trace": "phases", "drawing": "drawing", "diff": "difference",
     "profile": "profile", "profiled": "profile", "Times": "profile",

@@ -13,9 +13,10 @@ from xlab.backend import client as _client
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.observe import creations
-from xlab.observe.layout import spec_of
+from xlab.observe.layout import of_sharding, spec_of
 from xlab.observe.live_record import Live, LiveArray, place
 from xlab.observe.program import type_of
+from xlab.observe.records import Layout
 from xlab.sharding import from_native
 
 LIMIT = 500
@@ -89,3 +90,15 @@ def _names(names: Mapping[str, Any]) -> dict[int, str]:
             if is_native_array(x):
                 called.setdefault(id(x), name + _tree.keystr(path))
     return called
+
+
+def live_arrays(limit: int | None = None) -> tuple[Layout, ...]:
+    """Layouts of the arrays that are alive now, the largest first; nothing is read from them.
+
+    Example:
+        >>> isinstance(live_arrays(limit=3), tuple)
+        True
+    """
+    found = [x for x in _client.live_arrays() if is_native_array(x) and not x.is_deleted()]
+    found.sort(key=lambda x: -x.aval.nbytes)
+    return tuple(of_sharding(x.sharding, x.aval, committed=bool(x.committed)) for x in found[:limit])
