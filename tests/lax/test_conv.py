@@ -1,7 +1,6 @@
 """Convolutions: padding that cuts, and where derivatives lie."""
 
 import numpy as np
-import pytest
 
 import xlab
 from tests.lax.samples_conv import CUT, W, X
