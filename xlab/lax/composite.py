@@ -23,7 +23,7 @@ from xlab.lax.control.common import args_tree, trace_body
 __all__ = ["composite", "composite_p"]
 
 
-def composite(decomposition: Callable, name: str, version: int = 0):
+def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     """A function that becomes one named operation; compilers that do not know the name run `decomposition`.
 
     Args:

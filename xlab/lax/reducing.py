@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from xlab.core.cuts import cut_rules
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.trace import Axis, Tracer
+from xlab.core.typing import ShardingLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import Zero
@@ -52,8 +54,16 @@ _KNOWN = {_a.add: (reduce_sum, lambda d: 0, _NUMBER), _a.mul: (reduce_prod, lamb
           _b.bitwise_xor: (reduce_xor, lambda d: 0, None)}
 
 
-def reduce(operands, init_values, computation: Callable, dimensions: Sequence[int], out_sharding=None):
+def reduce(operands: Any, init_values: Any, computation: Callable, dimensions: Sequence[int], out_sharding: ShardingLike | None = None) -> Any:
     """Reduces axes with an associative `computation(a, b)`; operands and initial values are pytrees of one structure.
+
+    Args:
+        operands: an array or a tree of arrays of one shape.
+        init_values: what each reduction starts from, a scalar for each.
+        computation: combines two values; associative.
+        dimensions: the dimensions to reduce.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import numpy as np

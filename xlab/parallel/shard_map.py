@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from xlab.core.avals import TOKEN, ShapedArray, aval_of
 from xlab.core.jaxpr import DebugInfo, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, Tracer, state
+from xlab.core.typing import MeshLike
 from xlab.errors import ShardingTypeError
 from xlab.interpreters import ad, mlir
 from xlab.interpreters import partial_eval as pe
@@ -53,7 +55,7 @@ from xlab.sharding import Mesh, NamedSharding, PartitionSpec
 _WHOLE = PartitionSpec()
 
 
-def shard_map(f=None, /, *, mesh=None, in_specs=None, out_specs=None, axis_names=frozenset(), check_vma: bool = True):
+def shard_map(f: Callable | None = None, /, *, mesh: MeshLike | None = None, in_specs: Any = None, out_specs: Any = None, axis_names: Any = frozenset(), check_vma: bool = True) -> Callable:
     """Maps a function over the devices of a mesh: `f` sees one device's part of each argument.
 
     Args:

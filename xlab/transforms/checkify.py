@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ checkify_rules = RuleTable(
 `lambda checker, failure, eqn, operands: checker.run(eqn.params["jaxpr"], operands, failure)`."""
 
 
-def checkify(f: Callable, errors=checks.user_checks) -> Callable:
+def checkify(f: Callable, errors: Any = checks.user_checks) -> Callable:
     """Makes a function return an `Error` beside its result: `checkify(f)(*args)` is `(error, f(*args))`.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xlab import tree as _tree
 from xlab.compile.arguments import static_positions
@@ -27,7 +27,7 @@ from xlab.transforms.policies import Offloadable, is_saveable
 
 
 def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy: Callable | None = None,
-               static_argnums=(), static_argnames=(), concrete: bool = False):
+               static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (), concrete: bool = False) -> Callable:
     """`fun` as before, but its reverse-mode derivative keeps only its inputs and recomputes the rest.
 
     Args:

@@ -290,14 +290,11 @@ class _FlatBackward:
             leaves, structure = _tree.flatten(ct, is_leaf=lambda x: x is None)     # None stands for a whole part without cotangents
             try:
                 parts = structure.flatten_up_to(child)
-                fits = all(leaf is None or isinstance(part, int) for leaf, part in zip(leaves, parts))
             except (ValueError, TypeError, KeyError):
-                fits = False
-            if not fits:
-                raise TypeError(f"{rule} must produce cotangents with the structure of the arguments, {_tree.structure(child)}, got "
-                                f"{_tree.structure(ct)}")
-            for i, leaf in zip(parts, leaves):
-                if leaf is not None:
+                raise TypeError(f"{rule} must produce cotangents with the structure of the arguments, {_tree.structure(child)}, or a prefix of "
+                                f"it, got {_tree.structure(ct)}") from None
+            for part, leaf in zip(parts, leaves):
+                for i in _tree.leaves(part) if leaf is not None else ():       # one array serves all arguments below it
                     out[i] = self._checked(leaf, self.avals[i], rule)
         return out
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 from xlab import tree as _tree
 from xlab.compile.tracing import function_name, trace_flat
@@ -16,7 +17,7 @@ from xlab.interpreters.control_flow import CallFlow, control_flow_rules
 from xlab.transforms.arguments import check_callable, text_attributes
 
 
-def linear_call(fun: Callable, fun_transpose: Callable, residual_args, linear_args):
+def linear_call(fun: Callable, fun_transpose: Callable, residual_args: Any, linear_args: Any) -> Any:
     """Calls `fun(residuals, x)`, linear in `x`, whose transpose is `fun_transpose(residuals, ct)`.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +33,8 @@ from xlab.lax.shape import zeros_like_aval
 from xlab.lax.slicing import index_in_dim
 
 
-def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = False, unroll: int | bool = 1,
-         _split_transpose: bool = False):
+def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False, unroll: int | bool = 1,
+         _split_transpose: bool = False) -> Any:
     """Repeats `carry, y = f(carry, x)` over the leading axis of `xs`.
 
     Args:

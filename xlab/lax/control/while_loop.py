@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -31,11 +32,16 @@ from xlab.lax.reductions import reduce_or
 from xlab.lax.shape import broadcast_in_dim
 
 
-def while_loop(cond_fun: Callable, body_fun: Callable, init_val):
+def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
     """Repeats `val = body_fun(val)` while `cond_fun(val)` holds, and returns the last `val`.
 
     The body keeps structure, shapes and dtypes. Forward-mode derivatives work; reverse mode needs `scan` or a `fori_loop`
     with static bounds.
+
+    Args:
+        cond_fun: `value -> bool`: whether to go on.
+        body_fun: `value -> value` of unchanged structure, shapes and dtypes.
+        init_val: the value before the first step, a tree of arrays.
 
     Example:
         >>> from xlab import lax
