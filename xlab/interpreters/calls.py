@@ -186,9 +186,15 @@ class Call:
             return operands, changed
         consts, changed[self.param] = pe.open_closed_jaxpr(new)     # constants of an open jaxpr are operands
         if consts:
-            for updater in self.updaters:
-                changed.update(updater.prepend(changed, len(consts), 0))
+            changed.update(self.added(changed, len(consts)))
         return (*consts, *operands), changed
+
+    def added(self, params: dict, operands: int) -> dict:
+        """The parameters that change with more operands in front."""
+        changes: dict = {}
+        for updater in self.updaters:
+            changes.update(updater.prepend(params, operands, 0))
+        return changes
 
     def bind(self, new: ClosedJaxpr, operands: Sequence, params: dict, how: str = "", *args) -> list:
         """Calls another jaxpr: see `applied`."""
