@@ -25,6 +25,7 @@ from xlab.core.typing import ShardingLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import Zero
+from xlab.interpreters.control_flow import OpaqueFlow, control_flow_rules
 from xlab.lax import arithmetic as _a
 from xlab.lax import bits as _b
 from xlab.lax import cuts
@@ -253,4 +254,5 @@ reduce_p.def_abstract_eval(_reduce_aval)
 ad.primitive_jvps[reduce_p] = _reduce_jvp
 cut_rules[reduce_p] = cuts.reduction
 batching.primitive_batchers[reduce_p] = _reduce_batch
+control_flow_rules[reduce_p] = lambda params: OpaqueFlow((("body", params["jaxpr"]),))
 mlir.register_lowering(reduce_p, _reduce_lowering)

@@ -21,6 +21,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import Axis
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
+from xlab.interpreters.control_flow import OpaqueFlow, control_flow_rules
 from xlab.lax import arithmetic as _a
 from xlab.lax import cuts
 from xlab.lax import elementwise as _e
@@ -220,6 +221,7 @@ reduce_window_p.def_abstract_eval(_general_aval)
 ad.primitive_jvps[reduce_window_p] = _general_jvp
 cut_rules[reduce_window_p] = cuts.resized("a window reduction")
 batching.primitive_batchers[reduce_window_p] = _general_batch
+control_flow_rules[reduce_window_p] = lambda params: OpaqueFlow((("body", params["jaxpr"]),))
 mlir.register_lowering(reduce_window_p, _general_lowering)
 
 

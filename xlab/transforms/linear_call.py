@@ -13,6 +13,7 @@ from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.control_flow import CallFlow, control_flow_rules
 from xlab.transforms.arguments import check_callable, text_attributes
 
 
@@ -76,6 +77,7 @@ class _Once:
 
 linear_call_p = Primitive("linear_call", multiple_results=True, joins=False, context_dependent=True)
 linear_call_p.def_effectful_abstract_eval(lambda *avals, callee, **_: (callee.out_avals, callee.effects))
+control_flow_rules[linear_call_p] = lambda params: CallFlow(params["callee"])
 mlir.register_lowering(linear_call_p, lambda ctx, *args, callee, **_: ctx.jaxpr(callee, args))
 
 

@@ -19,6 +19,7 @@ from xlab.core.trace import is_tracer
 from xlab.core.typing import ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.control_flow import BranchFlow, control_flow_rules
 from xlab.lax.arithmetic import clamp
 from xlab.lax.comparison import eq, select_n
 from xlab.lax.control.common import (
@@ -207,6 +208,7 @@ def _cond_jvp(primals, tangents, *, branches, **params):
 
 
 ad.primitive_jvps[cond_p] = _cond_jvp
+control_flow_rules[cond_p] = lambda params: BranchFlow(params["branches"])
 
 
 def _cond_partial_eval(trace, args, *, branches, **params):

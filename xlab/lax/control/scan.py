@@ -17,6 +17,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import concrete_or_error, is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.control_flow import LoopFlow, control_flow_rules
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.control.common import (
     args_tree,
@@ -183,6 +184,7 @@ def _scan_jvp(primals, tangents, *, jaxpr, num_consts, num_carry, **params):
 
 
 ad.primitive_jvps[scan_p] = _scan_jvp
+control_flow_rules[scan_p] = lambda p: LoopFlow(p["jaxpr"], p["num_consts"], p["num_carry"], length=p["length"], reverse=p["reverse"])
 
 
 def _scan_partial_eval(trace, args, *, jaxpr, num_consts, num_carry, **params):

@@ -17,6 +17,7 @@ from xlab.core.refs import is_ref
 from xlab.core.trace import is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.control_flow import LoopFlow, control_flow_rules
 from xlab.lax.comparison import select
 from xlab.lax.control.common import (
     args_tree,
@@ -140,6 +141,8 @@ def _ignore(closed, avals):
 
 
 ad.primitive_jvps[while_p] = _while_jvp
+control_flow_rules[while_p] = lambda p: LoopFlow(p["body_jaxpr"], p["body_nconsts"], len(p["body_jaxpr"].out_avals), p["cond_jaxpr"],
+                                                 p["cond_nconsts"])
 
 
 def split_while(trace, args, recorded, *, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
