@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
 from xlab.notebook import displays
-from xlab.notebook.magics.base import told
+from xlab.notebook.magics.arguments import takes
 
 
 @magics_class
@@ -14,7 +16,7 @@ class Xledger(Magics):
     """`%xledger`."""
 
     @line_magic
-    @told
-    def xledger(self, line: str) -> None:
+    @takes()
+    def xledger(self, given: SimpleNamespace) -> None:
         """Lists the compiles of this kernel: which function, for the how manieth time, what changed, what would help."""
         displays.show(observe.ledger())
