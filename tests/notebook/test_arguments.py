@@ -100,7 +100,8 @@ def test_a_misspelt_option_is_named(magic, option):
         for line in (f"f(x) --{wrong} 3", f"--{wrong}=3 f(x)", f"--{wrong}"):
             with pytest.raises(ValueError, match=rf"%{magic} has no option --{wrong}; did you mean --\w.* Its options are --"):
                 known.parse(line)
-    assert f"did you mean --{option.name}" in str(pytest.raises(ValueError, known.parse, f"f(x) --{option.name}s").value) or option.name + "s" in known.options
+    with pytest.raises(ValueError, match=f"did you mean --{option.name}"):
+        known.parse(f"f(x) --{option.name}s")
 
 
 @pytest.mark.parametrize(("magic", "option"), [pair for pair in OPTIONS if pair[1].example and not pair[1].alone],

@@ -9,7 +9,9 @@ import dataclasses
 import functools
 import importlib
 import math
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import UnionType
 from typing import Any, ClassVar, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
 
@@ -18,6 +20,8 @@ DEEPEST = 200
 """Records within one another that are read: a program of a hundred calls, each within the one before."""
 _BITS = 128     # of the longest number that is read; it stays a number of a page, and fits in a float
 T = TypeVar("T")
+_PACKAGE = "xlab.observe"
+_DEFINES = "\n@_record\nclass "
 
 _classes: dict[str, type[Record]] = {}
 _defaults: dict[str, tuple[tuple[str, Any], ...]] = {}
@@ -100,9 +104,11 @@ def _class(name: Any) -> type[Record] | None:
 
 @functools.cache
 def _load() -> None:
-    """Imports every file that defines records."""
-    for file in ("records", "comparison", "drawing", "edits", "live", "placements", "resharding", "rungs", "scheduled"):
-        importlib.import_module(f"xlab.observe.{file}")
+    """Imports every file of this room that defines records."""
+    room = Path(sys.modules[_PACKAGE].__file__ or "").parent
+    for path in sorted(room.rglob("*.py")):
+        if _DEFINES in path.read_text(encoding="utf-8"):
+            importlib.import_module(".".join((_PACKAGE, *path.relative_to(room).with_suffix("").parts)))
 
 
 def _encode(value: Any) -> Any:
