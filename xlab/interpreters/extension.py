@@ -62,7 +62,7 @@ class CallPrimitive(Primitive):
         super().__init__(name, multiple_results=True, joins=False, context_dependent=True, hidden=True)
         self.def_impl(lambda *args, call_jaxpr, **params: eval_jaxpr(call_jaxpr.jaxpr, call_jaxpr.consts, *args))
         self.def_effectful_abstract_eval(lambda *avals, call_jaxpr, **params: (call_jaxpr.out_avals, call_jaxpr.effects))
-        mlir.register_lowering(self, mlir.inline_call("call_jaxpr"))
+        mlir.register_text_lowering(self, mlir.inline_call("call_jaxpr"))
         ad.primitive_jvps[self] = self._jvp
         ad.primitive_transposes[self] = self._transpose
         batching.axis_primitive_batchers[self] = self._batch

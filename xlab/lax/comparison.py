@@ -37,7 +37,7 @@ def _comparison(name: str, accepts, kind=_kind, words=None):
     ad.defzero(prim)
     direction = name[:2].upper()
     rule = mlir.comparison(direction, kind)
-    mlir.register_lowering(prim, rule if words is None else _on_keys_as_well(rule, direction, *words))
+    mlir.register_text_lowering(prim, rule if words is None else _on_keys_as_well(rule, direction, *words))
     return prim
 
 
@@ -204,4 +204,4 @@ ad.primitive_jvps[select_n_p] = _select_n_jvp
 ad.primitive_transposes[select_n_p] = _select_n_transpose
 cut_rules[select_n_p] = cuts.select
 batching.primitive_batchers[select_n_p] = _select_n_batch
-mlir.register_lowering(select_n_p, _select_n_lowering)
+mlir.register_text_lowering(select_n_p, _select_n_lowering)

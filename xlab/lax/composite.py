@@ -139,4 +139,4 @@ def _lowering(ctx, *xs, name, attributes, version, jaxpr):
                    len(ctx.avals_out))
 
 
-mlir.register_lowering(composite_p, _lowering)
+mlir.register_text_lowering(composite_p, _lowering)

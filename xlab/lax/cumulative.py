@@ -166,7 +166,7 @@ def _family(name: str, accepts, combine: Callable, identity: Callable, op: str |
     ad.primitive_jvps[prim] = jvp
     cut_rules[prim] = cuts.along(prim.name)
     batching.primitive_batchers[prim] = batch
-    mlir.register_lowering(prim, lowering)
+    mlir.register_text_lowering(prim, lowering)
     return prim
 
 

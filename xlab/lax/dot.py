@@ -200,4 +200,4 @@ ad.defjvp(dot_general_p, lambda t, x, y, **params: dot_general_p.bind(t, y, **pa
 ad.primitive_transposes[dot_general_p] = _dot_transpose
 cut_rules[dot_general_p] = cuts.dot
 batching.primitive_batchers[dot_general_p] = _dot_batch
-mlir.register_lowering(dot_general_p, _dot_lowering)
+mlir.register_text_lowering(dot_general_p, _dot_lowering)

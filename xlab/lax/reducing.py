@@ -243,4 +243,4 @@ reduce_p.def_abstract_eval(_reduce_aval)
 ad.primitive_jvps[reduce_p] = _reduce_jvp
 cut_rules[reduce_p] = cuts.reduction
 batching.primitive_batchers[reduce_p] = _reduce_batch
-mlir.register_lowering(reduce_p, _reduce_lowering)
+mlir.register_text_lowering(reduce_p, _reduce_lowering)

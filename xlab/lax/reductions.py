@@ -96,7 +96,7 @@ def _reduction(name: str, op: str, accepts, identity):
         return reduction_text(ctx, op, x, init, axes, src, ctx.avals_out[0])
     cut_rules[prim] = cuts.reduction
     batching.defreducer(prim)
-    mlir.register_lowering(prim, lowering)
+    mlir.register_text_lowering(prim, lowering)
     return prim
 
 
@@ -241,7 +241,7 @@ def _arg_extremum(name: str, direction: str, identity):
     ad.defzero(prim)
     cut_rules[prim] = cuts.reduction
     batching.primitive_batchers[prim] = batch
-    mlir.register_lowering(prim, lowering)
+    mlir.register_text_lowering(prim, lowering)
     return prim
 
 

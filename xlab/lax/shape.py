@@ -154,7 +154,7 @@ broadcast_in_dim_p.def_abstract_eval(_broadcast_aval)
 ad.deflinear2(broadcast_in_dim_p)  # its transpose, a sum, stands in reduce_sum.py
 cut_rules[broadcast_in_dim_p] = cuts.broadcast
 batching.primitive_batchers[broadcast_in_dim_p] = _broadcast_batch
-mlir.register_lowering(broadcast_in_dim_p, _broadcast_lowering)
+mlir.register_text_lowering(broadcast_in_dim_p, _broadcast_lowering)
 
 
 # -- reshape, squeeze, expand_dims ------------------------------------------------------------------------
@@ -201,7 +201,7 @@ reshape_p.def_abstract_eval(_reshape_aval)
 ad.deflinear2(reshape_p, lambda ct, x, **_: [reshape(ct, x.aval.shape, out_sharding=cuts.like(x.aval, aval_of(ct)))])
 cut_rules[reshape_p] = cuts.reshape
 batching.primitive_batchers[reshape_p] = _reshape_batch
-mlir.register_lowering(reshape_p, _reshape_lowering)
+mlir.register_text_lowering(reshape_p, _reshape_lowering)
 
 
 def squeeze(array, dimensions: Sequence[int]):
@@ -231,7 +231,7 @@ squeeze_p.def_abstract_eval(_squeeze_aval)
 ad.deflinear2(squeeze_p, lambda ct, x, **_: [reshape(ct, x.aval.shape, out_sharding=cuts.like(x.aval, aval_of(ct)))])
 cut_rules[squeeze_p] = cuts.squeeze
 batching.primitive_batchers[squeeze_p] = _squeeze_batch
-mlir.register_lowering(squeeze_p, _reshape_lowering)
+mlir.register_text_lowering(squeeze_p, _reshape_lowering)
 
 
 def expand_dims(array, dimensions: Sequence[int]):
@@ -290,7 +290,7 @@ transpose_p.def_abstract_eval(_transpose_aval)
 ad.deflinear2(transpose_p, lambda ct, x, permutation: [transpose(ct, tuple(np.argsort(permutation).tolist()))])
 cut_rules[transpose_p] = cuts.transpose
 batching.primitive_batchers[transpose_p] = _transpose_batch
-mlir.register_lowering(transpose_p, _transpose_lowering)
+mlir.register_text_lowering(transpose_p, _transpose_lowering)
 
 
 def rev(operand, dimensions: Sequence[int]):
@@ -312,7 +312,7 @@ ad.deflinear2(rev_p, lambda ct, x, dimensions: [rev(ct, dimensions)])
 cut_rules[rev_p] = cuts.first_operand
 batching.primitive_batchers[rev_p] = lambda xs, ds, dimensions: (
     rev_p.bind(xs[0], dimensions=tuple(d + (d >= ds[0]) for d in dimensions)), ds[0])
-mlir.register_lowering(rev_p, lambda ctx, x, dimensions: ctx.op(
+mlir.register_text_lowering(rev_p, lambda ctx, x, dimensions: ctx.op(
     f"stablehlo.reverse {x}, dims = [{', '.join(map(str, dimensions))}] : {ctx.type_out()}"))
 
 
@@ -361,7 +361,7 @@ concatenate_p.def_abstract_eval(_concatenate_aval)
 ad.deflinear2(concatenate_p)  # its transpose, slices, stands in slicing.py
 cut_rules[concatenate_p] = cuts.concatenate
 batching.primitive_batchers[concatenate_p] = _concatenate_batch
-mlir.register_lowering(concatenate_p, lambda ctx, *xs, dimension: ctx.op(
+mlir.register_text_lowering(concatenate_p, lambda ctx, *xs, dimension: ctx.op(
     f"stablehlo.concatenate {', '.join(xs)}, dim = {dimension} : ({ctx.types_in()}) -> {ctx.type_out()}"))
 
 
@@ -406,7 +406,7 @@ pad_p.casts_to_reduced = True
 pad_p.def_abstract_eval(_pad_aval)
 ad.primitive_jvps[pad_p] = _pad_jvp
 # Its transpose and batching, which slice and select, stand in slicing.py.
-mlir.register_lowering(pad_p, lambda ctx, x, v, padding_config: ctx.op(
+mlir.register_text_lowering(pad_p, lambda ctx, x, v, padding_config: ctx.op(
     f"stablehlo.pad {x}, {v}, low = {mlir.values.dims_text(c[0] for c in padding_config)}, "
     f"high = {mlir.values.dims_text(c[1] for c in padding_config)}, "
     f"interior = {mlir.values.dims_text(c[2] for c in padding_config)} : ({ctx.types_in()}) -> {ctx.type_out()}"))
@@ -501,7 +501,7 @@ iota_p.def_abstract_eval(_iota_aval)
 ad.defzero(iota_p)
 cut_rules[iota_p] = cuts.asked_only
 batching.primitive_batchers.excuse(iota_p, "it has no operands to batch")
-mlir.register_lowering(iota_p, lambda ctx, *, dtype, shape, dimension, sharding: ctx.op(
+mlir.register_text_lowering(iota_p, lambda ctx, *, dtype, shape, dimension, sharding: ctx.op(
     f"stablehlo.iota dim = {dimension} : {ctx.type_out()}"))
 
 
@@ -515,7 +515,7 @@ copy_p.linear_in_unreduced = True
 copy_p.def_abstract_eval(lambda x: x)
 ad.deflinear2(copy_p, lambda ct, x: [ct])
 batching.defvectorized(copy_p)
-mlir.register_lowering(copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimization_barrier {x} : {ctx.type_out()}"))
+mlir.register_text_lowering(copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimization_barrier {x} : {ctx.type_out()}"))
 
 
 def optimization_barrier(operand):
@@ -532,7 +532,7 @@ ad.primitive_jvps[optimization_barrier_p] = lambda primals, tangents: (
 ad.primitive_transposes[optimization_barrier_p] = lambda cts, *xs: _barrier_tangents(cts)
 cut_rules[optimization_barrier_p] = cuts.each_operand
 batching.primitive_batchers[optimization_barrier_p] = lambda xs, dims: (optimization_barrier_p.bind(*xs), list(dims))
-mlir.register_lowering(optimization_barrier_p, lambda ctx, *xs: ctx.ops(
+mlir.register_text_lowering(optimization_barrier_p, lambda ctx, *xs: ctx.ops(
     f"stablehlo.optimization_barrier {', '.join(xs)} : {ctx.types_in()}", len(xs)) if xs else [])
 
 

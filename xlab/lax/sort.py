@@ -205,7 +205,7 @@ sort_p.def_abstract_eval(_sort_aval)
 ad.primitive_jvps[sort_p] = _sort_jvp
 cut_rules[sort_p] = cuts.along("sort", "dimension")
 batching.primitive_batchers[sort_p] = _sort_batch
-mlir.register_lowering(sort_p, _sort_lowering)
+mlir.register_text_lowering(sort_p, _sort_lowering)
 
 
 def top_k(operand, k: int, *, axis: int = -1):
@@ -266,4 +266,4 @@ top_k_p.def_abstract_eval(_top_k_aval)
 ad.primitive_jvps[top_k_p] = _top_k_jvp
 cut_rules[top_k_p] = cuts.along("top_k")
 batching.primitive_batchers[top_k_p] = _top_k_batch
-mlir.register_lowering(top_k_p, _top_k_lowering)
+mlir.register_text_lowering(top_k_p, _top_k_lowering)

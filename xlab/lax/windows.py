@@ -205,7 +205,7 @@ reduce_window_p.def_abstract_eval(_general_aval)
 ad.primitive_jvps[reduce_window_p] = _general_jvp
 cut_rules[reduce_window_p] = cuts.resized("a window reduction")
 batching.primitive_batchers[reduce_window_p] = _general_batch
-mlir.register_lowering(reduce_window_p, _general_lowering)
+mlir.register_text_lowering(reduce_window_p, _general_lowering)
 
 
 # -- sums, maxima, minima -----------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def _family(name: str, accepts, identity: Callable, op: str) -> Primitive:
                       f"({ctx.type_in()}, {t}) -> {ctx.type_out()}")
     cut_rules[prim] = cuts.resized("a window reduction")
     batching.primitive_batchers[prim] = batch
-    mlir.register_lowering(prim, lowering)
+    mlir.register_text_lowering(prim, lowering)
     return prim
 
 

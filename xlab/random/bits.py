@@ -186,7 +186,7 @@ def _declare(name: str, aval, batch, lowering) -> Primitive:
     ad.defzero(prim)
     batching.primitive_batchers[prim] = batch
     cut_rules[prim] = cut_elementwise if name == "random_fold_in" else cuts.in_front
-    mlir.register_lowering(prim, lowering)
+    mlir.register_text_lowering(prim, lowering)
     return prim
 
 

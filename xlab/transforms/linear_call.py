@@ -75,7 +75,7 @@ class _Once:
 
 linear_call_p = Primitive("linear_call", multiple_results=True, joins=False, context_dependent=True)
 linear_call_p.def_effectful_abstract_eval(lambda *avals, callee, **_: (callee.out_avals, callee.effects))
-mlir.register_lowering(linear_call_p, lambda ctx, *args, callee, **_: ctx.jaxpr(callee, args))
+mlir.register_text_lowering(linear_call_p, lambda ctx, *args, callee, **_: ctx.jaxpr(callee, args))
 
 
 def _jvp(primals, tangents, *, callee, num_callee_consts, num_res, **params):

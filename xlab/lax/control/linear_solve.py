@@ -195,4 +195,4 @@ def _lower(ctx, *args, const_lengths, jaxprs):
 ad.primitive_jvps[linear_solve_p] = _jvp
 ad.primitive_transposes[linear_solve_p] = _transpose
 batching.axis_primitive_batchers[linear_solve_p] = _batch
-mlir.register_lowering(linear_solve_p, _lower)
+mlir.register_text_lowering(linear_solve_p, _lower)
