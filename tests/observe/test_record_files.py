@@ -12,7 +12,7 @@ from tests.notebook.views import sample
 from xlab.notebook.views import VIEWS, view_for
 from xlab.observe import record_base
 from xlab.observe import records as r
-from xlab.observe.drawing import Drawing
+from xlab.observe.drawing_record import Drawing
 from xlab.observe.records import Record
 from xlab.observe.text import text
 
@@ -123,7 +123,7 @@ TYPE = {"record": "Type", "dtype": "f32"}
     ({"record": "Level", "name": "hlo", "text": "", "links": [[1, [2]], [1, 2, 3]]}, r"^Level\.links\[1\] must be \[a whole number, a list of a whole number\]"),
     (wrapped(99, CALL, call), None),
     (wrapped(100, CALL, call), "more than 200 records are nested in one another$"),
-    ({"record": "Type", "dtype": "f32", "schema": 10 ** 5000}, "a number of 16610 bits, this xlab reads up to 1; upgrade"),
+    ({"record": "Type", "dtype": "f32", "schema": 10 ** 5000}, "a number of 16610 bits, this xlab reads up to 2; upgrade"),
 ])
 def test_what_is_wrong_is_named(data, words):
     if words is None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, div, integer_pow, mul, sign, sub
@@ -18,13 +19,23 @@ from xlab.lax.transcendental import sqrt
 __all__ = ["bessel_i0e", "bessel_i1e"]
 
 
-def bessel_i0e(x):
-    """Elementwise modified Bessel function of order 0, times `exp(-|x|)`."""
+def bessel_i0e(x: ArrayLike) -> Array:
+    """Elementwise modified Bessel function of order 0, times `exp(-|x|)`.
+
+    Source:
+        Chebyshev polynomials in x/4 - 1 up to 8, and in 16/x - 1 above, summed by Clenshaw's
+            recurrence.
+    """
     return bessel_i0e_p.bind(x)
 
 
-def bessel_i1e(x):
-    """Elementwise modified Bessel function of order 1, times `exp(-|x|)`."""
+def bessel_i1e(x: ArrayLike) -> Array:
+    """Elementwise modified Bessel function of order 1, times `exp(-|x|)`.
+
+    Source:
+        Chebyshev polynomials in x/4 - 1 up to 8, and in 16/x - 1 above, summed by Clenshaw's
+            recurrence.
+    """
     return bessel_i1e_p.bind(x)
 
 

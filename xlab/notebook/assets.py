@@ -92,9 +92,16 @@ def _strip(source: str) -> str:
 
 @functools.cache
 def styles(view: str = "", tabs: frozenset[str] | None = None) -> str:
-    """All styles: the kit's, then each view's; those of one view; or without those of scripts that a page of these tabs has not."""
-    absent = {path.stem for path in panels().keys() - set(_order(ENTRY, tabs))}
-    files = [ROOT / "kit/theme.css", *(p for p in _files("css") if p.stem not in absent and view in ("", p.stem))]
+    """All styles: the kit's, then each view's; those of one view and of what its script imports; or those that a page of these tabs needs."""
+    if view:
+        drawn: list[Path] = []
+        for script in _files("js"):
+            if script.stem == view:
+                _visit(script.resolve(), drawn, ())
+        wanted = {path.stem for path in drawn} | {view}
+    else:
+        wanted = {path.stem for path in _files("css")} - {path.stem for path in panels().keys() - set(_order(ENTRY, tabs))}
+    files = [ROOT / "kit/theme.css", *(path for path in _files("css") if path.stem in wanted)]
     text = "\n".join(p.read_text(encoding="utf-8") for p in files)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())

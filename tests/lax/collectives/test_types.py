@@ -210,7 +210,7 @@ CHAINS = {
     "neg": lambda u: -u, "sum": lambda u: u.sum(1), "scaled": lambda u: u * 2.0, "slice": lambda u: u[:, :2], "one": lambda u: u.at[:, 0].get(),
     "concatenate": lambda u: jnp.concatenate([u, u], 1), "stack": lambda u: jnp.stack([u, u]), "where": lambda u: jnp.where(np.arange(8)[None] > 3, u, u + u),
     "loop": lambda u: lax.fori_loop(0, 3, lambda k, c: c + u, u), "scan": lambda u: lax.scan(lambda c, _: (c + u, c), u, None, length=3)[1],
-    "cond": lambda u: lax.cond(True, lambda u: u + u, lambda u: u, u), "filled": lambda u: u[0].at[np.int32(1)].get(mode="fill", fill_value=0),
+    "cond": lambda u: lax.cond(True, lambda u: u + u, lambda u: u, u), "filled": lambda u: u.at[:, np.array([1, 9])].get(mode="fill", fill_value=0),
 }
 
 

@@ -9,7 +9,7 @@ from xlab.notebook.views.buffers import donations_node, map_node, peak_node, pla
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.live import live_panel
 from xlab.notebook.views.memory import memory_node
-from xlab.observe.live import Live, LiveArray
+from xlab.observe.live_record import Live, LiveArray
 from xlab.observe.records import Buffer, Memory
 
 REPORT = sample.report()

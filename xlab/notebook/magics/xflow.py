@@ -12,8 +12,8 @@ from xlab.notebook.experiments import handlers
 from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import call_of, jitted
 from xlab.observe.looking import quiet
+from xlab.observe.program_layouts import argument_layouts
 from xlab.observe.records import Report
-from xlab.observe.report import argument_layouts
 from xlab.observe.subject import subject
 
 

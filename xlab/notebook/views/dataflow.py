@@ -14,7 +14,13 @@ from xlab.notebook.views.layouts import MOST_DEVICES, mesh_data
 from xlab.notebook.views.mesh import mesh_places
 from xlab.notebook.views.tabs import add_tab, arguments_of, report_mesh
 from xlab.observe.records import Layout, MeshInfo, Report, Transfer
-from xlab.observe.text import advice_word, sentences, transfer_name, transfer_origin, transfer_over
+from xlab.observe.transfer_words import (
+    advice_word,
+    sentences,
+    transfer_name,
+    transfer_origin,
+    transfer_over,
+)
 from xlab.observe.units import plural, size_text, time_text
 
 MOST_ROWS = 300
@@ -126,7 +132,7 @@ def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
         h(
             "td",
             {"class": "xl-added" if t.reshards else None},
-            transfer_origin(t).replace("(!)", "⚠"),
+            transfer_origin(t, "⚠"),
         ),
         h(
             "td",

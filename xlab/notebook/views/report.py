@@ -7,7 +7,7 @@ from typing import Any
 from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean, h, key, panel
 from xlab.notebook.views.tabs import Tab, ended_before_a_program, tabs
-from xlab.observe.drawing import Drawing
+from xlab.observe.drawing_record import Drawing
 from xlab.observe.records import Failure, Notice, Report
 from xlab.observe.text import report_header
 
@@ -33,7 +33,7 @@ def drawn(tab: Tab, report: Report) -> Node | None:
 
 def header(report: Report) -> Node:
     """Title, numbers, and notices that lead to their place."""
-    sentence, numbers = report_header(report)
+    sentence, numbers = report_header(report, caution="⚠")
     if report.error and not report.programs:
         numbers = ()
     rest = sentence[len(report.title) :]
@@ -50,8 +50,8 @@ def header(report: Report) -> Node:
                 *(
                     h(
                         "span",
-                        {"class": "xl-caution" if "(!)" in n else None},
-                        n.replace("(!)", "⚠"),
+                        {"class": "xl-caution" if "⚠" in n else None},
+                        n,
                     )
                     for n in numbers
                 ),

@@ -10,6 +10,7 @@ import numpy as np
 from xlab import lax
 from xlab import numpy as jnp
 from xlab.core import dtypes
+from xlab.core.typing import Array, ArrayLike
 from xlab.scipy.special.functions import (
     chebyshev,
     float_only,
@@ -24,7 +25,7 @@ __all__ = ["dawsn", "erf", "erfc", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri
 
 
 @special
-def erf(x):
+def erf(x: ArrayLike) -> Array:
     """The error function.
 
     Example:
@@ -36,13 +37,13 @@ def erf(x):
 
 
 @special
-def erfc(x):
+def erfc(x: ArrayLike) -> Array:
     """`1 - erf(x)`, accurate for large `x`."""
     return lax.erfc(x)
 
 
 @special
-def erfinv(x):
+def erfinv(x: ArrayLike) -> Array:
     """The inverse of the error function."""
     return lax.erf_inv(x)
 
@@ -60,8 +61,12 @@ _ERFCX = (
 
 
 @special(weak=False)
-def erfcx(x):
-    """`exp(x**2) erfc(x)`, which neither overflows nor vanishes for large `x`."""
+def erfcx(x: ArrayLike) -> Array:
+    """`exp(x**2) erfc(x)`, which neither overflows nor vanishes for large `x`.
+
+    Source:
+        Chebyshev polynomials of `(1 + 2x) erfcx(x)` in `(x - 15/4) / (x + 15/4)`.
+    """
     return _erfcx(x)
 
 
@@ -75,8 +80,12 @@ def _erfcx(x):
 
 
 @special(weak=False)
-def dawsn(x):
-    """Dawson's integral, `exp(-x**2)` times the integral of `exp(t**2)` from 0 to `x`."""
+def dawsn(x: ArrayLike) -> Array:
+    """Dawson's integral, `exp(-x**2)` times the integral of `exp(t**2)` from 0 to `x`.
+
+    Source:
+        Rybicki (1989), Dawson's integral and the sampling theorem.
+    """
     return _dawson(x)
 
 
@@ -101,7 +110,7 @@ def _dawson(x):
     return jnp.where(jnp.abs(x) < 0.25, near, total)
 
 
-def ndtr(x):
+def ndtr(x: ArrayLike) -> Array:
     """The normal distribution function.
 
     Example:
@@ -121,8 +130,12 @@ def _ndtr(x):
     return 0.5 * jnp.where(size < half, 1 + lax.erf(w), jnp.where(w > 0, 2 - tail, tail))
 
 
-def ndtri(p):
-    """The inverse of the normal distribution function."""
+def ndtri(p: ArrayLike) -> Array:
+    """The inverse of the normal distribution function.
+
+    Source:
+        Wichura (1988), Algorithm AS 241: the percentage points of the normal distribution.
+    """
     return _ndtri(float_only("ndtri", p))
 
 
@@ -165,7 +178,7 @@ def _quantile(p):
     return jnp.where(valid | (p == 0) | (p == 1), value, number(np.nan, p))
 
 
-def log_ndtr(x, series_order: int = 3):
+def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     """Logarithm of the normal distribution function, also far out where the function itself is 0."""
     if not isinstance(series_order, int):
         raise TypeError(f"log_ndtr takes a Python integer as series_order, got {series_order!r}")
@@ -210,8 +223,12 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
 @special
-def owens_t(h, a):
-    """Owen's T function: the probability that X > h and 0 < Y < a X, for independent normal X and Y."""
+def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
+    """Owen's T function: the probability that X > h and 0 < Y < a X, for independent normal X and Y.
+
+    Source:
+        Gauss-Legendre quadrature of Owen's integral (1956) up to slope 1; his reflection above.
+    """
     return _owen(*jnp.broadcast_arrays(h, a))
 
 
@@ -251,8 +268,12 @@ def _faddeeva_coefficients(n: int = 40) -> tuple[float, tuple[float, ...]]:
 
 
 @special(complexes=True, weak=False)
-def wofz(z):
-    """The Faddeeva function, `exp(-z**2) erfc(-i z)`; always complex."""
+def wofz(z: ArrayLike) -> Array:
+    """The Faddeeva function, `exp(-z**2) erfc(-i z)`; always complex.
+
+    Source:
+        Weideman (1994), Computation of the complex error function.
+    """
     if dtypes.issubdtype(z.dtype, np.complexfloating):
         return _faddeeva(z)
     z = z if z.dtype in (np.float32, np.float64) else z.astype(np.float32)      # complex numbers have no shorter parts
