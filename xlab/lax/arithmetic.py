@@ -24,7 +24,7 @@ from xlab.lax.reduce_sum import reduce_sum_p
 from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, full_like, reshape, zeros_like_aval
 
 __all__ = ["RoundingMethod", "abs", "add", "ceil", "clamp", "div", "floor", "integer_pow", "is_finite", "max", "min", "mul", "neg", "pow",
-           "reciprocal", "rem", "round", "sign", "square", "sub"]
+           "reciprocal", "rem", "round", "sign", "square", "sub"]  # fmt: skip
 
 
 def _summed(ct, x):

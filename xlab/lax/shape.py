@@ -27,7 +27,7 @@ from xlab.lax.elementwise import scalar_like
 from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
 __all__ = ["broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcasted_iota", "collapse", "concatenate", "copy",
-           "empty", "expand_dims", "full", "full_like", "iota", "optimization_barrier", "pad", "reshape", "rev", "squeeze", "transpose"]
+           "empty", "expand_dims", "full", "full_like", "iota", "optimization_barrier", "pad", "reshape", "rev", "squeeze", "transpose"]  # fmt: skip
 
 
 def canonical_shape(shape) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike, ShardingLik
 
 __all__ = ["Initializer", "constant", "delta_orthogonal", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "kaiming_normal",
            "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal", "ones", "orthogonal", "truncated_normal", "uniform",
-           "variance_scaling", "xavier_normal", "xavier_uniform", "zeros"]
+           "variance_scaling", "xavier_normal", "xavier_uniform", "zeros"]  # fmt: skip
 
 # Standard deviation of a standard normal number that is known to lie in (-2, 2).
 _TRUNCATED_DEVIATION = 0.87962566103423978

@@ -20,7 +20,7 @@ from xlab.numpy.searching import where
 from xlab.numpy.shape import broadcast_to
 
 __all__ = ["block_diag", "circulant", "companion", "convolution_matrix", "dft", "fiedler", "fiedler_companion", "hadamard",
-           "hankel", "helmert", "hilbert", "invhilbert", "invpascal", "leslie", "pascal", "toeplitz"]
+           "hankel", "helmert", "hilbert", "invhilbert", "invpascal", "leslie", "pascal", "toeplitz"]  # fmt: skip
 
 
 # -- from vectors, the last dimension of an array ---------------------------------------------------------

@@ -21,7 +21,7 @@ from xlab.scipy.special.functions import number, special, with_slopes
 from xlab.transforms.jvp import jvp
 
 __all__ = ["bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc", "gammaincc", "gammaln",
-           "gammasgn", "loggamma", "multigammaln", "poch", "polygamma", "zeta"]
+           "gammasgn", "loggamma", "multigammaln", "poch", "polygamma", "zeta"]  # fmt: skip
 
 
 @special
