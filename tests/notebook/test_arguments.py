@@ -193,14 +193,14 @@ def test_what_is_written_of_magics_is_declared():
 
 
 def test_in_a_shell(shell):
-    from xlab.notebook import running
+    from xlab.notebook import recording
 
     shell.run_line_magic("load_ext", "xlab")
     try:
         shell.run_cell("import xlab\nfrom xlab import numpy as jnp\nx = jnp.ones(3)\nf = xlab.jit(lambda x: x * 2)").raise_error()
         for line in ("%xtime f(x) --repeat 3", "%xtime --repeat 3 f(x --1)", "%xtime --repeat=3 f(x) # three"):
             shell.run_cell(line).raise_error()
-            assert running.last.timings[0].runs == 3, line
+            assert recording.last.timings[0].runs == 3, line
         for line, words in (("%xshard x --shpe 3", "%xshard has no option --shpe; did you mean --shape?"),
                             ("%%xjit --meshh data=4\ny = x", "%xjit has no option --meshh; did you mean --mesh?"),
                             ("%%xjit data=4\ny = x", "%%xjit takes options, and the program in the lines below it; given 'data=4'"),

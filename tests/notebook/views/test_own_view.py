@@ -18,14 +18,14 @@ from xlab.notebook import assets
 from xlab.notebook.export import write_html
 from xlab.notebook.views import VIEWS, view_for
 from xlab.notebook.views.draw import html
-from xlab.notebook.views.packing import pack_text
+from xlab.notebook.views.page_codec import pack_text
 from xlab.notebook.views.tabs import remove_tab, tabs
 from xlab.observe.records import Record
 
 HERE = Path(__file__).parent
 
 RECORD = '''
-from xlab.observe.record_base import Record, _record
+from xlab.observe.records.base import Record, _record
 
 
 @_record

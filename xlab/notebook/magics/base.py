@@ -6,8 +6,8 @@ import ast
 import sys
 from typing import Any, NamedTuple
 
-from xlab.core.source import shown_names
-from xlab.observe.subject import jitted as _jitted
+from xlab.core.source_info import shown_names
+from xlab.observe.program.stages import jitted as _jitted
 
 
 def evaluate(shell: Any, text: str, what: str = "an expression") -> Any:

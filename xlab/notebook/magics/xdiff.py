@@ -12,7 +12,7 @@ from IPython.core.magic import Magics, line_magic, magics_class
 
 import xlab
 from xlab import observe
-from xlab.notebook import displays, options
+from xlab.notebook import formatters, options
 from xlab.notebook.magics.arguments import Option, number_of_runs, takes
 from xlab.notebook.magics.base import call_of, jitted
 from xlab.sharding import Mesh
@@ -52,7 +52,7 @@ class Xdiff(Magics):
             compiled = jitted(self.shell, fun)
             sides.append((text, (_with(compiled, kwargs) if kwargs else compiled, *args)))
         (left, one), (right, other) = sides
-        displays.show(observe.diff(one, other, names=(left, right), repeat=given.repeat))
+        formatters.show(observe.diff(one, other, names=(left, right), repeat=given.repeat))
 
 
 def two_calls(text: str) -> list[str]:

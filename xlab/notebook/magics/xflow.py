@@ -7,14 +7,14 @@ from types import SimpleNamespace
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
-from xlab.notebook import displays
+from xlab.notebook import formatters
 from xlab.notebook.experiments import handlers
 from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import call_of, jitted
-from xlab.observe.looking import quiet
-from xlab.observe.program_layouts import argument_layouts
+from xlab.observe.program.analysis_only import suppress_warnings
+from xlab.observe.program.stages import program_stages
 from xlab.observe.records import Report
-from xlab.observe.subject import subject
+from xlab.observe.sharding.program_layouts import argument_layouts
 
 
 @magics_class
@@ -28,15 +28,15 @@ class Xflow(Magics):
         """Compiles a call without running it and shows its collectives, yours and the partitioner's."""
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xflow")
         if given.target:
-            displays.show(observe.target(given.target, fun, *args, **kwargs).replace(title=f"{text} on {given.target}"))
+            formatters.show(observe.target(given.target, fun, *args, **kwargs).replace(title=f"{text} on {given.target}"))
             return
         fun = jitted(self.shell, fun)
-        with quiet():           # what the compiler warns of stands in the reasons
+        with suppress_warnings():           # what the compiler warns of stands in the reasons
             transfers = observe.transfers(fun, *args, **kwargs)
         if not transfers:
             print(f"{text}: no collectives; every device works alone")
             return
         program = observe.program(fun, *args, levels=True, **kwargs)
-        about = subject(fun, args, kwargs)
-        displays.show(Report(text, (program,), argument_layouts(about), tuple(transfers), mesh=transfers[0].mesh, opens="collectives", counted=True),
-                      handlers=handlers([about]))
+        stages = program_stages(fun, args, kwargs)
+        formatters.show(Report(text, (program,), argument_layouts(stages), tuple(transfers), mesh=transfers[0].mesh, opens="collectives", counted=True),
+                      handlers=handlers([stages]))

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
-from xlab.notebook import displays
+from xlab.notebook import formatters
 from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import call_of, jitted
-from xlab.observe.edits import passes_text
-from xlab.observe.program import LEVELS
+from xlab.observe.program.program import LEVELS
 from xlab.observe.records import Report
+from xlab.observe.records.passes import passes_text
 
 
 @magics_class
@@ -30,6 +30,6 @@ class Xhlo(Magics):
         program = observe.program(compiled, *args, levels=(given.stage,) if given.stage else LEVELS, **kwargs)
         if given.passes:
             passes = observe.passes(compiled, *args, all=True, **kwargs)
-            displays.show(Report(f"passes of {text}", (program,), passes=passes, opens="passes"), plain=passes_text(passes))
+            formatters.show(Report(f"passes of {text}", (program,), passes=passes, opens="passes"), plain=passes_text(passes))
             return
-        displays.show(program, plain="\n\n".join(observe.text(level) for level in program.levels) or None)
+        formatters.show(program, plain="\n\n".join(observe.text(level) for level in program.levels) or None)

@@ -14,9 +14,9 @@ from xlab.notebook import options
 from xlab.notebook.cell import Cell
 from xlab.notebook.magics.arguments import Option, number_of_runs, takes
 from xlab.notebook.magics.base import CellFile, call_of, cell_file, jitted
-from xlab.notebook.running import Recording, recording, show_report
+from xlab.notebook.recording import Recording, recording, show_report
 from xlab.notebook.tracebacks import present
-from xlab.observe import targets
+from xlab.observe.comparison import targets
 from xlab.sharding import set_mesh
 
 

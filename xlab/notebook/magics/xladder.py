@@ -10,10 +10,10 @@ from typing import Any
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
-from xlab.notebook import displays
+from xlab.notebook import formatters
 from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import call_of
-from xlab.observe.ladder import RUNGS
+from xlab.observe.program.ladder import RUNGS
 
 
 def positions(example: str) -> Callable[[str], Any]:
@@ -51,4 +51,4 @@ class Xladder(Magics):
         made = observe.ladder(fun, *args, rungs=rungs, argnums=given.argnums, in_axes=given.in_axes, **kwargs)
         if given.rungs is not None and len(made.rungs) == 1:
             raise ValueError("; ".join(f"{name}: {why}" for name, why in made.left_out))
-        displays.show(made.replace(title=f"ladder of {text}"))
+        formatters.show(made.replace(title=f"ladder of {text}"))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
-from xlab.notebook import displays
+from xlab.notebook import formatters
 from xlab.notebook.magics.arguments import takes
 
 
@@ -19,4 +19,4 @@ class Xledger(Magics):
     @takes()
     def xledger(self, given: SimpleNamespace) -> None:
         """Lists the compiles of this kernel: which function, for the how manieth time, what changed, what would help."""
-        displays.show(observe.ledger())
+        formatters.show(observe.ledger())

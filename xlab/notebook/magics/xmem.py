@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
-from xlab.notebook import displays
+from xlab.notebook import formatters
 from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import call_of, jitted
 from xlab.observe.records import Report
@@ -32,10 +32,10 @@ class Xmem(Magics):
                 print("the line of every array made from now on is recorded; %xmem shows it" if on else "lines are not recorded any more")
             return
         if not given.rest:
-            displays.show(observe.live(self.shell.user_ns))
+            formatters.show(observe.live(self.shell.user_ns))
             return
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xmem")
         with observe.record() as session:
             observe.memory(jitted(self.shell, fun), *args, **kwargs)
         made = observe.report(session)
-        displays.show(Report(text, made.programs, memory=made.memory, mesh=made.mesh, versions=made.versions, opens="memory"))
+        formatters.show(Report(text, made.programs, memory=made.memory, mesh=made.mesh, versions=made.versions, opens="memory"))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from IPython.core.magic import Magics, line_magic, magics_class
 
-from xlab.notebook import displays, options
+from xlab.notebook import formatters, options
 from xlab.notebook.magics.arguments import takes
 from xlab.sharding import EMPTY_MESH, set_mesh
 
@@ -27,4 +27,4 @@ class Xmesh(Magics):
             print("no mesh is set: %xmesh data=4,model=2 sets one")
             return
         set_mesh(mesh)
-        displays.show(mesh)
+        formatters.show(mesh)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from IPython.core.magic import Magics, line_magic, magics_class
 
-from xlab.notebook import running
+from xlab.notebook import recording
 from xlab.notebook.export import write_html
 from xlab.notebook.magics.arguments import takes
 from xlab.notebook.options import unquoted
@@ -23,6 +23,6 @@ class Xreport(Magics):
         path = unquoted(given.rest)
         if not path:
             raise ValueError("%xreport takes the name of a file, such as %xreport out.html")
-        if running.last is None:
+        if recording.last is None:
             raise ValueError("no report yet: run a cell with %%xjit first")
-        print(f"report of {running.last.title} in {write_html(running.last, path)}")
+        print(f"report of {recording.last.title} in {write_html(recording.last, path)}")

@@ -11,9 +11,9 @@ import xlab
 from xlab import events, observe
 from xlab.notebook.magics.arguments import Option, number_of_runs, takes
 from xlab.notebook.magics.base import call_of, jitted
-from xlab.notebook.running import recording, show_report
-from xlab.observe.looking import looking
-from xlab.observe.subject import fresh
+from xlab.notebook.recording import recording, show_report
+from xlab.observe.program.analysis_only import analysis_only
+from xlab.observe.program.stages import fresh
 
 _PARTS = frozenset({"timings", "jaxpr", "hlo"})
 
@@ -34,7 +34,7 @@ class Xtime(Magics):
         """
         fun, args, kwargs, text = call_of(self.shell, given.rest, "xtime")
         compiled = jitted(self.shell, fun)
-        with looking() if given.cold else nullcontext(), recording(text, self.shell, flagged=False) as run:    # no collectives in it
+        with analysis_only() if given.cold else nullcontext(), recording(text, self.shell, flagged=False) as run:    # no collectives in it
             if given.cold:
                 compiled = fresh(compiled)
             start = events.clock()

@@ -9,7 +9,7 @@ from xlab.notebook.views.buffers import donations_node, map_node, peak_node
 from xlab.notebook.views.draw import Node, h, key, panel, table
 from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Memory
-from xlab.observe.units import plural, size_text
+from xlab.observe.records.units import plural, size_text
 
 PARTS = (
     ("arguments", "arguments"),

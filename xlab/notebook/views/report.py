@@ -7,9 +7,9 @@ from typing import Any
 from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean, h, key, panel
 from xlab.notebook.views.tabs import Tab, ended_before_a_program, tabs
-from xlab.observe.drawing_record import Drawing
 from xlab.observe.records import Failure, Notice, Report
-from xlab.observe.text import report_header
+from xlab.observe.records.drawing import Drawing
+from xlab.observe.records.text import report_header
 
 FIGURE = Request("figure", {"of": Field(str, ("timings", "memory"))}, Drawing, "a part of the report as matplotlib draws it")
 
@@ -113,7 +113,7 @@ class ReportView(View):
 
     def handlers(self, record: Report) -> dict[str, Any]:
         """Figures are drawn when they are asked for."""
-        from xlab.observe.drawing import drawing
+        from xlab.observe.figures.drawing import drawing
 
         return {"figure": lambda of: drawing(record, of)}
 

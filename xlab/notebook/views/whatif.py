@@ -8,9 +8,11 @@ from typing import Any
 
 from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean, h, panel, table
-from xlab.notebook.views.layouts import mesh_data
+from xlab.notebook.views.layout import mesh_data
 from xlab.notebook.views.tabs import add_tab, placed_programs
-from xlab.observe.placements import (
+from xlab.observe.records import Layout, Report
+from xlab.observe.records.units import plural, size_text, time_text
+from xlab.observe.records.whatif import (
     Placement,
     Ranking,
     WhatIf,
@@ -19,9 +21,7 @@ from xlab.observe.placements import (
     cost_rows,
     left_line,
 )
-from xlab.observe.reasons import spec_text
-from xlab.observe.records import Layout, Report
-from xlab.observe.units import plural, size_text, time_text
+from xlab.observe.sharding.reasons import spec_text
 
 MOST_COLLECTIVES = 40
 MOST_PLACEMENTS = 100
