@@ -8,9 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import UnionType
 from typing import Any, ClassVar, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
 
@@ -23,8 +21,6 @@ FORMER_FIELDS = {("Scheduled", "flights"): "async_operations"}
 """Fields that have another name now, by record and name then."""
 _BITS = 128     # of the longest number that is read; it stays a number of a page, and fits in a float
 T = TypeVar("T")
-_PACKAGE = "xlab.observe"
-_DEFINES = "\n@_record\nclass "
 
 _classes: dict[str, type[Record]] = {}
 _defaults: dict[str, tuple[tuple[str, Any], ...]] = {}
