@@ -19,9 +19,10 @@ from xlab.lax import sharding_in_types
 from xlab.lax.bits import bitwise_and, bitwise_or
 from xlab.lax.comparison import eq, ge, gt, lt, ne, select
 from xlab.lax.convert import convert
+from xlab.lax.creation import full_like, zeros_like_aval
 from xlab.lax.elementwise import elementwise, operand_aval
 from xlab.lax.reduce_sum import reduce_sum_p
-from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, full_like, reshape, zeros_like_aval
+from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, reshape
 
 __all__ = ["RoundingMethod", "abs", "add", "ceil", "clamp", "div", "floor", "integer_pow", "is_finite", "max", "min", "mul", "neg", "pow",
            "reciprocal", "rem", "round", "sign", "square", "sub"]  # fmt: skip

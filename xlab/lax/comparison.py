@@ -14,8 +14,9 @@ from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.lax import elementwise as _e
 from xlab.lax import sharding_in_types
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import full_like
 from xlab.lax.elementwise import elementwise
-from xlab.lax.shape import broadcast_in_dim, full_like
+from xlab.lax.shape import broadcast_in_dim
 
 __all__ = ["eq", "ge", "gt", "le", "lt", "ne", "select", "select_n"]
 

@@ -13,8 +13,8 @@ from xlab.interpreters.ad import is_undefined_primal
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import _summed, abs_p, add, div, mul, neg
 from xlab.lax.comparison import eq, ge, select
+from xlab.lax.creation import full_like
 from xlab.lax.elementwise import elementwise
-from xlab.lax.shape import full_like
 
 __all__ = ["complex", "conj", "imag", "real"]
 

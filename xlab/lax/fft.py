@@ -21,7 +21,8 @@ from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import mul
 from xlab.lax.complexes import conj, real
 from xlab.lax.convert import convert
-from xlab.lax.shape import broadcast_in_dim, full, pad
+from xlab.lax.creation import full
+from xlab.lax.shape import broadcast_in_dim, pad
 
 __all__ = ["FftType", "fft"]
 

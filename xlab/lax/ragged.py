@@ -20,10 +20,11 @@ from xlab.lax.arithmetic import sub
 from xlab.lax.bits import bitwise_and
 from xlab.lax.comparison import le, lt, select
 from xlab.lax.convert import convert
+from xlab.lax.creation import broadcasted_iota, full
 from xlab.lax.cumulative import cumsum
 from xlab.lax.dot import dot_general
 from xlab.lax.precision import PrecisionLike, canonical_precision
-from xlab.lax.shape import broadcast_in_dim, broadcasted_iota, full, moveaxis, transpose
+from xlab.lax.shape import broadcast_in_dim, moveaxis, transpose
 
 __all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general"]
 

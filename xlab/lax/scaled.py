@@ -9,9 +9,10 @@ from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax.arithmetic import mul
 from xlab.lax.convert import convert, convert_element_type
+from xlab.lax.creation import full
 from xlab.lax.dot import dot_general
 from xlab.lax.precision import DotDimensionNumbers
-from xlab.lax.shape import broadcast_in_dim, canonical_axes, full, reshape
+from xlab.lax.shape import broadcast_in_dim, canonical_axes, reshape
 
 __all__ = ["scaled_dot"]
 

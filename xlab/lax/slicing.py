@@ -19,6 +19,7 @@ from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import add, sub
 from xlab.lax.comparison import lt, select
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import full, full_like, zeros_like_aval
 from xlab.lax.reduce_sum import reduce_sum_p
 from xlab.lax.shape import (
     broadcast_in_dim,
@@ -26,12 +27,9 @@ from xlab.lax.shape import (
     canonical_shape,
     concatenate,
     concatenate_p,
-    full,
-    full_like,
     pad,
     pad_p,
     squeeze,
-    zeros_like_aval,
 )
 
 __all__ = ["dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",

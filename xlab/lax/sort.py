@@ -22,8 +22,9 @@ from xlab.lax import sharding_in_types
 from xlab.lax.bits import bitwise_and, bitwise_xor, shift_right_arithmetic
 from xlab.lax.comparison import ne, select
 from xlab.lax.convert import bitcast_convert_type
+from xlab.lax.creation import broadcasted_iota, full_like
 from xlab.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather
-from xlab.lax.shape import broadcasted_iota, canonical_axis, expand_dims, full_like, moveaxis
+from xlab.lax.shape import canonical_axis, expand_dims, moveaxis
 
 __all__ = ["sort", "sort_key_val", "top_k"]
 

@@ -6,8 +6,8 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import add, mul
+from xlab.lax.creation import full_like
 from xlab.lax.elementwise import elementwise
-from xlab.lax.shape import full_like
 
 __all__ = ["digamma", "lgamma", "nextafter", "polygamma", "zeta"]
 

@@ -11,8 +11,8 @@ from xlab.interpreters import ad, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, div, integer_pow, mul, sign, sub
 from xlab.lax.comparison import gt, le, select
+from xlab.lax.creation import full_like
 from xlab.lax.elementwise import elementwise
-from xlab.lax.shape import full_like
 from xlab.lax.special_forms import number, widened
 from xlab.lax.transcendental import sqrt
 

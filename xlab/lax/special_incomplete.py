@@ -18,8 +18,8 @@ from xlab.lax.arithmetic import abs, add, div, mul, neg, sub
 from xlab.lax.bits import bitwise_and, bitwise_not, bitwise_or
 from xlab.lax.comparison import eq, ge, gt, le, lt, ne, select
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import full_like
 from xlab.lax.elementwise import check_dtypes, elementwise
-from xlab.lax.shape import full_like
 from xlab.lax.special import digamma, lgamma
 from xlab.lax.special_forms import brought, number, until_settled, widened
 from xlab.lax.transcendental import exp, log, log1p

@@ -13,7 +13,7 @@ from xlab.core.typing import Array, AxisName
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax.arithmetic import add, mul
 from xlab.lax.collectives.common import axis_names, effects_of
-from xlab.lax.shape import full, iota
+from xlab.lax.creation import full, iota
 
 __all__ = ["axis_index", "axis_size"]
 

@@ -31,7 +31,7 @@ from xlab.lax.collectives.common import (
     size_of,
 )
 from xlab.lax.collectives.ppermute import checked_pairs, pairs_text
-from xlab.lax.shape import optimization_barrier_p
+from xlab.lax.creation import optimization_barrier_p
 
 __all__ = ["precv", "psend"]
 

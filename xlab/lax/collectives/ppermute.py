@@ -32,7 +32,8 @@ from xlab.lax.collectives.common import (
 )
 from xlab.lax.collectives.psum import psum
 from xlab.lax.comparison import eq, select_n
-from xlab.lax.shape import broadcast_in_dim, concatenate, full_like
+from xlab.lax.creation import full_like
+from xlab.lax.shape import broadcast_in_dim, concatenate
 from xlab.lax.slicing import index_in_dim, slice_in_dim
 
 __all__ = ["pbroadcast", "ppermute", "pshuffle"]

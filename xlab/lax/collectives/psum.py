@@ -41,9 +41,10 @@ from xlab.lax.collectives.common import (
 )
 from xlab.lax.comparison import eq, ne, select_n
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import full_like
 from xlab.lax.reduce_sum import reduced_shape, reduction_text
 from xlab.lax.reductions import highest, lowest, reduce_sum
-from xlab.lax.shape import broadcast_in_dim, canonical_axes, full_like
+from xlab.lax.shape import broadcast_in_dim, canonical_axes
 from xlab.lax.slicing import dynamic_index_in_dim
 
 __all__ = ["pargmax", "pargmin", "pmax", "pmean", "pmin", "psum"]

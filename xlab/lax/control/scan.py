@@ -29,7 +29,7 @@ from xlab.lax.control.common import (
     trace_body,
 )
 from xlab.lax.control.while_loop import carry_mismatch
-from xlab.lax.shape import zeros_like_aval
+from xlab.lax.creation import zeros_like_aval
 from xlab.lax.slicing import index_in_dim
 
 

@@ -11,6 +11,7 @@ from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, div, max, mul, sub
 from xlab.lax.comparison import eq, select
+from xlab.lax.creation import broadcasted_iota, full_like
 from xlab.lax.linalg.common import (
     broadcast_over_rows,
     call,
@@ -28,7 +29,7 @@ from xlab.lax.linalg.common import (
 )
 from xlab.lax.linalg.triangular import triangular_solve_p
 from xlab.lax.reductions import reduce_sum
-from xlab.lax.shape import broadcast_in_dim, broadcasted_iota, full_like
+from xlab.lax.shape import broadcast_in_dim
 from xlab.lax.transcendental import sqrt
 
 __all__ = ["cholesky", "cholesky_p", "cholesky_update", "cholesky_update_p", "symmetric_product", "symmetric_product_p"]

@@ -12,6 +12,7 @@ from xlab.lax.arithmetic import add
 from xlab.lax.comparison import eq, select
 from xlab.lax.control.linear_solve import custom_linear_solve
 from xlab.lax.convert import stop_gradient
+from xlab.lax.creation import broadcasted_iota, full_like
 from xlab.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from xlab.lax.linalg.common import (
     INT32,
@@ -31,7 +32,7 @@ from xlab.lax.linalg.common import (
 )
 from xlab.lax.linalg.triangular import triangular_solve
 from xlab.lax.reductions import reduce_sum
-from xlab.lax.shape import broadcasted_iota, expand_dims, full_like, pad
+from xlab.lax.shape import expand_dims, pad
 from xlab.lax.slicing import slice
 from xlab.lax.sort import argsort
 

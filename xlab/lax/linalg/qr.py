@@ -12,6 +12,7 @@ from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import add, mul, sub
 from xlab.lax.complexes import imag
 from xlab.lax.convert import convert
+from xlab.lax.creation import full
 from xlab.lax.linalg.common import (
     INT32,
     adjoint,
@@ -27,7 +28,7 @@ from xlab.lax.linalg.common import (
 )
 from xlab.lax.linalg.lu import lu_p, lu_solve, take_rows
 from xlab.lax.linalg.triangular import triangular_solve
-from xlab.lax.shape import concatenate, full
+from xlab.lax.shape import concatenate
 from xlab.lax.slicing import slice_in_dim
 
 __all__ = ["householder_product", "householder_product_p", "ormqr", "ormqr_p", "qr", "qr_p"]
