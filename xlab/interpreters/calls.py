@@ -246,17 +246,17 @@ class Call:
 
     def batch(self, axis, operands, dims, **params):
         axis = self.batch_axis(axis, params)
-        operands, batched = batching.in_front(operands, dims)
+        operands, batched = batching.move_batch_dims_to_front(operands, dims)
         with self.context(params):
             new, batched_out = batching.batch_jaxpr(self.closed(params), axis, batched, False)
-        placed = [b.dim if type(b) is batching.At else 0 if b else None for b in batched]
+        placed = [b.dim if type(b) is batching.BatchDim else 0 if b else None for b in batched]
         out_dims = [0 if b else None for b in batched_out]
         return self.bind(new, operands, params, "batch", axis, placed, out_dims), out_dims
 
     def dce(self, used_outputs, eqn):
         closed = self.closed(eqn.params)
         new, used = closed.memo(("dce", tuple(used_outputs)), lambda: pe.dce_closed_jaxpr(closed, used_outputs))
-        if not any(used_outputs) and not _effects.lasting(new.effects):
+        if not any(used_outputs) and not _effects.prevents_dce(new.effects):
             return [False] * len(eqn.invars), None
         invars, params = self.applied(new, keep(eqn.invars, used), eqn.params, "dce", used, used_outputs)
         return used, eqn.replace(invars=list(invars), outvars=list(keep(eqn.outvars, used_outputs)), params=params)
@@ -331,7 +331,7 @@ def define_call(prim: Primitive, jaxpr_param: str = "jaxpr", *updaters: ParamUpd
     call = calls[prim] = Call(prim, jaxpr_param, updaters, context, split, transpose, batch_axis)
     prim.def_impl(call.impl)
     prim.def_effectful_abstract_eval(call.abstract_eval)
-    mlir.register_lowering(prim, call.lowering)
+    mlir.register_text_lowering(prim, call.lowering)
     ad.primitive_jvps[prim] = call.jvp
     ad.primitive_transposes[prim] = call.transpose
     batching.axis_primitive_batchers[prim] = call.batch
