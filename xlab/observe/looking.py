@@ -6,9 +6,10 @@ import contextlib
 from collections.abc import Iterator
 
 from xlab.backend.quiet import quiet
+from xlab.compile.ledger import is_unlisted as is_looking
 from xlab.compile.ledger import unlisted
 
-__all__ = ["looking", "quiet"]
+__all__ = ["is_looking", "looking", "quiet"]
 
 
 @contextlib.contextmanager

@@ -37,6 +37,7 @@ from xlab.observe.remembered import once
 from xlab.observe.scheduled import Scheduled
 from xlab.observe.subject import Subject
 from xlab.observe.transfers import transfers as _transfers
+from xlab.observe.units import an
 
 PARTS = ("programs", "layouts", "transfers", "phases", "memory", "ledger")
 
@@ -168,7 +169,7 @@ def rebuilt(layouts: Sequence[Layout], moved: Sequence[Transfer]) -> Sequence[La
         if at is None:
             at = next((i for i in here if out[i].equation >= 0 and out[i].equation == t.equation), None)
         if at is not None:
-            words = f"an {t.kind} rebuilds it whole on every device (full rematerialisation): it is {t.reason.split(' is ')[-1].split(';')[0]}"
+            words = f"{an(t.kind)} rebuilds it whole on every device (full rematerialisation): it is {t.reason.split(' is ')[-1].split(';')[0]}"
             out[at] = out[at].replace(warnings=(*out[at].warnings, words))
     return out
 
@@ -180,7 +181,7 @@ def _notices(layouts: Any, moved: Any, used: Any) -> list[Notice]:
     for t in moved:
         if t.reshards:
             often = " in a loop" if t.times is None else f" {t.times} times" if t.times > 1 else ""
-            out.append(Notice("warning", f"the partitioner adds an {t.kind}{f', run{often}' if often else ''}: {t.reason}",
+            out.append(Notice("warning", f"the partitioner adds {an(t.kind)}{f', run{often}' if often else ''}: {t.reason}",
                               "collectives", t.fix, t.equation, t.program, t.source))
     out += [Notice("warning", f"donated argument {name} was not used: {why}", "memory", program=m.program)
             for m in used for name, why in m.refused]
