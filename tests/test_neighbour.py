@@ -76,15 +76,18 @@ def needs_public_api() -> None:
         pytest.skip("xlab.grad and xlab.numpy.arange are not there")
 
 
+@pytest.mark.beside
 def test_native_code_does_not_bring_the_reference():
     run("ours()", "import sys", "assert not [n for n in sys.modules if n == 'jax' or n.startswith('jax.')]")
 
 
+@pytest.mark.beside
 def test_whole_session_leaves_the_reference_out():
     needs_public_api()
     run("ours(); public()", "import sys", "assert 'jax' not in sys.modules")
 
 
+@pytest.mark.beside
 def test_absence_is_reported_as_absence():
     run("import sys, importlib.util",
         "found = importlib.util.find_spec('jax')",
@@ -129,6 +132,26 @@ def test_import_by_unpickling_is_let_in():
 def test_public_api_beside_the_reference(order):
     needs_public_api()
     run(order)
+
+
+@needs_reference
+@pytest.mark.reference
+def test_arrays_of_one_in_functions_of_the_other():
+    """Ours take theirs; theirs say how ours are handed over, and that way works and shares the memory."""
+    run("import jax, jax.numpy as jnp, xlab, xlab.numpy as np_ours",
+        "mine, yours = np_ours.arange(3.0), jnp.arange(3.0)",
+        "assert np.allclose(np_ours.sin(yours), np.sin(np.arange(3))) and xlab.jit(lambda v: v + 1)(yours).aval is (mine + 1).aval",
+        "for misuse in (lambda: jnp.sin(mine), lambda: jax.jit(lambda v: v + 1)(mine), lambda: yours + mine, lambda: jnp.where(mine > 1, yours, 0)):",
+        "    try: misuse()",
+        "    except TypeError as error: assert 'jax.numpy.from_dlpack(x)' in str(error) and '[3]' in str(error), error",
+        "    except Exception as error: raise AssertionError(repr(error))",
+        "    else: raise AssertionError('accepted')",
+        "there = jnp.from_dlpack(mine)",
+        "assert np.allclose(jnp.sin(there) + there, np.sin(np.arange(3)) + np.arange(3))",
+        "assert there.unsafe_buffer_pointer() == mine.unsafe_buffer_pointer()",
+        "assert np.allclose(jnp.cos(jnp.asarray(np.asarray(mine))), np.cos(np.arange(3)))",
+        "assert np.allclose(np_ours.from_dlpack(there) + mine, 2 * np.arange(3))",
+        "ours(); public(); theirs()")
 
 
 @needs_reference

@@ -7,23 +7,6 @@ Example:
     ...     return x * 2
 """
 
-from __future__ import annotations
-
-from typing import Any, Protocol
-
-import numpy as np
-
-from xlab.core.array import Array
-
-
-class SupportsDType(Protocol):
-    """Anything with a dtype."""
-
-    @property
-    def dtype(self) -> np.dtype: ...
-
-
-ArrayLike = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
-DTypeLike = str | type[Any] | np.dtype | SupportsDType
+from xlab.core.typing import ArrayLike, DTypeLike
 
 __all__ = ["ArrayLike", "DTypeLike"]

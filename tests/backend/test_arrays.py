@@ -1,4 +1,5 @@
 import sys
+import threading
 import time
 
 import ml_dtypes
@@ -43,6 +44,7 @@ def test_wrong_dtype_is_refused():
         arrays.put([np.zeros(2, np.int32)], ShapedArray((2,), np.float32), toys.single(), client.devices()[:1])
 
 
+@pytest.mark.beside
 def test_shards_are_arrays_of_ours_and_cheap():
     array = toys.put(np.arange(16, dtype=np.float32), toys.along("x"))
     parts = arrays.shards(array)
@@ -75,6 +77,28 @@ def test_assembling_and_moving():
     there = arrays.copy_to_devices(toys.put(x, toys.single()), array.aval, toys.single(3), client.devices()[3:4])
     assert from_native(there._sharding) is toys.single(3)
     np.testing.assert_array_equal(arrays.to_numpy(there), x)
+
+
+def test_threads_that_share_one_array_are_one_kin():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(200):
+            array = toys.put(np.arange(4, dtype=np.float32), toys.single())
+            gate, made = threading.Barrier(4), []
+
+            def share(array=array, gate=gate, made=made):
+                gate.wait()
+                made.append(arrays.rewrap(array, array.aval, toys.single()))
+            threads = [threading.Thread(target=share) for _ in range(4)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            assert len({arrays.kin_number(x) for x in (array, *made)}) == 1
+            assert len(arrays.give_up(array)) == 5
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_dlpack_round_trip():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 
 import ml_dtypes
@@ -38,6 +39,15 @@ def test_the_primitive_and_the_users_line_are_named(capsys):
     assert f"{__file__}:{line}" in message
     assert len(calls) == 2
     assert "Invalid nan value encountered in the output of a jitted function. Calling the de-optimized version." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("value", [np.zeros(2), np.zeros(2, np.float32), np.float32(0), 0.0])
+def test_host_data_becomes_arrays_before_the_operations_run_alone(value):
+    """In NumPy a division would warn and blame nothing, in Python it would be another error."""
+    def f(x, n, *, k=1):
+        return n * k * x / x  # here
+    message = blamed(functools.partial(xlab.jit(f, static_argnums=1, static_argnames="k"), k=3), value, 2)
+    assert message == f"invalid value (nan) encountered in div at {__file__}:{f.__code__.co_firstlineno + 1} ({f.__qualname__})"
 
 
 def test_eager_operations_raise_at_once():

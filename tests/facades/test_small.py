@@ -52,6 +52,11 @@ class TestDlpack:
         x = xlab.dlpack.from_dlpack(data)
         assert isinstance(x, xlab.Array) and x.tolist() == [0, 1, 2]
         assert np.from_dlpack(x).tolist() == [0, 1, 2]
+        assert np.from_dlpack(x, copy=True).ctypes.data != np.from_dlpack(x, copy=False).ctypes.data == x.unsafe_buffer_pointer()
+        assert x.__dlpack__(stream=None, max_version=(1, 0), dl_device=(1, 0), copy=False) is not None
+        for wrong in ({"stream": 1}, {"dl_device": (2, 0)}):
+            with pytest.raises(BufferError, match="host memory"):
+                x.__dlpack__(**wrong)
 
     def test_types(self):
         yes = ["bool", "int8", "uint64", "float16", "bfloat16", "float64", "complex64"]

@@ -8,8 +8,8 @@ import xlab
 from tests.observe import programs
 from xlab import lax, observe
 from xlab.observe.intermediates import blocks_of, uneven
+from xlab.observe.program_layouts import program_layouts
 from xlab.observe.records import MeshInfo
-from xlab.observe.report import program_layouts
 from xlab.observe.subject import subject
 from xlab.sharding import NamedSharding
 from xlab.sharding import PartitionSpec as P
@@ -104,5 +104,7 @@ def test_what_is_rebuilt_whole_is_flagged_where_it_lies():
     report = observe.report(session)
     flagged = [x for x in report.layouts if x.warnings]
     assert [x.name for x in flagged] == ["y"]
+    (moved,) = (t for t in report.transfers if t.full_rematerialization)
+    assert (moved.value, moved.operand) == ("y", "f32[8@data,16]") and f"`y` is {moved.operand}, {moved.needed}" in moved.reason
     assert flagged[0].warnings[0].startswith("an all_gather rebuilds it whole on every device (full rematerialisation): it is f32[8@data,16]")
     assert [n.tab for n in report.notices] == ["collectives"], "told once, of the collective"

@@ -10,7 +10,7 @@ from xlab import numpy as jnp
 from xlab import observe
 from xlab.backend import arrays, native
 from xlab.observe import creations
-from xlab.observe.live import Live, LiveArray, devices_text, live_text, rows
+from xlab.observe.live_record import Live, LiveArray, devices_text, live_text, rows
 from xlab.observe.records import Record, Source
 
 X = np.ones((8, 4), np.float32)

@@ -85,7 +85,7 @@ def test_the_wire_form():
     assert wire.numbers(b"\x05\x06") == (5, 6)
 
 
-@pytest.mark.parametrize("data", [b"\x08", b"\x12\x05a", b"\x0b\x00", b"\x08\xff"])
+@pytest.mark.parametrize("data", [b"\x08", b"\x12\x05a", b"\x0b\x00", b"\x08\xff", b"\x08" + b"\xff" * 3_000_000 + b"\x01"])
 def test_what_is_no_message_is_refused(data):
     with pytest.raises(ValueError, match="no protocol buffer"):
         list(wire.fields(data))

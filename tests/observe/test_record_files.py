@@ -12,7 +12,7 @@ from tests.notebook.views import sample
 from xlab.notebook.views import VIEWS, view_for
 from xlab.observe import record_base
 from xlab.observe import records as r
-from xlab.observe.drawing import Drawing
+from xlab.observe.drawing_record import Drawing
 from xlab.observe.records import Record
 from xlab.observe.text import text
 
@@ -32,7 +32,7 @@ ODD = {
     "a list of null": [None], "a list of lists": [[]], "numbers": [1, 2, 3], "texts": ["a"], "lists in lists": wrapped(3000, [], lambda x: [x]), "a dict": {},
     "a foreign record": {"record": "os.system"}, "a record of no name": {"record": []}, "another record": {"record": "Source", "file": "f", "line": 1},
     "records in records": wrapped(3000, CALL, call), "a float of markup": {"float": "<b>"}, "a float of a list": {"float": []},
-}
+}  # fmt: skip
 
 
 @functools.cache
@@ -123,7 +123,7 @@ TYPE = {"record": "Type", "dtype": "f32"}
     ({"record": "Level", "name": "hlo", "text": "", "links": [[1, [2]], [1, 2, 3]]}, r"^Level\.links\[1\] must be \[a whole number, a list of a whole number\]"),
     (wrapped(99, CALL, call), None),
     (wrapped(100, CALL, call), "more than 200 records are nested in one another$"),
-    ({"record": "Type", "dtype": "f32", "schema": 10 ** 5000}, "a number of 16610 bits, this xlab reads up to 1; upgrade"),
+    ({"record": "Type", "dtype": "f32", "schema": 10 ** 5000}, "a number of 16610 bits, this xlab reads up to 2; upgrade"),
 ])
 def test_what_is_wrong_is_named(data, words):
     if words is None:

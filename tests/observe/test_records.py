@@ -18,7 +18,7 @@ def test_report_round_trips_through_json_text():
 
 def test_schema_is_written_once_and_a_newer_one_is_refused():
     data = r.Type("f32").to_json()
-    assert data == {"record": "Type", "dtype": "f32", "schema": 1}
+    assert data == {"record": "Type", "dtype": "f32", "schema": 2}
     with pytest.raises(ValueError, match="upgrade xlab"):
         Record.from_json({**data, "schema": 99})
 
@@ -78,3 +78,9 @@ def test_walk_visits_nested_programs_in_reading_order():
     assert len(set(ids)) == len(ids)
     assert sum(n for _, n in p.counts) == len(ids)
     assert max(d for _, d in p.walk()) == 1
+
+
+def test_a_record_of_the_first_schema_is_still_read():
+    old = {"record": "Transfer", "kind": "all_gather", "reason": "`y` is f32[8], sin needs f32[8]", "schema": 1}
+    made = Record.from_json(old)
+    assert made == r.Transfer("all_gather", reason=old["reason"]) and not made.full_rematerialization and made.value == ""

@@ -6,7 +6,7 @@ from tests.notebook.views import sample
 from xlab.observe import record_base
 from xlab.observe import records as r
 from xlab.observe.comparison import Comparison, Figure, Pair
-from xlab.observe.drawing import Drawing
+from xlab.observe.drawing_record import Drawing
 from xlab.observe.rungs import Ladder, Rung
 from xlab.observe.text import text
 

@@ -216,7 +216,9 @@ def test_full_rematerialisation_is_flagged_where_the_compiler_warns_of_it():
     def reasons(spec):
         target = NamedSharding(programs.mesh(), P(*spec))
         f = xlab.jit(lambda x: lax.sin(lax.with_sharding_constraint(lax.neg(x), target)), out_shardings=target)
-        return [t.reason for t in observe.transfers(f, programs.put(np.ones((16, 16)), "data", None))]
+        found = observe.transfers(f, programs.put(np.ones((16, 16)), "data", None))
+        assert [t.full_rematerialization for t in found] == ["full rematerialisation" in t.reason for t in found]
+        return [t.reason for t in found]
 
     assert any("full rematerialisation" in r for r in reasons((None, "model")))
     assert not any("full rematerialisation" in r for s in ((None, "data"), ("model", None)) for r in reasons(s))

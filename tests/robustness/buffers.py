@@ -146,7 +146,8 @@ def given_and_passed(x):
 
 def shard_mapped(x):
     cut = x.sharding if isinstance(x.sharding, NamedSharding) else CUT
-    return xlab.jit(xlab.shard_map(lambda v: v * 2, mesh=cut.mesh, in_specs=cut.spec, out_specs=cut.spec))(x)
+    spec = cut.spec if x.shape[0] % 8 == 0 else P()         # one device's part has a single element
+    return xlab.jit(xlab.shard_map(lambda v: v * 2, mesh=cut.mesh, in_specs=spec, out_specs=spec))(x)
 
 
 def nans(x):

@@ -176,7 +176,7 @@ def lower(program: Program, specs: tuple[Spec, ...], sizes: tuple[int, int], kin
 def look(lowered: Any) -> dict[str, Any]:
     """Everything that is shown of a program; what is not known of it, and what went wrong."""
     from xlab import observe
-    from xlab.observe.report import program_layouts
+    from xlab.observe.program_layouts import program_layouts
     from xlab.observe.subject import subject
 
     try:

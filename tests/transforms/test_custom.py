@@ -181,6 +181,22 @@ class TestCustomVjp:
         gx, gy = xlab.grad(f, (0, 1))(3.0, 5.0)
         assert (float(gx), float(gy)) == (5.0, 0.0)
 
+    @pytest.mark.parametrize("argument", [
+        (1.0,), {"a": 1.0, "b": 2.0}, [1.0, (2.0, 3.0)], {"inside": (1.0, 2.0), "beside": 3.0}, xlab.tree_util.Partial(max, 1.0)])
+    def test_one_cotangent_serves_all_arguments_below_it(self, argument):
+        """Such as a bare array for an argument within a node of its own, or for many of one shape."""
+        f = xlab.custom_vjp(lambda p: sum(xlab.tree.leaves(p)))
+        f.defvjp(lambda p: (f(p), None), lambda _, ct: (7.0 * ct,))
+        g = xlab.jit(xlab.grad(f))(argument)
+        assert xlab.tree.structure(g) == xlab.tree.structure(argument)
+        assert set(map(float, xlab.tree.leaves(g))) == {7.0}
+
+    def test_a_cotangent_of_another_structure_is_refused(self):
+        f = xlab.custom_vjp(lambda p: p[0] * p[1])
+        f.defvjp(lambda p: (f(p), None), lambda _, ct: ([ct, ct],))
+        with pytest.raises(TypeError, match=r"structure of the arguments.*or a prefix"):
+            xlab.grad(f)((1.0, 2.0))
+
     def test_integers_beside(self):
         f = xlab.custom_vjp(lambda x, n: x * n)
         f.defvjp(lambda x, n: (x * n, n), lambda n, ct: (ct * n, None))

@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
@@ -21,12 +23,13 @@ from xlab.compile import explain, keys, layouts, memory_cache, specials
 from xlab.compile.arguments import check_apart, check_outermost, static_positions
 from xlab.compile.devices import agree, check_memory, formerly_placed
 from xlab.compile.executable import Executable, arg_sharding
-from xlab.compile.giving import donations, give
+from xlab.compile.giving import donating, donations
 from xlab.compile.jit_primitive import jit_p
 from xlab.compile.mutation import check_arguments, check_captured, on_values
-from xlab.compile.placement import as_sharding, place
+from xlab.compile.placement import as_sharding, host_array, on_default_device, place
 from xlab.compile.tracing import Program, function_name, made_of, result_name, trace_program
 from xlab.config import config
+from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr, jaxpr_as_fun
@@ -58,7 +61,6 @@ class _Jit:
         self.compiler_options = dict(compiler_options or {})
         self.options = self.all_options()
         self.programs = memory_cache.programs_of(fun, self.options)
-        self.given: dict[Any, tuple[int, ...]] = {}     # by structure, which leaves are donated
         self.executables, self.repeats = self.programs.executables, self.programs.repeats
 
     def all_options(self) -> tuple:
@@ -171,20 +173,23 @@ class _Jit:
         compiled = self.executable(program, flat if mutation is None else mutation.given(flat), in_tree)
         outs = compiled.call(flat if mutation is None else mutation.arguments(flat))
         if specials.watching():
-            self.check(outs, args, kwargs)
+            self.check(outs, flat, in_tree, static)
         if keys_used is not None:
             keys_used(outs)
         if mutation is not None:
             return _tree.unflatten(program.out_tree, mutation.finish(flat, outs)), None
         return _tree.unflatten(program.out_tree, outs), self.fast_path(compiled, program, flat, in_tree, static)
 
-    def check(self, outs, args, kwargs):
+    def check(self, outs, flat, in_tree, static):
         """Under `debug_nans` or `debug_infs`: raises where the values they watch for came from."""
         if getattr(self.fun, "_apply_primitive", False):
             specials.check_eager(self.name, outs)
             return
         kind = specials.find(outs)
         if kind is not None:
+            # On arrays of ours: in NumPy and Python no operation could be blamed.
+            args, kwargs = _tree.unflatten(in_tree, map(_on_device, flat))
+            args, kwargs = _put_back(static, args, kwargs) if static else (args, kwargs)
             specials.explain(kind, self.name, lambda: self.fun(*args, **kwargs))
 
     def fast_path(self, compiled, program, flat, in_tree, static):
@@ -348,6 +353,13 @@ class _Static:
         return repr(self.value)
 
 
+def _on_device(x):
+    """An argument that is host data as an array of its type; others as they are."""
+    if not isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)) or (aval := aval_of(x)).dtype == dtypes.float0:
+        return x
+    return on_default_device(host_array(x, aval), aval)
+
+
 def _put_back(static, args, kwargs):
     args = list(args)
     for i, s in static[0]:
@@ -391,11 +403,11 @@ def _hoist(closed, moves):
     return [c for _, c in moved], ClosedJaxpr(jaxpr, [c for _, c in kept])
 
 
-def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
+def jit(fun: Callable | None = None, *, in_shardings: Any = None, out_shardings: Any = None,
         static_argnums: int | Sequence[int] | None = None, static_argnames: str | Sequence[str] | None = None,
         donate_argnums: int | Sequence[int] | None = None, donate_argnames: str | Sequence[str] | None = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool = False, name: str | None = None,
-        compiler_options: dict[str, Any] | None = None):
+        compiler_options: dict[str, Any] | None = None) -> Callable:
     """Compiles a function: traced once per combination of argument types, then run as one program.
 
     Args:
@@ -435,11 +447,10 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
                         f"of yielding them")
     self = _Jit(fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
                 keep_unused, inline, name, compiler_options, placed)
-    make = functools.partial(_native.native_jit, self.name, fun, static_argnums=self.static_argnums, static_argnames=self.static_argnames,
-                             shard_arg=_shard_arg)
-    native = wrapped = make(cache_miss=self.miss, key=(self.programs.number,))
-    if (self.donate_argnums or self.donate_argnames) and not getattr(fun, "_owns_what_it_is_given", False):
-        wrapped = make(cache_miss=functools.partial(give, self, native), key=(self.programs.number, "giving"))
+    native = _native.native_jit(self.name, fun, self.miss, self.static_argnums, self.static_argnames, key=(self.programs.number,),
+                                shard_arg=_shard_arg)
+    gives = (self.donate_argnums or self.donate_argnames) and not getattr(fun, "_owns_what_it_is_given", False)
+    wrapped = donating(self, native) if gives else native
     made_of(fun, "jit", self.options)(functools.wraps(fun)(wrapped))
     from xlab.compile import stages
     stages.attach(wrapped, self, native)

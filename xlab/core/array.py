@@ -378,14 +378,20 @@ def _reading(name: str) -> Callable[..., Any]:
     return method
 
 
-def _dlpack(self, **kw):
+_DLPACK_HOST = (1, 0)
+
+
+def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     check_alive(self)
     sharding = from_native(self._sharding)
     if len(sharding.device_set) > 1:
         raise BufferError(f"an array of type {self.aval.str_short()} on {len(sharding.device_set)} devices is not one buffer, as DLPack wants it. "
                           f"Gather it with numpy.asarray(x) or xlab.device_put(x, x.sharding.devices_in_order[0]), or hand out the parts of "
                           f"single devices, [s.data for s in x.addressable_shards]")
-    return _arrays.to_dlpack(self, **kw)
+    if stream is not None or dl_device not in (None, _DLPACK_HOST):
+        raise BufferError(f"an array of type {self.aval.str_short()} lies in host memory, {_DLPACK_HOST} in DLPack, where there are no streams, and "
+                          f"cannot be handed out for stream={stream}, dl_device={dl_device}. Leave them out")
+    return _arrays.to_dlpack(self.copy() if copy else self)
 
 
 _MEMBERS = {
@@ -431,7 +437,7 @@ _MEMBERS = {
     "__array_priority__": 1000,
     "__hash__": None,
     "__dlpack__": _dlpack,
-    "__dlpack_device__": lambda self: (1, 0),
+    "__dlpack_device__": lambda self: _DLPACK_HOST,
 }
 
 _TRACED_MEMBERS = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "weak_type", "__len__")
@@ -477,7 +483,7 @@ _LATER_METHODS = (
                              "delitem", "iter")),
     "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "byteswap", "choose", "clip", "compress", "conj",
     "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat",
-    "reshape", "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "to_device", "trace", "transpose", "var", "view")
+    "reshape", "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "to_device", "trace", "transpose", "var", "view")  # fmt: skip
 _LATER_PROPERTIES = ("T", "mT", "real", "imag", "at", "flat")
 _load_members: Callable[[], object] | None = None
 

@@ -178,6 +178,13 @@ class ShapedArray(AbstractValue):
         return ShapedArray(**fields)
 
     @property
+    def has_qdd(self):
+        """What JAX asks the types of its own arrays, and so of ours, which are of the same native class."""
+        raise TypeError(f"a function of JAX was given an xlab array of type {self}: in one process each package computes with its own arrays. "
+                        f"Hand it over with jax.numpy.from_dlpack(x), which shares the memory, or jax.numpy.asarray(numpy.asarray(x)); "
+                        f"or call the function of the same name in xlab, which takes arrays of both.")
+
+    @property
     def sharding(self) -> NamedSharding:
         """How the value lies over the Explicit axes of the mesh; over the current mesh where nothing cuts it."""
         cut, mat = self.cut, self.mat

@@ -51,9 +51,13 @@ def _strip(source: str) -> str:
 
 @functools.cache
 def styles(view: str = "*", absent: frozenset[str] = frozenset()) -> str:
-    """All styles: the kit's, then each view's, or those of one view; without those of the views in `absent`."""
+    """All styles: the kit's, then each view's, or those of one view and of the scripts that its script imports; without the views in `absent`."""
     left_out = {OPTIONAL[part] for part in absent}
-    files = [ROOT / "kit/theme.css", *(p for p in sorted((ROOT / "views").glob(f"{view}.css")) if p.stem not in left_out)]
+    scripts: list[Path] = []
+    if (entry := ROOT / "views" / f"{view}.js").is_file():
+        _visit(entry.resolve(), scripts, ())
+    drawn = [p.stem for p in scripts if p.parent.name == "views"] or [view]
+    files = [ROOT / "kit/theme.css", *(p for name in drawn for p in sorted((ROOT / "views").glob(f"{name}.css")) if p.stem not in left_out)]
     text = "\n".join(p.read_text(encoding="utf-8") for p in files)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())

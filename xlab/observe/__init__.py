@@ -24,9 +24,9 @@ _HOME = {
     "record": "recorder", "Session": "recorder", "paused": "recorder",
     "program": "program", "layout": "layout", "compare": "moves",
     "transfers": "transfers", "assert_collectives": "transfers", "totals": "transfers",
-    "memory": "memory", "live_arrays": "memory", "live": "live", "track_arrays": "creations",
+    "memory": "memory", "live_arrays": "live", "live": "live", "track_arrays": "creations",
     "phases": "phases", "self_times": "phases", "time": "phases", "timings": "phases", "ledger": "ledger",
-    "chrome_trace": "trace_events", "drawing": "drawing", "diff": "difference",
+    "chrome_trace": "phases", "drawing": "drawing", "diff": "difference",
     "profile": "profile", "profiled": "profile", "Times": "profile",
     "passes": "passes", "report": "report", "ladder": "ladder",
     "steps": "stepping", "step": "stepping", "Stepper": "stepping", "trace": "stepping", "summarise": "values",
@@ -34,7 +34,7 @@ _HOME = {
     "target": "targets", "scheduled": "targets", "on_target": "targets",
     "what_if": "whatif", "search_shardings": "whatif", "side_by_side": "placements", "Experiment": "experiment",
     "text": "text",
-}
+}  # fmt: skip
 
 __all__ = sorted(_HOME)
 
@@ -50,7 +50,6 @@ class _Room(types.ModuleType):
         home = _HOME.get(name)
         if home is None:
             raise AttributeError(f"xlab.observe has no {name!r}; it has {', '.join(__all__)}")
-        importlib.import_module("xlab.observe.text")      # gives records their repr
         value = getattr(importlib.import_module(f"xlab.observe.{home}"), name)
         setattr(self, name, value)
         return value
@@ -60,3 +59,5 @@ class _Room(types.ModuleType):
 
 
 sys.modules[__name__].__class__ = _Room
+
+from xlab.observe import figures, graph, text  # noqa: E402  (they give records their pictures and their repr)

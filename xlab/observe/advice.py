@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlab.backend import compiling as _compiling
+from xlab.observe.collectives import collectives
 from xlab.observe.experiment import Experiment
 from xlab.observe.looking import looking
 from xlab.observe.memory import memory as _memory
 from xlab.observe.reasons import Try, advice
 from xlab.observe.records import Transfer
 from xlab.observe.subject import Subject
-from xlab.observe.transfers import transfers as _transfers
 from xlab.observe.units import plural, size_text
 
 MOST_EQUATIONS = 400
@@ -60,7 +60,7 @@ def _compiled(trying: Experiment, given: Try, link: Any) -> tuple[Sequence[Trans
     """The collectives, flops and peak of the program with what is tried; None where it cannot be compiled so."""
     with contextlib.suppress(ValueError, NotImplementedError, TypeError), looking():
         made = trying.placed({trying.arguments.index(n): spec for n, spec in given.specs}, free=given.free)
-        return [t for t in _transfers(made, link=link, tries=0) if t.instruction], _flops(made), _memory(made).peak
+        return [t for t in collectives(made, link)[0] if t.instruction], _flops(made), _memory(made).peak
     return None
 
 

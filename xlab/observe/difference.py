@@ -13,7 +13,8 @@ from xlab.observe.phases import time
 from xlab.observe.program import program
 from xlab.observe.records import Equation, Memory, Program, Transfer, Variable
 from xlab.observe.subject import Subject, subject
-from xlab.observe.text import equation_text, transfer_name, transfer_origin, transfer_over
+from xlab.observe.text import equation_text
+from xlab.observe.transfer_words import transfer_name, transfer_origin, transfer_over
 from xlab.observe.transfers import transfers
 from xlab.observe.units import size_text, time_text
 

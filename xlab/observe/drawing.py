@@ -1,28 +1,14 @@
-"""A figure as text, for files and pages: what matplotlib drew of a record."""
+"""`drawing`: what matplotlib draws of a record, as text for files and pages."""
 
 from __future__ import annotations
 
 import io
 from typing import Any
 
-from xlab.observe.records import Record, _record
-from xlab.observe.text import add_form
+from xlab.observe.drawing_record import Drawing
+from xlab.observe.figures import plot
 
 PIECE = 1500
-
-
-@_record
-class Drawing(Record):
-    """One figure; `kind` is its media type, `parts` are the file cut into pieces that a page takes whole."""
-
-    of: str
-    kind: str = "image/svg+xml"
-    parts: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The whole file."""
-        return "".join(self.parts)
 
 
 def drawing(record: Any, of: str = "timings") -> Drawing:
@@ -33,8 +19,6 @@ def drawing(record: Any, of: str = "timings") -> Drawing:
     """
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
-
-    from xlab.observe.figures import plot
 
     memory = getattr(record, "memory", None)
     if memory is not None and of == "memory":
@@ -50,6 +34,3 @@ def drawing(record: Any, of: str = "timings") -> Drawing:
     figure.savefig(out, format="svg")
     text = out.getvalue()
     return Drawing(of, parts=tuple(text[at:at + PIECE] for at in range(0, len(text), PIECE)))
-
-
-add_form(Drawing, lambda d, o: f"figure of the {d.of}, {d.kind}, {len(d.text):,} characters")

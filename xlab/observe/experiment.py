@@ -20,16 +20,16 @@ from xlab.compile import executable as _executable
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from xlab.interpreters import traffic
+from xlab.observe.collectives import collectives
 from xlab.observe.looking import looking
 from xlab.observe.memory import memory as _memory
 from xlab.observe.placements import Placement, Ranking, WhatIf, placement_of
 from xlab.observe.program import mesh_info
+from xlab.observe.program_layouts import argument_layouts
 from xlab.observe.reasons import spec_text
 from xlab.observe.records import Report
-from xlab.observe.report import argument_layouts
 from xlab.observe.retraced import names_mesh, retraced
 from xlab.observe.subject import Subject, subject
-from xlab.observe.transfers import transfers as _transfers
 from xlab.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 LARGEST = 4096
@@ -230,7 +230,7 @@ def placements_of(shape: Sequence[int], axes: Mapping[str, int]) -> Iterator[tup
 
 
 def _report(about: Subject, link: Any) -> Report:
-    return Report(about.name, (), argument_layouts(about), _transfers(about, link=link, tries=0), memory=(_memory(about),), mesh=mesh_info(about.mesh), counted=True)
+    return Report(about.name, (), argument_layouts(about), tuple(collectives(about, link)[0]), memory=(_memory(about),), mesh=mesh_info(about.mesh), counted=True)
 
 
 def _moved(s: Any, old: Mesh, new: Mesh, ndim: int) -> Any:

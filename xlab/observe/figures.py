@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from xlab.observe.placement_figures import plot_layout, plot_transfers
+from xlab.observe.record_base import set_picture
 from xlab.observe.records import Layout, Memory, Phase, Report, Transfer
 from xlab.observe.units import size_text, time_text
 
@@ -14,21 +14,6 @@ COLOURS = {"trace": "#b9c6d3", "lower": "#8fb0cd", "compile": "#4a8cc2", "execut
            "argument": "#b9c6d3", "output": "#8fb0cd", "temporary": "#4a8cc2", "constant": "#dde2e8"}
 _OTHER = "#93a0ad"
 MOST_BUFFERS = 30
-
-
-class Phases(tuple):
-    """Phases of a recording, which can be drawn and exported as one."""
-
-    __slots__ = ()
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draws them along time, one row per depth; returns the Axes."""
-        return plot_phases(self, ax)
-
-    def chrome_trace(self, path: Any = None) -> dict[str, Any]:
-        """The trace that Perfetto opens; written to `path` when given."""
-        # By name: the trace is made of phases too.
-        return importlib.import_module("xlab.observe.trace_events").chrome_trace(self, path)
 
 
 def plot(record: Any, ax: Any = None) -> Any:
@@ -99,3 +84,6 @@ def _legend(ax: Any, kinds: Any) -> None:
     if kinds:
         ax.legend(handles=[Patch(color=COLOURS.get(k, _OTHER), label="run" if k == "execute" else k) for k in kinds], fontsize="small",
                   loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+
+
+set_picture("axes", plot)

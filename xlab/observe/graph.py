@@ -9,12 +9,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xlab.observe.layered import Drawing, layered
-
-if TYPE_CHECKING:
-    from xlab.observe.records import Equation, Program, Variable
+from xlab.observe.record_base import set_picture
+from xlab.observe.records import Equation, Program, Variable
 
 
 @dataclass
@@ -219,15 +218,5 @@ def _clusters(g: Graph, into: Any, numbers: Any, escape: Any) -> list[tuple[str,
     return ends
 
 
-class Drawn:
-    """What a program can be turned into, besides text (`observe.text`) and JSON (`to_json`)."""
-
-    __slots__ = ()
-
-    def to_svg(self: Any, depth: int = 1) -> str:
-        """The program as an SVG picture with our own layout; nested programs are open down to `depth`."""
-        return to_svg(self, depth)
-
-    def to_graphviz(self: Any, depth: int = 3) -> Any:
-        """The program as a `graphviz.Digraph`; its `.source` needs no Graphviz."""
-        return to_graphviz(self, depth)
+set_picture("svg", to_svg)
+set_picture("graphviz", to_graphviz)

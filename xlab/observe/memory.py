@@ -6,15 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from xlab.backend import client as _client
 from xlab.backend import compiling as _compiling
-from xlab.core.array import is_native_array
 from xlab.observe import assignment as _assignment
 from xlab.observe import hlo as _hlo
 from xlab.observe import live_bytes as _live_bytes
 from xlab.observe import names as _names
-from xlab.observe.layout import of_sharding
-from xlab.observe.records import Buffer, Layout, Memory
+from xlab.observe.records import Buffer, Memory
 from xlab.observe.subject import Subject, subject
 
 # Operations whose result is their operand's memory, or part of it.
@@ -212,15 +209,3 @@ def _not_placed(about: Subject, i: int, position: int) -> str:
 
 def _spec(sharding: Any) -> str:
     return str(getattr(sharding, "spec", sharding))
-
-
-def live_arrays(limit: int | None = None) -> tuple[Layout, ...]:
-    """Layouts of the arrays that are alive now, the largest first; nothing is read from them.
-
-    Example:
-        >>> isinstance(live_arrays(limit=3), tuple)
-        True
-    """
-    found = [x for x in _client.live_arrays() if is_native_array(x) and not x.is_deleted()]
-    found.sort(key=lambda x: -x.aval.nbytes)
-    return tuple(of_sharding(x.sharding, x.aval, committed=bool(x.committed)) for x in found[:limit])

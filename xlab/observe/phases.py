@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,9 +13,24 @@ from xlab.backend import arrays as _arrays
 from xlab.compile import ledger as _ledger
 from xlab.compile.tracing import own
 from xlab.core.array import KeyArray, is_native_array
-from xlab.observe.figures import Phases
+from xlab.observe.figures import plot_phases
 from xlab.observe.recorder import Session, active, is_eager, paused
-from xlab.observe.records import Phase, Timing
+from xlab.observe.records import Phase, Report, Timing
+from xlab.observe.trace_events import trace_events
+
+
+class Phases(tuple):
+    """Phases of a recording, which can be drawn and exported as one."""
+
+    __slots__ = ()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws them along time, one row per depth; returns the Axes."""
+        return plot_phases(self, ax)
+
+    def chrome_trace(self, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+        """The trace that Perfetto opens; written to `path` when given."""
+        return chrome_trace(self, path)
 
 
 def phases(session: Session) -> Phases:
@@ -122,6 +138,25 @@ def time(fun: Callable, *args: Any, repeat: int = 20, **kwargs: Any) -> Timing:
     for session in active():
         session.measured.append(made)
     return made
+
+
+def chrome_trace(what: Any, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    """The phases of a recording, a report, or phases themselves, as a trace; written to a file when `path` is given.
+
+    Phases that overlap without one being inside the other get rows of their own. Measured steady runs are in `otherData`.
+
+    Example:
+        >>> found = chrome_trace((Phase("compile", "f", 0.0, 20.0), Phase("execute", "f", 20.0, 5.0)))
+        >>> [(e["name"], e["ts"], e["dur"]) for e in found["traceEvents"] if e["ph"] == "X"]
+        [('compile f', 0.0, 20.0), ('run f', 20.0, 5.0)]
+    """
+    if isinstance(what, Session):
+        return trace_events(what.title or "xlab", phases(what), timings(what, tuple(what.measured)), path)
+    if isinstance(what, Report):
+        return trace_events(what.title or "xlab", what.phases, what.timings, path)
+    if isinstance(what, tuple) and all(isinstance(p, Phase) for p in what):
+        return trace_events("xlab", what, (), path)
+    raise TypeError(f"chrome_trace takes a recording, a report, or the phases of one; given {type(what).__name__}")
 
 
 def _uncallable(fun):

@@ -5,20 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.observe.records import Layout, Transfer
-from xlab.observe.text import layout_line, transfer_name, transfer_over
+from xlab.observe.text import layout_line
+from xlab.observe.transfer_words import transfer_name, transfer_over
 from xlab.observe.units import size_text
 
 _MOST_LABELS = 6
-
-
-class Transfers(tuple):
-    """The collectives of a program, which can be drawn as one."""
-
-    __slots__ = ()
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draws the bytes each device sends in each of them, loop trips multiplied; returns the Axes."""
-        return plot_transfers(self, ax)
 
 
 def axes(ax: Any, width: float, height: float) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.observe.records import MeshInfo, Record, Report, Transfer, _record
-from xlab.observe.text import add_form, transfer_name, transfer_origin, transfer_over
+from xlab.observe.text import add_form
+from xlab.observe.transfer_words import CAUTION, transfer_name, transfer_origin, transfer_over
 from xlab.observe.units import plural, size_text, table, time_text
 
 SHOWN = 12
@@ -98,11 +99,11 @@ def cost_rows(x: WhatIf) -> list[tuple[str, str, str, float, float]]:
     ]
 
 
-def collective_line(t: Transfer) -> str:
+def collective_line(t: Transfer, caution: str = CAUTION) -> str:
     """One collective in a line: what, over which axes, bytes, how often, who asked for it."""
     often = "" if t.times == 1 else f" × {'?' if t.times is None else t.times}"
     place = f", line {t.source.line}" if t.source else ""
-    return f"{transfer_name(t)} over {transfer_over(t)}, {size_text(t.bytes_in)} → {size_text(t.bytes_out)}{often}, {transfer_origin(t)}{place}"
+    return f"{transfer_name(t)} over {transfer_over(t)}, {size_text(t.bytes_in)} → {size_text(t.bytes_out)}{often}, {transfer_origin(t, caution)}{place}"
 
 
 def change_line(x: WhatIf) -> str:

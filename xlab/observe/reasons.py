@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
+from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.observe import names as _names
 from xlab.observe.program import mlir_level, parse_sharding, result_shardings, tensor_shape, type_of
 from xlab.observe.records import Type
@@ -41,6 +42,8 @@ class Cause:
     rebuilt: int = 0                # elements of an array that changes from one split to another with no axis in common
     tries: tuple[Try, ...] = ()     # what to compile to see whether it goes, the likeliest first
     used: bool = False
+    value: str = ""                 # the user's name of what is moved
+    needed: str = ""                # what needs it otherwise, in words
 
 
 class Try(NamedTuple):
@@ -288,23 +291,25 @@ def _reshard(about: Any, equation: Any, source: Value | None, target: Type, read
     if reader in _RETURNS:
         asked = about.lowered.out_shardings
         given = 0 <= result < len(asked) and asked[result] is not None
-        reason = f"{name} is {before}, the result is asked for as {target.text}" if given else \
-            f"{name} is {before}, the result lies as {target.text}: the compiler chose it, no out_sharding did"
+        subject = f"{name} is {before}"
+        wants = f"the result is asked for as {target.text}" if given else \
+            f"the result lies as {target.text}: the compiler chose it, no out_sharding did"
         tries = (Try(free=(result,)), *tries) if given else ()
     else:
         needed = reader_equation if reader_equation >= 0 else equation
         what = _primitive(about, needed) or reader
         inside = source is not None and source.equation == needed and not source.name
         verb = "works on" if inside else "needs"
-        subject = f"a value inside {what}{_place(about, needed)} is {before}, a later step of it" if inside else f"{name} is {before}, {what}{_place(about, needed)}"
-        reason = f"{subject} {verb} {target.text}"
+        subject = f"a value inside {what}{_place(about, needed)} is {before}" if inside else f"{name} is {before}"
+        wants = f"{'a later step of it' if inside else what + _place(about, needed)} {verb} {target.text}"
         if source is not None and source.name and argument < 0:
             fix = f"give `{source.name}` the sharding {spec_text(target.spec)} where it is made, with xlab.lax.with_sharding_constraint"
     group = f"{what}{_place(about, reader_equation)} {before} {target.text}"
     kept = source is not None and any(set(a) & set(b) for a, b in zip(source.type.spec or (), target.spec or ()))
     moved = source is not None and any(source.type.spec or ()) and any(target.spec or ()) and not kept
     rebuilt = math.prod(n for n in target.shape if isinstance(n, int)) if moved else 0
-    return Cause(equation, "reshard", reason, fix, before, reader_equation, group, rebuilt=rebuilt, tries=tries)
+    return Cause(equation, "reshard", f"{subject}, {wants}", fix, before, reader_equation, group, rebuilt=rebuilt, tries=tries,
+                 value=source.name if source is not None else "", needed=wants)
 
 
 def _reduction(about: Any, equation: Any, axes: Any, split: list[Value]) -> Cause:
@@ -380,7 +385,8 @@ def _synchronises(about: Any, equation: int) -> bool:
             if e.primitive.name in _HEAVY:
                 return False
             reached.update(e.outvars)
-    carried = outer.params.get("num_carry", 0) if outer is not None and outer.primitive.name == "scan" else 0
+    flow = None if outer is None else flow_of(outer)
+    carried = flow.num_carry if isinstance(flow, LoopFlow) else 0
     return not any(type(v) is Var and v in reached and n < carried for n, v in enumerate(jaxpr.outvars))
 
 

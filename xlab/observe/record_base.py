@@ -13,20 +13,35 @@ from collections.abc import Callable
 from types import UnionType
 from typing import Any, ClassVar, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
 
-SCHEMA = 1
+SCHEMA = 2
 DEEPEST = 200
 """Records within one another that are read: a program of a hundred calls, each within the one before."""
+FORMER_NAMES: dict[str, str] = {}
+"""Records that have another name now."""
+FORMER_FIELDS: dict[tuple[str, str], str] = {}
+"""Fields that have another name now, by record and name then."""
 _BITS = 128     # of the longest number that is read; it stays a number of a page, and fits in a float
 T = TypeVar("T")
 
 _classes: dict[str, type[Record]] = {}
 _defaults: dict[str, tuple[tuple[str, Any], ...]] = {}
 _text_form: list[Callable[[Record], str]] = []
+_pictures: dict[str, Callable[..., Any]] = {}
 
 
 def set_text_form(form: Callable[[Record], str]) -> None:
     """Install the function that gives every record its `repr`; `text.py` does so when imported."""
     _text_form[:] = [form]
+
+
+def set_picture(kind: str, draw: Callable[..., Any]) -> None:
+    """Install what draws records: `axes` (matplotlib), `svg` or `graphviz`. The files that draw do so when imported."""
+    _pictures[kind] = draw
+
+
+def picture(kind: str) -> Callable[..., Any]:
+    """What draws records as a picture of that kind."""
+    return _pictures[kind]
 
 
 class Record:
@@ -40,7 +55,7 @@ class Record:
 
         >>> from xlab.observe.records import Value
         >>> Value("x", "f32[]", mean=float("nan")).to_json()
-        {'record': 'Value', 'name': 'x', 'type': 'f32[]', 'mean': {'float': 'nan'}, 'schema': 1}
+        {'record': 'Value', 'name': 'x', 'type': 'f32[]', 'mean': {'float': 'nan'}, 'schema': 2}
         """
         return {**_encode(self), "schema": self.schema}
 
@@ -74,7 +89,7 @@ class Record:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw a report's phases, a program's memory, a layout or a collective with matplotlib; return the Axes."""
-        return importlib.import_module("xlab.observe.figures").plot(self, ax)     # by name: figures are made of records
+        return picture("axes")(self, ax)
 
     def __repr__(self) -> str:
         if _text_form:
@@ -93,6 +108,7 @@ def _record(cls: type[T]) -> type[T]:
 def _class(name: Any) -> type[Record] | None:
     if not isinstance(name, str):
         return None
+    name = FORMER_NAMES.get(name, name)
     if name not in _classes:
         _load()
     return _classes.get(name)
@@ -101,7 +117,7 @@ def _class(name: Any) -> type[Record] | None:
 @functools.cache
 def _load() -> None:
     """Imports every file that defines records."""
-    for file in ("records", "comparison", "drawing", "edits", "live", "placements", "resharding", "rungs", "scheduled"):
+    for file in ("records", "comparison", "drawing_record", "edits", "live_record", "placements", "resharding", "rungs", "scheduled"):
         importlib.import_module(f"xlab.observe.{file}")
 
 
@@ -157,9 +173,10 @@ def _decode_record(data: dict[str, Any], made: Any, where: str, depth: int) -> A
     if depth >= DEEPEST:
         raise ValueError(f"{where[:80]}…: more than {DEEPEST} records are nested in one another")
     found = {}
+    former = {FORMER_FIELDS.get((made.__name__, field), field): field for field in data}
     for name, kind in _kinds(made).items():
-        if name in data:
-            found[name] = _decode(data[name], kind, f"{where}.{name}", depth + 1)
+        if name in former:
+            found[name] = _decode(data[former[name]], kind, f"{where}.{former[name]}", depth + 1)
     missing = [name for name, default in _defaults[made.__name__] if default is dataclasses.MISSING and name not in found]
     if missing:
         raise ValueError(f"{where}.{missing[0]} is missing: every {made.__name__} has it")

@@ -21,11 +21,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xlab.interpreters import traffic
-from xlab.observe.graph import Drawn
-from xlab.observe.record_base import Record, _record
+from xlab.observe.record_base import Record, _record, picture
 
 if TYPE_CHECKING:
     from xlab.observe.edits import Pass
@@ -172,7 +171,7 @@ class Level(Record):
 
 
 @_record
-class Program(Drawn, Record):
+class Program(Record):
     """A traced program. `outputs` are variable names or literal text; `constants` are closed-over arrays.
 
     `sources` and `levels` are filled on the outermost program only. `heat` are measured `(equation id, microseconds)`;
@@ -207,6 +206,14 @@ class Program(Drawn, Record):
                     break
             else:
                 stack.pop()
+
+    def to_svg(self, depth: int = 1) -> str:
+        """The program as an SVG picture with our own layout; nested programs are open down to `depth`."""
+        return str(picture("svg")(self, depth))
+
+    def to_graphviz(self, depth: int = 3) -> Any:
+        """The program as a `graphviz.Digraph`; its `.source` needs no Graphviz."""
+        return picture("graphviz")(self, depth)
 
     @property
     def counts(self) -> tuple[tuple[str, int], ...]:
@@ -274,6 +281,8 @@ class Transfer(Record):
         operand: the type it moves, as text.
         instruction: its name in the compiled module.
         rounds: per round, `(source, target, bytes)` per message.
+        value, needed: the user's name of the value that the partitioner moves, and what needs it otherwise, in words.
+        full_rematerialization: every device rebuilds a whole array to keep a part of it.
     """
 
     kind: str
@@ -301,6 +310,9 @@ class Transfer(Record):
     mesh: MeshInfo | None = None
     runs: int | None = None
     tried: bool = False
+    value: str = ""
+    needed: str = ""
+    full_rematerialization: bool = False
 
     @property
     def sent(self) -> float:

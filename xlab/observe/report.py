@@ -8,18 +8,16 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from xlab.core.avals import ShapedArray
 from xlab.core.source import is_internal
 from xlab.interpreters import traffic
 from xlab.observe.edits import Pass
-from xlab.observe.intermediates import decisions, intermediates, why_of
-from xlab.observe.layout import of_sharding
 from xlab.observe.ledger import ledger
 from xlab.observe.memory import memory as _memory
 from xlab.observe.phases import phases, timings
 from xlab.observe.profile import heat
 from xlab.observe.program import mesh_info
 from xlab.observe.program import program as _program
+from xlab.observe.program_layouts import program_layouts, rebuilt
 from xlab.observe.recorder import Session
 from xlab.observe.records import (
     Failure,
@@ -35,7 +33,6 @@ from xlab.observe.records import (
 )
 from xlab.observe.remembered import once
 from xlab.observe.scheduled import Scheduled
-from xlab.observe.subject import Subject
 from xlab.observe.transfers import transfers as _transfers
 from xlab.observe.units import an
 
@@ -101,8 +98,8 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
                                   equation=begun[-1].equations[-1].id, program=len(programs) - 1))
     if session.profile is not None and programs:
         programs, moved = heat(session.profile, subjects, programs, moved)
-    layouts = list(rebuilt(layouts, moved))
     notices += _notices(layouts, moved, used)
+    layouts = list(rebuilt(layouts, moved))
     if session.dropped:
         notices.append(Notice("warning", f"{session.dropped:,} early events were dropped: the recording keeps the latest",
                               "timings"))
@@ -130,54 +127,9 @@ def with_targets(program: Program, targets: Sequence[Scheduled]) -> Program:
     return program.replace(levels=(*program.levels, *(t.level for t in targets if t.level is not None))) if targets else program
 
 
-def argument_layouts(about: Subject, index: int = 0) -> tuple[Layout, ...]:
-    """Layouts of a compiled program's arguments, those it does not use left out."""
-    executable, closed = about.executable, about.closed
-    names = closed.jaxpr.debug_info.arg_names
-    return tuple(of_sharding(sharding, executable.physical_in[i], names[i] if i < len(names) else "", role="argument", program=index)
-                 for i, sharding in zip(executable.kept, executable.in_shardings) if isinstance(closed.in_avals[i], ShapedArray))
-
-
-def program_layouts(about: Subject, index: int = 0) -> tuple[Layout, ...]:
-    """Layouts of a compiled program's arguments, intermediates the partitioner decided on, and outputs."""
-    executable = about.executable
-    if len(executable.devices) < 2:
-        return ()
-    out = list(argument_layouts(about, index))
-    record = _program(about, levels=("propagated",))
-    decided = decisions(about)
-    out += intermediates(about, record, decided, index)
-    for i, (sharding, aval) in enumerate(zip(executable.out_shardings, executable.physical_out)):
-        if isinstance(aval, ShapedArray):
-            name = record.outputs[i]
-            note = next((v.note for e in record.equations for v in e.outputs if v.name == name and v.note), "")
-            made = of_sharding(sharding, aval, note or name, role="output", program=index)
-            out.append(made.replace(why=why_of(record, name, decided, made.type.spec)))
-    return tuple(out)
-
-
-def rebuilt(layouts: Sequence[Layout], moved: Sequence[Transfer]) -> Sequence[Layout]:
-    """Layouts with a flag at each value that a collective rebuilds whole on every device."""
-    found = [t for t in moved if "(full rematerialisation)" in t.reason]
-    if not found:
-        return layouts
-    out = list(layouts)
-    for t in found:
-        name = t.reason[1:].split("`")[0] if t.reason.startswith("`") else ""
-        here = [i for i, x in enumerate(out) if x.program == t.program]
-        at = next((i for i in here if out[i].name == name), None)
-        if at is None:
-            at = next((i for i in here if out[i].equation >= 0 and out[i].equation == t.equation), None)
-        if at is not None:
-            words = f"{an(t.kind)} rebuilds it whole on every device (full rematerialisation): it is {t.reason.split(' is ')[-1].split(';')[0]}"
-            out[at] = out[at].replace(warnings=(*out[at].warnings, words))
-    return out
-
-
 def _notices(layouts: Any, moved: Any, used: Any) -> list[Notice]:
-    # What is rebuilt is told of the collective that does it.
     out = [Notice("warning", f"{x.name or 'an array'}: {w}", "shardings", equation=x.equation, program=x.program)
-           for x in layouts for w in x.warnings if "(full rematerialisation)" not in w]
+           for x in layouts for w in x.warnings]
     for t in moved:
         if t.reshards:
             often = " in a loop" if t.times is None else f" {t.times} times" if t.times > 1 else ""

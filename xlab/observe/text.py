@@ -18,6 +18,14 @@ from xlab.observe import records as r
 from xlab.observe.ledger_text import compilation_text, difference_text, ledger_text
 from xlab.observe.live_bytes import alive_at
 from xlab.observe.record_base import set_text_form
+from xlab.observe.transfer_words import (
+    CAUTION,
+    advice_word,
+    sentences,
+    transfer_name,
+    transfer_origin,
+    transfer_over,
+)
 from xlab.observe.units import plural, significant, size_text, table, time_text
 
 LIMIT = 200
@@ -249,41 +257,6 @@ def _block_drawing(layout: r.Layout) -> list[str]:
     return lines
 
 
-def transfer_name(t: r.Transfer) -> str:
-    """`all_reduce add`."""
-    return f"{t.kind} {t.reduction}".strip()
-
-
-def transfer_over(t: r.Transfer) -> str:
-    """The mesh axes, or the groups, it runs over."""
-    if t.axes:
-        return ",".join(t.axes)
-    if t.groups:
-        return f"{plural(len(t.groups), 'group')} of {len(t.groups[0])}"
-    return f"{plural(len(t.pairs), 'pair')}" if t.pairs else "all"
-
-
-def transfer_origin(t: r.Transfer) -> str:
-    """`you (psum)`, `partitioner`, or `partitioner (!)` where two shardings disagree."""
-    if t.origin == "user":
-        return f"you ({t.call})" if t.call else "you"
-    return "partitioner (!)" if t.reshards else "partitioner"
-
-
-def advice_word(tried: bool) -> str:
-    """What goes before advice: a promise where it was followed and held."""
-    return "Remove it: " if tried else "Might remove it (not tried): "
-
-
-def sentences(reason: str, fix: str, tried: bool = True) -> str:
-    """A reason and what to do about it, as sentences.
-
-    >>> sentences("w is split", "keep it whole"), sentences("", "keep it whole", tried=False)
-    ('w is split. Remove it: keep it whole.', 'Might remove it (not tried): keep it whole.')
-    """
-    return " ".join(s + "." * (not s.endswith(".")) for s in (reason, f"{advice_word(tried)}{fix}" if fix else "") if s)
-
-
 def transfers_table(transfers: Sequence[r.Transfer], o: _Options) -> str:
     shown, more = _cut(transfers, o, "collective")
     rows = [
@@ -372,6 +345,14 @@ def _phases(phases: Sequence[r.Phase], o: _Options) -> str:
     return "\n".join(["  " + "  " * p.depth + _phase(p, o) for p in shown] + more)
 
 
+def warm_text(t: r.Timing) -> str:
+    """`12.0 μs ± 1.0 μs (20 runs)`: median and spread of the steady runs; empty where there were none."""
+    if t.warm_us is None:
+        return ""
+    spread = f" ± {time_text(t.spread_us)}" if t.spread_us is not None else ""
+    return f"{time_text(t.warm_us)}{spread} ({plural(t.runs, 'run')})"
+
+
 def _timing(t: r.Timing, o: _Options) -> str:
     if not o.times:
         runs = plural(t.runs, "steady run") if t.runs else "no steady run"
@@ -380,8 +361,7 @@ def _timing(t: r.Timing, o: _Options) -> str:
     if t.cold_us is not None:
         parts.append(f"cold {time_text(t.cold_us)}")
     if t.warm_us is not None:
-        spread = f" ± {time_text(t.spread_us)}" if t.spread_us is not None else ""
-        parts.append(f"warm {time_text(t.warm_us)}{spread} ({plural(t.runs, 'run')})")
+        parts.append(f"warm {warm_text(t)}")
     if t.note:
         parts.append(f"(no cold time: {t.note})")
     return f"{t.function}: " + ("   ".join(parts) or "not run")
@@ -488,7 +468,7 @@ def _failure(f: r.Failure, o: _Options) -> str:
     return "\n".join(lines)
 
 
-def report_header(report: r.Report, *, times: bool = True) -> tuple[str, tuple[str, ...]]:
+def report_header(report: r.Report, *, times: bool = True, caution: str = CAUTION) -> tuple[str, tuple[str, ...]]:
     """Return the report's sentence and its three numbers: time, collectives, peak memory."""
     mesh = report.mesh or next((p.mesh for p in report.programs if p.mesh), None)
     words = [report.title]
@@ -510,7 +490,7 @@ def report_header(report: r.Report, *, times: bool = True) -> tuple[str, tuple[s
     if report.transfers:
         least = "≥ " if any(t.times is None for t in report.transfers) else ""
         collectives += f" · {least}{size_text(moved)} sent per device" + (
-            f" · {added} added by the partitioner" + (" (!)" if any(t.reshards for t in report.transfers) else "")
+            f" · {added} added by the partitioner" + (f" {caution}" if any(t.reshards for t in report.transfers) else "")
             if added
             else ""
         )

@@ -6,22 +6,14 @@ import json
 import os
 from typing import Any
 
-from xlab.observe.records import Phase, Report
+from xlab.observe.records import Phase, Timing
 
 _SHOWN = {"execute": "run", "cache_hit": "cache hit", "cache_miss": "cache miss"}
 
 
-def chrome_trace(what: Any, path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-    """The phases of a recording, a report, or phases themselves, as a trace; written to a file when `path` is given.
-
-    Phases that overlap without one being inside the other get rows of their own. Measured steady runs are in `otherData`.
-
-    Example:
-        >>> found = chrome_trace((Phase("compile", "f", 0.0, 20.0), Phase("execute", "f", 20.0, 5.0)))
-        >>> [(e["name"], e["ts"], e["dur"]) for e in found["traceEvents"] if e["ph"] == "X"]
-        [('compile f', 0.0, 20.0), ('run f', 20.0, 5.0)]
-    """
-    title, phases, measured = _parts(what)
+def trace_events(title: str, phases: tuple[Phase, ...], measured: tuple[Timing, ...] = (),
+                 path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    """Phases and measured steady runs as a trace; written to a file when `path` is given."""
     rows = _rows(phases)
     events: list[dict[str, Any]] = [
         {"name": "process_name", "ph": "M", "pid": 1, "tid": 0, "args": {"name": title}},
@@ -37,19 +29,6 @@ def chrome_trace(what: Any, path: str | os.PathLike[str] | None = None) -> dict[
         with open(path, "w", encoding="utf-8") as file:
             json.dump(made, file)
     return made
-
-
-def _parts(what: Any) -> tuple[str, tuple[Phase, ...], tuple]:
-    from xlab.observe.phases import phases, timings
-    from xlab.observe.recorder import Session
-
-    if isinstance(what, Session):
-        return what.title or "xlab", phases(what), timings(what, tuple(what.measured))
-    if isinstance(what, Report):
-        return what.title or "xlab", what.phases, what.timings
-    if isinstance(what, tuple) and all(isinstance(p, Phase) for p in what):
-        return "xlab", what, ()
-    raise TypeError(f"chrome_trace takes a recording, a report, or the phases of one; given {type(what).__name__}")
 
 
 def _arguments(phase: Phase) -> dict[str, Any]:

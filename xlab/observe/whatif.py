@@ -16,9 +16,9 @@ from xlab.observe.looking import looking
 from xlab.observe.memory import memory as _memory
 from xlab.observe.program import mesh_info
 from xlab.observe.program import program as _program
+from xlab.observe.program_layouts import program_layouts
 from xlab.observe.reasons import spec_text
 from xlab.observe.records import Report
-from xlab.observe.report import program_layouts
 from xlab.observe.subject import subject
 from xlab.observe.transfers import transfers as _transfers
 from xlab.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, get_mesh

@@ -70,3 +70,5 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 128:
             return value, at
         shift += 7
+        if shift > 63:      # without an end, adding up what hostile data says would take the square of its length
+            raise ValueError(f"no protocol buffer: a number of more than ten bytes ends at byte {at}")

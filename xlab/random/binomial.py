@@ -10,17 +10,32 @@ from xlab import lax
 from xlab import numpy as jnp
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike
 from xlab.lax.shape import canonical_shape
 from xlab.random.bits import random_split_p
 from xlab.random.continuous import unit_uniform
 from xlab.random.drawing import as_dtype, drawn, float_dtype, joint_shape, keys_from, to_shape
 from xlab.random.keys import one_key
+from xlab.sharding import NamedSharding, PartitionSpec
 
 __all__ = ["binomial", "multinomial"]
 
 
-def binomial(key, n, p, shape=None, dtype=None, *, out_sharding=None):
+def binomial(key: Array, n: ArrayLike, p: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """How many of `n` trials succeed, each with probability `p`; as floating point numbers.
+
+    Args:
+        key: a key, used up by the call.
+        n: number of trials, not negative; an array that broadcasts to `shape`.
+        p: probability of success, in [0, 1]; an array that broadcasts to `shape`.
+        shape: shape of the result; by default that of `n` and `p` together.
+        dtype: a floating dtype, float32 by default.
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Source:
+        Devroye (1986), Non-Uniform Random Variate Generation, chapter X.4 (waiting times) for small
+            means; Hoermann (1993), The generation of binomial random variates (BTRS), for large
+            ones.
 
     Example:
         >>> import xlab
@@ -136,8 +151,19 @@ def _by_rejection(key, shape, n, q):
     return lax.while_loop(more, step, start)[1]
 
 
-def multinomial(key, n, p, *, shape=None, dtype=None, unroll: int | bool = 1):
+def multinomial(key: Array, n: ArrayLike, p: ArrayLike, *, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, unroll: int | bool = 1) -> Array:
     """How `n` trials fall into classes of probabilities `p`, whose last dimension lists the classes.
+
+    Args:
+        key: a key, used up by the call.
+        n: number of trials, of shape `p.shape[:-1]` or what broadcasts to it.
+        p: weights of the classes, of shape `(..., classes)`; they need not add up to 1.
+        shape: shape of the result, `(..., classes)`; by default that of `n` and `p` together.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        unroll: as for `lax.scan`, over the classes.
+
+    Raises:
+        ValueError: `p` has no dimension, or does not broadcast to `shape`.
 
     Example:
         >>> import numpy as np, xlab

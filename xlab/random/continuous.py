@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike
 from xlab.lax.shape import canonical_shape
 from xlab.random.bits import random_bits_p
 from xlab.random.drawing import (
@@ -23,12 +26,13 @@ from xlab.random.drawing import (
     where,
 )
 from xlab.random.keys import one_key
+from xlab.sharding import NamedSharding, PartitionSpec
 
 __all__ = ["cauchy", "double_sided_maxwell", "exponential", "gumbel", "laplace", "logistic", "lognormal", "maxwell",
-           "normal", "pareto", "rayleigh", "triangular", "truncated_normal", "uniform", "wald", "weibull_min"]
+           "normal", "pareto", "rayleigh", "triangular", "truncated_normal", "uniform", "wald", "weibull_min"]  # fmt: skip
 
 
-def uniform(key, shape=(), dtype=None, minval=0.0, maxval=1.0, *, out_sharding=None):
+def uniform(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """Uniform numbers in [minval, maxval).
 
     Args:
@@ -69,8 +73,17 @@ def unit_uniform(key, shape, dtype, minval=0.0, maxval=1.0):
     return lax.max(minval, lax.add(lax.mul(unit, lax.sub(maxval, minval)), minval))
 
 
-def normal(key, shape=(), dtype=None, *, out_sharding=None):
+def normal(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """Normal numbers with mean 0 and variance 1; complex ones have variance 1/2 in each part.
+
+    Args:
+        key: a key, used up by the call.
+        shape: shape of the result.
+        dtype: a floating or complex dtype, float32 by default.
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Source:
+        The inverse of the error function at uniform numbers (inverse transform sampling).
 
     Example:
         >>> import xlab
@@ -98,8 +111,18 @@ def standard_normal(key, shape, dtype):
     return lax.mul(as_dtype(SQRT2, dtype), lax.erf_inv(u))
 
 
-def truncated_normal(key, lower, upper, shape=None, dtype=None, *, out_sharding=None):
+def truncated_normal(key: Array, lower: ArrayLike, upper: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """Normal numbers given that they lie between `lower` and `upper`.
+
+    Args:
+        key: a key, used up by the call.
+        lower, upper: bounds, numbers or arrays that broadcast to `shape`.
+        shape: shape of the result; by default that of the bounds together.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Source:
+        Inverse transform sampling between the bounds' values of the distribution function.
 
     Example:
         >>> import xlab
@@ -124,8 +147,18 @@ def _truncated_normal(key, shape, dtype, lower, upper):
     return lax.min(to_rank(high, len(shape)), lax.max(to_rank(low, len(shape)), out))
 
 
-def exponential(key, shape=(), dtype=None, *, out_sharding=None):
-    """Exponential numbers with mean 1."""
+def exponential(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Exponential numbers with mean 1.
+
+    Args:
+        key: a key, used up by the call.
+        shape: shape of the result.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Source:
+        Inverse transform sampling: `-log1p(-u)` of uniform `u`.
+    """
     key, _ = one_key("exponential", key)
     return _exponential(key, canonical_shape(shape), float_dtype("exponential", dtype), out_sharding=out_sharding)
 
@@ -140,8 +173,19 @@ def standard_exponential(key, shape, dtype):
     return lax.neg(lax.log1p(lax.neg(unit_uniform(key, shape, dtype))))
 
 
-def gumbel(key, shape=(), dtype=None, mode=None, *, out_sharding=None):
-    """Gumbel numbers; `mode='high'` spends twice the bits on a finer upper tail."""
+def gumbel(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, mode: Literal['low', 'high'] | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Gumbel numbers; `mode='high'` spends twice the bits on a finer upper tail.
+
+    Args:
+        key: a key, used up by the call.
+        shape: shape of the result.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        mode: 'low' (the default), or 'high' for twice the bits and a finer upper tail.
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Source:
+        Inverse transform sampling: `-log(-log(u))` of uniform `u`.
+    """
     key, _ = one_key("gumbel", key)
     return _gumbel(key, canonical_shape(shape), float_dtype("gumbel", dtype), tail_mode("gumbel", mode),
                    out_sharding=out_sharding)
@@ -170,8 +214,15 @@ def standard_gumbel(key, shape, dtype, mode="low"):
     return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(x)))))
 
 
-def laplace(key, shape=(), dtype=None, *, out_sharding=None):
-    """Laplace numbers: exponential ones with a random sign."""
+def laplace(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Laplace numbers: exponential ones with a random sign.
+
+    Args:
+        key: a key, used up by the call.
+        shape: shape of the result.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+    """
     key, _ = one_key("laplace", key)
     return _laplace(key, canonical_shape(shape), float_dtype("laplace", dtype), out_sharding=out_sharding)
 
@@ -182,8 +233,18 @@ def _laplace(key, shape, dtype):
     return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u))))
 
 
-def logistic(key, shape=(), dtype=None, *, out_sharding=None):
-    """Numbers whose distribution function is the logistic one."""
+def logistic(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Numbers whose distribution function is the logistic one.
+
+    Args:
+        key: a key, used up by the call.
+        shape: shape of the result.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Source:
+        Inverse transform sampling: the log-odds of uniform numbers.
+    """
     key, _ = one_key("logistic", key)
     return _logistic(key, canonical_shape(shape), float_dtype("logistic", dtype), out_sharding=out_sharding)
 
@@ -194,8 +255,18 @@ def _logistic(key, shape, dtype):
     return lax.sub(lax.log(u), lax.log1p(lax.neg(u)))
 
 
-def cauchy(key, shape=(), dtype=None, *, out_sharding=None):
-    """Cauchy numbers."""
+def cauchy(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Cauchy numbers.
+
+    Args:
+        key: a key, used up by the call.
+        shape: shape of the result.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Source:
+        Inverse transform sampling: `tan(pi * (u - 1/2))` of uniform `u`.
+    """
     key, _ = one_key("cauchy", key)
     return _cauchy(key, canonical_shape(shape), float_dtype("cauchy", dtype), out_sharding=out_sharding)
 
@@ -206,8 +277,16 @@ def _cauchy(key, shape, dtype):
     return lax.tan(lax.mul(as_dtype(np.pi, dtype), lax.sub(u, as_dtype(0.5, dtype))))
 
 
-def lognormal(key, sigma=np.float32(1.0), shape=None, dtype=None, *, out_sharding=None):
-    """Numbers whose logarithm is normal with deviation `sigma`."""
+def lognormal(key: Array, sigma: ArrayLike = np.float32(1.0), shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Numbers whose logarithm is normal with deviation `sigma`.
+
+    Args:
+        key: a key, used up by the call.
+        sigma: deviation of the logarithm, an array that broadcasts to `shape`.
+        shape: shape of the result; by default that of `sigma`.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+    """
     key, _ = one_key("lognormal", key)
     dtype = float_dtype("lognormal", dtype)
     return _lognormal(key, joint_shape("lognormal", shape, sigma), dtype, sigma, out_sharding=out_sharding)
@@ -219,8 +298,16 @@ def _lognormal(key, shape, dtype, sigma):
     return lax.exp(lax.mul(standard_normal(key, shape, dtype), sigma))
 
 
-def pareto(key, b, shape=None, dtype=None, *, out_sharding=None):
-    """Pareto numbers with exponent `b`."""
+def pareto(key: Array, b: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Pareto numbers with exponent `b`.
+
+    Args:
+        key: a key, used up by the call.
+        b: the exponent, positive; an array that broadcasts to `shape`.
+        shape: shape of the result; by default that of `b`.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+    """
     key, _ = one_key("pareto", key)
     dtype = float_dtype("pareto", dtype)
     return _pareto(key, joint_shape("pareto", shape, b), dtype, b, out_sharding=out_sharding)
@@ -232,8 +319,16 @@ def _pareto(key, shape, dtype, b):
     return lax.exp(lax.div(standard_exponential(key, shape, dtype), b))
 
 
-def rayleigh(key, scale, shape=None, dtype=None, *, out_sharding=None):
-    """Rayleigh numbers of the given scale."""
+def rayleigh(key: Array, scale: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Rayleigh numbers of the given scale.
+
+    Args:
+        key: a key, used up by the call.
+        scale: the scale, positive; an array that broadcasts to `shape`.
+        shape: shape of the result; by default that of `scale`.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+    """
     key, _ = one_key("rayleigh", key)
     dtype = float_dtype("rayleigh", dtype)
     return _rayleigh(key, joint_shape("rayleigh", shape, scale), dtype, scale, out_sharding=out_sharding)
@@ -245,8 +340,17 @@ def _rayleigh(key, shape, dtype, scale):
     return lax.mul(scale, lax.sqrt(lax.mul(lax.log(unit_uniform(key, shape, dtype)), as_dtype(-2, dtype))))
 
 
-def weibull_min(key, scale, concentration, shape=(), dtype=None):
-    """Weibull numbers of the given scale and concentration."""
+def weibull_min(key: Array, scale: ArrayLike, concentration: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+    """Weibull numbers of the given scale and concentration.
+
+    Args:
+        key: a key, used up by the call.
+        scale: the scale, positive; an array that broadcasts to `shape`.
+        concentration: the exponent inside the distribution function, positive; an array that
+            broadcasts to `shape`.
+        shape: shape of the result.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+    """
     key, _ = one_key("weibull_min", key)
     return _weibull_min(key, canonical_shape(shape), float_dtype("weibull_min", dtype), scale, concentration)
 
@@ -258,8 +362,15 @@ def _weibull_min(key, shape, dtype, scale, concentration):
     return lax.mul(out, to_rank(as_dtype(scale, dtype), len(shape)))
 
 
-def maxwell(key, shape=(), dtype=None, *, out_sharding=None):
-    """Lengths of normal vectors in three dimensions."""
+def maxwell(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Lengths of normal vectors in three dimensions.
+
+    Args:
+        key: a key, used up by the call.
+        shape: shape of the result.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+    """
     key, _ = one_key("maxwell", key)
     return _maxwell(key, canonical_shape(shape), float_dtype("maxwell", dtype), out_sharding=out_sharding)
 
@@ -274,8 +385,16 @@ def _lengths(key, shape, dtype):
     return lax.sqrt(lax.reduce_sum(lax.mul(x, x), (len(shape),)))
 
 
-def double_sided_maxwell(key, loc, scale, shape=(), dtype=None):
-    """Maxwell numbers with a random sign, times `scale`, plus `loc`."""
+def double_sided_maxwell(key: Array, loc: ArrayLike, scale: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+    """Maxwell numbers with a random sign, times `scale`, plus `loc`.
+
+    Args:
+        key: a key, used up by the call.
+        loc: where the distribution is centered, an array that broadcasts to `shape`.
+        scale: what the numbers are multiplied by, an array that broadcasts to `shape`.
+        shape: shape of the result.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+    """
     key, _ = one_key("double_sided_maxwell", key)
     dtype = float_dtype("double_sided_maxwell", dtype)
     shape = canonical_shape(shape)
@@ -304,8 +423,17 @@ def random_signs(key, shape, dtype):
     return lax.sub(lax.mul(as_dtype(2, dtype), lax.convert_element_type(heads, dtype)), as_dtype(1, dtype))
 
 
-def triangular(key, left, mode, right, shape=None, dtype=None, *, out_sharding=None):
-    """Numbers between `left` and `right` whose density is a triangle with its peak at `mode`."""
+def triangular(key: Array, left: ArrayLike, mode: ArrayLike, right: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Numbers between `left` and `right` whose density is a triangle with its peak at `mode`.
+
+    Args:
+        key: a key, used up by the call.
+        left, mode, right: the ends of the interval and the place of the peak, arrays that broadcast
+            to `shape`.
+        shape: shape of the result; by default that of the parameters together.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+    """
     key, _ = one_key("triangular", key)
     dtype = float_dtype("triangular", dtype)
     shape = joint_shape("triangular", shape, left, mode, right)
@@ -322,8 +450,20 @@ def _triangular(key, shape, dtype, left, mode, right):
     return lax.select(lax.lt(u, lax.div(lax.sub(mode, left), width)), rising, falling)
 
 
-def wald(key, mean, shape=None, dtype=None, *, out_sharding=None):
-    """Inverse Gaussian numbers with the given mean and shape parameter 1."""
+def wald(key: Array, mean: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Inverse Gaussian numbers with the given mean and shape parameter 1.
+
+    Args:
+        key: a key, used up by the call.
+        mean: the mean, positive; an array that broadcasts to `shape`.
+        shape: shape of the result; by default that of `mean`.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Source:
+        Michael, Schucany and Haas (1976), Generating random variates using transformations with
+            multiple roots.
+    """
     key, _ = one_key("wald", key)
     dtype = float_dtype("wald", dtype)
     return _wald(key, joint_shape("wald", shape, mean), dtype, mean, out_sharding=out_sharding)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
+from typing import Literal
 
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike
 from xlab.lax.shape import canonical_axis, canonical_shape
 from xlab.random.bits import random_bits_p
 from xlab.random.continuous import random_signs, standard_gumbel, tail_mode, unit_uniform
@@ -25,12 +27,22 @@ from xlab.random.drawing import (
     where,
 )
 from xlab.random.keys import one_key
+from xlab.sharding import NamedSharding, PartitionSpec
 
 __all__ = ["bernoulli", "bits", "categorical", "choice", "geometric", "permutation", "rademacher", "randint"]
 
 
-def bits(key, shape=(), dtype=None, *, out_sharding=None):
+def bits(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """Random bits as unsigned integers, uint32 by default.
+
+    Args:
+        key: a key, used up by the call.
+        shape: shape of the result.
+        dtype: an unsigned integer dtype, uint32 by default.
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Raises:
+        ValueError: the dtype is no unsigned integer.
 
     Example:
         >>> import xlab
@@ -49,8 +61,19 @@ def _bits(key, shape, dtype):
     return random_bits_p.bind(key, bit_width=dtypes.itemsize_bits(dtype), shape=shape)
 
 
-def randint(key, shape, minval, maxval, dtype=None, *, out_sharding=None):
+def randint(key: Array, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLike, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """Integers from `minval` up to but not including `maxval`.
+
+    Args:
+        key: a key, used up by the call.
+        shape: shape of the result.
+        minval, maxval: bounds, integers or arrays that broadcast to `shape`; `maxval` itself is
+            never drawn.
+        dtype: an integer dtype, int32 by default.
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Raises:
+        TypeError: the dtype is no integer.
 
     Example:
         >>> import xlab
@@ -118,8 +141,19 @@ def uniform_integers(key, shape, dtype, minval, maxval):
     return lax.add(minval, lax.convert_element_type(offset, dtype))
 
 
-def bernoulli(key, p=0.5, shape=None, mode="low", *, out_sharding=None):
+def bernoulli(key: Array, p: ArrayLike = 0.5, shape: ShapeLike | None = None, mode: Literal['low', 'high'] = "low", *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """True with probability `p`; `mode='high'` spends twice the bits, for very small probabilities.
+
+    Args:
+        key: a key, used up by the call.
+        p: the probability of True, an array that broadcasts to `shape`.
+        shape: shape of the result; by default that of `p`.
+        mode: 'low', or 'high' for probabilities below 2^-23, which 'low' cannot tell from 0.
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Raises:
+        TypeError: `p` is not floating-point.
+        ValueError: another mode.
 
     Example:
         >>> import xlab
@@ -145,8 +179,15 @@ def _bernoulli(key, shape, mode, p):
     return lax.lt(lax.mul(low, as_dtype(dtypes.finfo(dtype).eps, dtype)), lax.sub(p, high))
 
 
-def rademacher(key, shape=(), dtype=None, *, out_sharding=None):
-    """-1 or 1, each with probability one half."""
+def rademacher(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """-1 or 1, each with probability one half.
+
+    Args:
+        key: a key, used up by the call.
+        shape: shape of the result.
+        dtype: a numeric dtype, int32 by default.
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+    """
     key, _ = one_key("rademacher", key)
     dtype = dtypes.canonicalize_dtype(int if dtype is None else dtype)
     return _rademacher(key, canonical_shape(shape), dtype, out_sharding=out_sharding)
@@ -157,8 +198,16 @@ def _rademacher(key, shape, dtype):
     return random_signs(key, shape, dtype)
 
 
-def geometric(key, p, shape=None, dtype=None, *, out_sharding=None):
-    """Number of trials up to and including the first success, where each succeeds with probability `p`."""
+def geometric(key: Array, p: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Number of trials up to and including the first success, where each succeeds with probability `p`.
+
+    Args:
+        key: a key, used up by the call.
+        p: the probability of success, an array that broadcasts to `shape`.
+        shape: shape of the result; by default that of `p`.
+        dtype: an integer dtype, int32 by default.
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+    """
     key, _ = one_key("geometric", key)
     dtype = int_dtype("geometric", dtype)
     return _geometric(key, joint_shape("geometric", shape, p), dtype, p, out_sharding=out_sharding)
@@ -174,7 +223,7 @@ def _geometric(key, shape, dtype, p):
     return lax.convert_element_type(lax.add(trials, as_dtype(1, fdtype)), dtype)
 
 
-def categorical(key, logits, axis=-1, shape=None, replace=True, mode=None, *, out_sharding=None):
+def categorical(key: Array, logits: ArrayLike, axis: int = -1, shape: ShapeLike | None = None, replace: bool = True, mode: Literal['low', 'high'] | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """Indices along `axis`, drawn with log-probabilities `logits` (which need not be normalised).
 
     Args:
@@ -223,7 +272,7 @@ def _categorical(key, axis, shape, replace, mode, logits):
     return lax.reshape(lax.transpose(found, order), shape)
 
 
-def permutation(key, x, axis=0, independent=False, *, out_sharding=None):
+def permutation(key: Array, x: ArrayLike, axis: int = 0, independent: bool = False, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """A random order of `range(x)` for an integer, of an array along an axis otherwise.
 
     Args:
@@ -285,7 +334,7 @@ def take(x, indices, axis):
     return lax.gather(x, lax.expand_dims(indices, (inner,)), numbers, sizes, mode="clip")
 
 
-def choice(key, a, shape=(), replace=True, p=None, axis=0, mode=None):
+def choice(key: Array, a: ArrayLike, shape: ShapeLike = (), replace: bool = True, p: ArrayLike | None = None, axis: int = 0, mode: Literal['low', 'high'] | None = None) -> Array:
     """Elements of an array, or of `range(a)`, drawn with or without replacement.
 
     Args:

@@ -14,6 +14,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_elementwise, cut_rules
 from xlab.core.jaxpr import number_equations
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.lax.shape import canonical_shape
@@ -29,13 +30,24 @@ from xlab.random.drawing import (
     to_shape,
 )
 from xlab.random.keys import one_key
+from xlab.sharding import NamedSharding, PartitionSpec
 from xlab.transforms.vmap import vmap
 
 __all__ = ["ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "t"]
 
 
-def gamma(key, a, shape=None, dtype=None, *, out_sharding=None):
+def gamma(key: Array, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """Gamma numbers with shape parameter `a` and scale 1; differentiable in `a`.
+
+    Args:
+        key: a key, used up by the call.
+        a: the shape parameter, positive; an array that broadcasts to `shape`.
+        shape: shape of the result; by default that of `a`.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Source:
+        Marsaglia and Tsang (2000), A simple method for generating gamma variables.
 
     Example:
         >>> import xlab
@@ -46,8 +58,19 @@ def gamma(key, a, shape=None, dtype=None, *, out_sharding=None):
     return _gammas("gamma", key, a, shape, dtype, False, out_sharding)
 
 
-def loggamma(key, a, shape=None, dtype=None, *, out_sharding=None):
-    """Logarithms of gamma numbers, accurate for small `a` where the numbers themselves are 0."""
+def loggamma(key: Array, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Logarithms of gamma numbers, accurate for small `a` where the numbers themselves are 0.
+
+    Args:
+        key: a key, used up by the call.
+        a: the shape parameter, positive; an array that broadcasts to `shape`.
+        shape: shape of the result; by default that of `a`.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Source:
+        As `gamma`, with the boost for `a < 1` added to the logarithm.
+    """
     return _gammas("loggamma", key, a, shape, dtype, True, out_sharding)
 
 
@@ -161,8 +184,16 @@ mlir.register_lowering(random_gamma_p, _gamma_lowering)
 # -- distributions made of gamma numbers -------------------------------------------------------------------------
 
 
-def beta(key, a, b, shape=None, dtype=None, *, out_sharding=None):
-    """Beta numbers with parameters `a` and `b`: x/(x+y) of two gamma numbers."""
+def beta(key: Array, a: ArrayLike, b: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Beta numbers with parameters `a` and `b`: x/(x+y) of two gamma numbers.
+
+    Args:
+        key: a key, used up by the call.
+        a, b: shape parameters, positive; arrays that broadcast to `shape`.
+        shape: shape of the result; by default that of `a` and `b` together.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+    """
     key, _ = one_key("beta", key)
     dtype = float_dtype("beta", dtype)
     return _beta(key, joint_shape("beta", shape, a, b), dtype, a, b, out_sharding=out_sharding)
@@ -177,8 +208,16 @@ def _beta(key, shape, dtype, a, b):
     return lax.div(x, lax.add(x, y))
 
 
-def chisquare(key, df, shape=None, dtype=None, *, out_sharding=None):
-    """Chi-square numbers with `df` degrees of freedom."""
+def chisquare(key: Array, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Chi-square numbers with `df` degrees of freedom.
+
+    Args:
+        key: a key, used up by the call.
+        df: degrees of freedom, positive; an array that broadcasts to `shape`.
+        shape: shape of the result; by default that of `df`.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+    """
     key, _ = one_key("chisquare", key)
     dtype = float_dtype("chisquare", dtype)
     return _chisquare(key, joint_shape("chisquare", shape, df), dtype, df, out_sharding=out_sharding)
@@ -194,8 +233,17 @@ def _chisquares(key, shape, dtype, df):
     return lax.mul(lax.exp(gammas(key, shape, dtype, True, half)), as_dtype(2, dtype))
 
 
-def f(key, dfnum, dfden, shape=None, dtype=None, *, out_sharding=None):
-    """F numbers with `dfnum` and `dfden` degrees of freedom."""
+def f(key: Array, dfnum: ArrayLike, dfden: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """F numbers with `dfnum` and `dfden` degrees of freedom.
+
+    Args:
+        key: a key, used up by the call.
+        dfnum, dfden: degrees of freedom of numerator and denominator, positive; arrays that
+            broadcast to `shape`.
+        shape: shape of the result; by default that of both together.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+    """
     key, _ = one_key("f", key)
     dtype = float_dtype("f", dtype)
     return _f(key, joint_shape("f", shape, dfnum, dfden), dtype, dfnum, dfden, out_sharding=out_sharding)
@@ -209,8 +257,16 @@ def _f(key, shape, dtype, dfnum, dfden):
                    lax.div(_chisquares(below, shape, dtype, dfden), dfden))
 
 
-def t(key, df, shape=None, dtype=None, *, out_sharding=None):
-    """Student's t numbers with `df` degrees of freedom."""
+def t(key: Array, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Student's t numbers with `df` degrees of freedom.
+
+    Args:
+        key: a key, used up by the call.
+        df: degrees of freedom, positive; an array that broadcasts to `shape`.
+        shape: shape of the result; by default that of `df`.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+    """
     key, _ = one_key("t", key)
     dtype = float_dtype("t", dtype)
     return _t(key, joint_shape("t", shape, df), dtype, df, out_sharding=out_sharding)
@@ -224,8 +280,15 @@ def _t(key, shape, dtype, df):
     return lax.mul(normals, lax.sqrt(lax.div(half, gammas(second, shape, dtype, False, half))))
 
 
-def dirichlet(key, alpha, shape=None, dtype=None, *, out_sharding=None):
+def dirichlet(key: Array, alpha: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """Points of the simplex with concentrations `alpha`, whose last dimension is that of the points.
+
+    Args:
+        key: a key, used up by the call.
+        alpha: concentrations, positive, of shape `(..., classes)`.
+        shape: shape of the result without its last dimension; by default `alpha.shape[:-1]`.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
 
     Example:
         >>> import numpy as np, xlab
@@ -253,8 +316,16 @@ def _dirichlet(key, shape, dtype, alpha):
     return lax.div(parts, lax.broadcast_in_dim(lax.reduce_sum(parts, last), (*shape, 1), lead))
 
 
-def generalized_normal(key, p, shape=(), dtype=None, *, out_sharding=None):
-    """Numbers with density proportional to exp(-|x|^p)."""
+def generalized_normal(key: Array, p: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Numbers with density proportional to exp(-|x|^p).
+
+    Args:
+        key: a key, used up by the call.
+        p: the exponent, positive.
+        shape: shape of the result.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+    """
     key, _ = one_key("generalized_normal", key)
     dtype = float_dtype("generalized_normal", dtype)
     return _generalized_normal(key, canonical_shape(shape), dtype, p, out_sharding=out_sharding)
@@ -272,8 +343,21 @@ def _generalized_normals(key, shape, dtype, p):
     return lax.mul(random_signs(second, shape, dtype), sizes)
 
 
-def ball(key, d, p=2, shape=(), dtype=None, *, out_sharding=None):
-    """Points uniform in the unit ball of the p-norm in `d` dimensions; the last dimension is that of the points."""
+def ball(key: Array, d: int, p: ArrayLike = 2, shape: ShapeLike = (), dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """Points uniform in the unit ball of the p-norm in `d` dimensions; the last dimension is that of the points.
+
+    Args:
+        key: a key, used up by the call.
+        d: dimension of the ball, a positive integer.
+        p: exponent of the norm, positive.
+        shape: shape of the result without its last dimension, which is `d`.
+        dtype: a floating dtype, float32 by default (float64 with 64-bit types).
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Source:
+        Barthe, Guedon, Mendelson and Naor (2005), A probabilistic approach to the geometry of the
+            l_p^n ball.
+    """
     key, _ = one_key("ball", key)
     dtype = float_dtype("ball", dtype)
     return _ball(key, canonical_shape(shape), dtype, int(d), p, out_sharding=out_sharding)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
 from xlab.core.trace import Tracer
+from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.lax.arithmetic import add
 from xlab.lax.convert import convert_element_type
 from xlab.lax.shape import canonical_shape
@@ -47,7 +49,7 @@ def find_impl(impl) -> Implementation:
     return found
 
 
-def key_dtype(impl_spec=None):
+def key_dtype(impl_spec: Any = None) -> Any:
     """The type of key arrays of an implementation, by its name.
 
     Example:
@@ -76,7 +78,7 @@ def _make(name: str, seed, impl):
     return random_seed_p.bind(seed, impl=find_impl(impl))
 
 
-def key(seed, *, impl=None, dtype=None):
+def key(seed: ArrayLike, *, impl: Any = None, dtype: DTypeLike | None = None) -> Array:
     """A random key from an integer seed.
 
     Args:
@@ -94,7 +96,7 @@ def key(seed, *, impl=None, dtype=None):
     return _make("key", seed, impl if dtype is None else dtype)
 
 
-def PRNGKey(seed, *, impl=None):
+def PRNGKey(seed: ArrayLike, *, impl: Any = None) -> Array:
     """A raw key, its words as a plain array. Prefer `key`, whose type says what it is.
 
     Example:
@@ -139,8 +141,13 @@ def one_key(name: str, keys):
     return keys, raw
 
 
-def wrap_key_data(key_bits_array, *, impl=None, dtype=None):
+def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None, dtype: DTypeLike | None = None) -> Array:
     """Keys from their words, an array of uint32 whose last dimensions are the key's.
+
+    Args:
+        key_bits_array: words, uint32 of shape `(..., *key_shape)`.
+        impl: name of the implementation, the configured default if absent.
+        dtype: the type of the keys, in place of `impl`.
 
     Example:
         >>> import numpy as np, xlab
@@ -152,7 +159,7 @@ def wrap_key_data(key_bits_array, *, impl=None, dtype=None):
     return random_wrap_p.bind(key_bits_array, impl=find_impl(impl if dtype is None else dtype))
 
 
-def key_data(keys):
+def key_data(keys: Array) -> Array:
     """The words of keys, as an array of uint32; raw keys are returned as they are.
 
     Example:
@@ -164,7 +171,7 @@ def key_data(keys):
     return random_unwrap_p.bind(keys)
 
 
-def key_impl(keys):
+def key_impl(keys: Array) -> Any:
     """Name of the implementation of keys.
 
     Example:
@@ -175,7 +182,7 @@ def key_impl(keys):
     return typed_keys(keys)[0].aval.dtype.impl.name
 
 
-def split(key, num: int | tuple[int, ...] = 2):
+def split(key: Array, num: int | tuple[int, ...] = 2) -> Array:
     """New keys from one, as an array to index or unpack. The old key must not be used again.
 
     Args:
@@ -194,7 +201,7 @@ def split(key, num: int | tuple[int, ...] = 2):
     return random_unwrap_p.bind(out) if raw else out
 
 
-def fold_in(key, data):
+def fold_in(key: Array, data: ArrayLike) -> Array:
     """A new key from a key and a 32-bit integer, such as a step number.
 
     Example:
@@ -215,7 +222,7 @@ def fold_in(key, data):
     return random_unwrap_p.bind(out) if raw else out
 
 
-def clone(key):
+def clone(key: Array) -> Array:
     """The same key again, for where using one twice is intended."""
     _, raw = typed_keys(key)
     if config.debug_key_reuse and not raw:

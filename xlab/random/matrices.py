@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xlab import lax
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike
 from xlab.lax.linalg.common import diagonal, h, over_columns
 from xlab.lax.shape import canonical_shape
 from xlab.numpy.einsum import einsum
@@ -11,11 +12,12 @@ from xlab.numpy.operands import promoted_inexact
 from xlab.random.continuous import normal
 from xlab.random.drawing import as_dtype, drawn, float_dtype, to_shape
 from xlab.random.keys import one_key
+from xlab.sharding import NamedSharding, PartitionSpec
 
 __all__ = ["multivariate_normal", "orthogonal"]
 
 
-def multivariate_normal(key, mean, cov, shape=None, dtype=None, method: str = "cholesky", *, out_sharding=None):
+def multivariate_normal(key: Array, mean: ArrayLike, cov: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, method: str = "cholesky", *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """Normal vectors with a mean and a covariance.
 
     Args:
@@ -77,7 +79,7 @@ def _scaled(columns, factors):
     return lax.mul(columns, over_columns(factors, aval_of(columns).shape))
 
 
-def orthogonal(key, n: int, shape=(), dtype=None, m: int | None = None, *, out_sharding=None):
+def orthogonal(key: Array, n: int, shape: ShapeLike = (), dtype: DTypeLike | None = None, m: int | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """Orthogonal matrices (unitary for complex dtypes), every one of them equally likely.
 
     Args:

@@ -6,17 +6,30 @@ import numpy as np
 
 from xlab import lax
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike
 from xlab.random.continuous import unit_uniform
 from xlab.random.drawing import as_dtype, drawn, int_dtype, joint_shape, keys_from, to_shape, where
 from xlab.random.keys import one_key
+from xlab.sharding import NamedSharding, PartitionSpec
 
 __all__ = ["poisson"]
 
 _MOST_ROUNDS = np.int32(2**31 - 1)
 
 
-def poisson(key, lam, shape=None, dtype=None, *, out_sharding=None):
+def poisson(key: Array, lam: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
     """Poisson numbers with rate `lam`.
+
+    Args:
+        key: a key, used up by the call.
+        lam: the rate, not negative; an array that broadcasts to `shape`.
+        shape: shape of the result; by default that of `lam`.
+        dtype: an integer dtype, int32 by default.
+        out_sharding: where the result goes: a sharding, or a spec over the current mesh.
+
+    Source:
+        Knuth's product of uniform numbers for rates below 10; Hoermann (1993), The transformed
+            rejection method for generating Poisson random variables, above.
 
     Example:
         >>> import xlab

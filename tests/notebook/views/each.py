@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.notebook.views import sample
 from xlab.observe import records as r
-from xlab.observe.live import Live
+from xlab.observe.live_record import Live
 from xlab.observe.placements import Ranking, WhatIf
 from xlab.observe.resharding import Resharding
 

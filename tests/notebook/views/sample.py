@@ -9,7 +9,7 @@ from tests.notebook.views.sample_program import FILE, MESH, program, source
 from xlab.observe import records as r
 from xlab.observe.comparison import Figure
 from xlab.observe.edits import Pass
-from xlab.observe.live import Live, LiveArray
+from xlab.observe.live_record import Live, LiveArray
 from xlab.observe.placements import Ranking, WhatIf, placement_of, side_by_side
 from xlab.observe.resharding import Resharding
 from xlab.observe.scheduled import Flight, Scheduled

@@ -9,13 +9,13 @@ from xlab.notebook.views.buffers import donations_node, map_node, peak_node, pla
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.live import live_panel
 from xlab.notebook.views.memory import memory_node
-from xlab.observe.live import Live, LiveArray
+from xlab.observe.live_record import Live, LiveArray
 from xlab.observe.records import Buffer, Memory
 
 REPORT = sample.report()
 PROGRAM = Memory("f", 8, 4, 12, 8, 0, 20, 1, (
     Buffer("x", 8, "argument", 0, 3, "p", allocation=1), Buffer("t", 8, "temporary", 1, 2, "t", equation=4, allocation=0),
-    Buffer("u", 4, "temporary", 3, 3, "u", allocation=0), Buffer("y", 4, "output", 3, 3, "y", allocation=2)), ("x",), (("w", "no result"),))
+    Buffer("u", 4, "temporary", 3, 3, "u", allocation=0), Buffer("y", 4, "output", 3, 3, "y", allocation=2)), ("x",), (("w", "no result"),))  # fmt: skip
 
 
 def test_buffers_lie_at_their_addresses():

@@ -20,7 +20,7 @@ def step(how, index, equation):
 def test_a_listed_request_is_answered_with_a_record():
     assert answer(StepperView(), {"move": step}, GOOD) == {
         "id": 1,
-        "answer": {"record": "Step", "index": 4, "equation": 0, "schema": 1},
+        "answer": {"record": "Step", "index": 4, "equation": 0, "schema": 2},
     }
 
 

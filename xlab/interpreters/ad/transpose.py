@@ -103,6 +103,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
     # Equations between known values run forwards first; the rest are kept for the way back.
     previous_source = state.source
     pending = []
+    used: set[int] | None = None
     cotangent: dict[Var, object] = {}
     try:
         for eqn in jaxpr.eqns:
@@ -121,9 +122,12 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
         for eqn in reversed(pending):
             cts = [cotangent.pop(v, None) for v in eqn.outvars]
             touched = _linear_refs(eqn, linear) if refs else ()
-            if (all(ct is None for ct in cts) and not any(v in cells for v in (*touched, *eqn.outvars))
-                    and not (transposes_zeros(eqn) and _is_used(eqn, jaxpr, jaxpr.outvars))):
-                continue
+            if all(ct is None for ct in cts) and not any(v in cells for v in (*touched, *eqn.outvars)):
+                if not transposes_zeros(eqn):
+                    continue
+                used = _used(jaxpr, jaxpr.outvars) if used is None else used
+                if id(eqn) not in used:
+                    continue
             state.source = Transposed(eqn.place) if type(eqn.place) is tuple else eqn.place
             if refs and eqn.primitive.makes_ref:
                 cts = [_freeze(cells.pop(eqn.outvars[0]))]
@@ -177,19 +181,22 @@ def transposes_zeros(eqn) -> bool:
 
 def answers_zeros(jaxpr: Jaxpr, outvars: Sequence) -> bool:
     """Whether some transpose in a program, given zeros for these of its results, may answer with something else."""
-    return any((transposes_zeros(eqn) or any(answers_zeros(inner, inner.outvars) for inner in inner_jaxprs(eqn.params)))
-               and _is_used(eqn, jaxpr, outvars) for eqn in jaxpr.eqns)
+    used = _used(jaxpr, outvars)
+    return any(id(eqn) in used and (transposes_zeros(eqn) or any(answers_zeros(inner, inner.outvars) for inner in inner_jaxprs(eqn.params)))
+               for eqn in jaxpr.eqns)
 
 
-def _is_used(eqn, jaxpr, outvars) -> bool:
-    """Whether these results of a program depend on those of an equation."""
+def _used(jaxpr, outvars) -> set[int]:
+    """The equations, by their id, on whose results these results of a program depend."""
     live = {v for v in outvars if type(v) is Var}
-    for e in reversed(jaxpr.eqns):
-        if e is eqn:
-            break
-        if e.effects or any(v in live for v in e.outvars):
-            live.update(v for v in e.invars if type(v) is Var)
-    return any(v in live for v in eqn.outvars)
+    used = set()
+    for eqn in reversed(jaxpr.eqns):
+        if any(v in live for v in eqn.outvars):
+            used.add(id(eqn))
+        elif not eqn.effects:
+            continue
+        live.update(v for v in eqn.invars if type(v) is Var)
+    return used
 
 
 def _linear_refs(eqn, linear) -> list[Var]:

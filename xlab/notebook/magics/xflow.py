@@ -11,8 +11,8 @@ from xlab.notebook import displays
 from xlab.notebook.experiments import handlers
 from xlab.notebook.magics.base import call_of, jitted, told
 from xlab.observe.looking import quiet
+from xlab.observe.program_layouts import argument_layouts
 from xlab.observe.records import Report
-from xlab.observe.report import argument_layouts
 from xlab.observe.subject import subject
 
 _TARGET = re.compile(r"\s*--target[ =](\S+)")

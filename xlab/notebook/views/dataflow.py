@@ -13,7 +13,13 @@ from xlab.notebook.views.draw import HUES, Node, clean, finite, h, key, panel, t
 from xlab.notebook.views.layouts import MOST_DEVICES, mesh_data
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe.records import Layout, MeshInfo, Transfer
-from xlab.observe.text import advice_word, sentences, transfer_name, transfer_origin, transfer_over
+from xlab.observe.transfer_words import (
+    advice_word,
+    sentences,
+    transfer_name,
+    transfer_origin,
+    transfer_over,
+)
 from xlab.observe.units import plural, size_text, time_text
 
 MOST_ROWS = 300
@@ -125,7 +131,7 @@ def row(t: Transfer, index: int, measured: bool = True) -> list[Node]:
         h(
             "td",
             {"class": "xl-added" if t.reshards else None},
-            transfer_origin(t).replace("(!)", "⚠"),
+            transfer_origin(t, "⚠"),
         ),
         h(
             "td",

@@ -15,7 +15,7 @@ from xlab.notebook.views.stepper import steps_data, steps_panel
 from xlab.notebook.views.targets import targets_panel
 from xlab.notebook.views.timings import timings_data, timings_panel
 from xlab.notebook.views.whatif import SEARCH, WHAT_IF, what_if_data, what_if_panel
-from xlab.observe.drawing import Drawing
+from xlab.observe.drawing_record import Drawing
 from xlab.observe.records import Failure, Layout, MeshInfo, Notice, Report
 from xlab.observe.text import report_header
 
@@ -66,7 +66,7 @@ def guarded(name: str, title: str, draw: Any, *arguments: Any) -> Node:
 
 def header(report: Report) -> Node:
     """Title, numbers, and notices that lead to their place."""
-    sentence, numbers = report_header(report)
+    sentence, numbers = report_header(report, caution="⚠")
     if report.error and not report.programs:
         numbers = ()
     rest = sentence[len(report.title) :]
@@ -83,8 +83,8 @@ def header(report: Report) -> Node:
                 *(
                     h(
                         "span",
-                        {"class": "xl-caution" if "(!)" in n else None},
-                        n.replace("(!)", "⚠"),
+                        {"class": "xl-caution" if "⚠" in n else None},
+                        n,
                     )
                     for n in numbers
                 ),

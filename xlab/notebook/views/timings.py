@@ -11,7 +11,7 @@ from xlab.notebook.views.ledger import ledger_node
 from xlab.observe.edits import Pass
 from xlab.observe.phases import self_times
 from xlab.observe.records import Ledger, Phase, Timing
-from xlab.observe.text import text
+from xlab.observe.text import warm_text
 from xlab.observe.units import plural, time_text
 
 WORDS = {
@@ -69,7 +69,7 @@ def waterfall(phases: tuple[Phase, ...], timings: tuple[Timing, ...], passes: tu
         first = lane[0]
         spent, itself = sum(p.duration_us for p in lane), sum(own[id(p)] for p in lane)
         timing = warm.pop(first.function, None) if first.kind != "transfer" else None
-        steady = "" if timing is None or timing.warm_us is None else text(timing.replace(note=""), times=True).split("warm ", 1)[1]
+        steady = "" if timing is None else warm_text(timing)
         out.append(
             h(
                 "div",

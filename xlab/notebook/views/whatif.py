@@ -97,7 +97,7 @@ def _side(p: Placement) -> Node:
     shown = p.collectives[:MOST_COLLECTIVES]
     more = len(p.collectives) - len(shown)
     return h("figure", {"class": "xl-weighed-side"}, h("figcaption", None, p.title, f" · mesh {p.mesh.text}" if p.mesh else ""),
-             h("ul", None, *(h("li", {"class": "xl-added" if t.reshards else None}, collective_line(t).replace("(!)", "⚠")) for t in shown))
+             h("ul", None, *(h("li", {"class": "xl-added" if t.reshards else None}, collective_line(t, "⚠")) for t in shown))
              if shown else h("p", None, "no collectives"),
              h("p", {"class": "xl-dim"}, plural(more, "more collective")) if more else None)
 

@@ -1,0 +1,60 @@
+"""Arrays of keys: where they lie, and what may be done with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xlab
+from xlab import random
+
+
+def words(keys):
+    return np.asarray(random.key_data(keys))
+
+
+def test_keys_say_where_they_lie():
+    """Shardings and shards are those of the keys, not of the words they are made of."""
+    if xlab.device_count() < 8:
+        pytest.skip("needs eight devices")
+    mesh = xlab.make_mesh((8,), ("i",))
+    whole = random.split(random.key(0), (2, 8))
+    where = xlab.sharding.NamedSharding(mesh, xlab.P(None, "i"))
+    keys = xlab.device_put(whole, where)
+    assert keys.sharding == where and keys.sharding.is_equivalent_to(where, keys.ndim)
+    assert xlab.device_put(whole, keys.sharding).sharding == where
+    assert xlab.jit(lambda k: k)(keys).sharding == where
+    shards = keys.addressable_shards
+    assert [s.device for s in shards] == list(mesh.devices.flat) and [s.replica_id for s in shards] == [0] * 8
+    for i, shard in enumerate(shards):
+        assert shard.index == (slice(None), slice(i, i + 1)) and shard.data.shape == (2, 1)
+        np.testing.assert_array_equal(words(shard.data), words(whole)[shard.index])
+    np.testing.assert_array_equal(words(keys.addressable_data(3)), words(shards[3].data))
+    assert [s.data.shape for s in keys.global_shards] == [(2, 1)] * 8
+    assert (keys.is_fully_replicated, whole.is_fully_replicated, keys.is_fully_addressable) == (False, True, True)
+    assert keys.devices() == set(mesh.devices.flat) and keys.device == where
+    assert whole.devices().pop() == whole.device        # a set of one's own, from which one may take
+    assert whole.on_device_size_in_bytes() == whole.nbytes == 2 * 8 * 8
+    assert whole.copy_to_host_async() is None and whole.unsafe_buffer_pointer() == random.key_data(whole).unsafe_buffer_pointer()
+
+
+def test_keys_stay_keys_on_the_way_to_the_host():
+    state = {"key": random.key(3), "x": xlab.numpy.ones(2)}
+    got = xlab.device_get(state)
+    assert isinstance(got["x"], np.ndarray) and got["key"] is state["key"]
+
+
+def test_keys_cannot_be_padded():
+    keys = random.split(random.key(0), 3)
+    with pytest.raises(TypeError, match=r"pad does not take random keys such as key<fry>\[3\]"):
+        xlab.lax.pad(keys, keys[0], [(1, 1, 0)])
+
+
+def test_keys_have_what_only_moves_elements():
+    """These the reference has for traced keys alone."""
+    keys = random.split(random.key(0), (2, 3))
+    data = words(keys)
+    np.testing.assert_array_equal(words(keys.mT), data.swapaxes(0, 1))
+    np.testing.assert_array_equal(words(keys.repeat(2, axis=0)), data.repeat(2, axis=0))
+    np.testing.assert_array_equal(words(keys.diagonal()), data[[0, 1], [0, 1]])
+    np.testing.assert_array_equal(words(keys.compress(np.array([True, False]), axis=0)), data[:1])

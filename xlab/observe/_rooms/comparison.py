@@ -1,0 +1,1 @@
+"""How does a program compare with another one, or with itself on another machine?"""

@@ -1,0 +1,1 @@
+"""Which arrays are alive now, and which line made them?"""

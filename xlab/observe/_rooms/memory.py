@@ -1,0 +1,1 @@
+"""How much memory does a compiled program need, for what, and when?"""

@@ -1,0 +1,1 @@
+"""What does each equation compute? A program run one equation at a time."""
