@@ -51,7 +51,7 @@ class ReportWidget(anywidget.AnyWidget):
     closed, says nothing, and nothing ends. Each widget carries a small loader; the module of all views stands in `front`.
     """
 
-    _esm = assets.loader()
+    _esm = traitlets.Unicode().tag(sync=True)
     payload = traitlets.Dict().tag(sync=True)
     front = traitlets.Unicode().tag(sync=True)
 
@@ -61,7 +61,7 @@ class ReportWidget(anywidget.AnyWidget):
     ) -> None:
         whole = view.payload(record)
         saved = view.bundle(record, whole)
-        super().__init__(payload=_sent(whole), front=front())
+        super().__init__(payload=_sent(whole), front=front(), _esm=assets.loader())
         self._saved = saved
         self._view = view
         self._handlers = {**view.handlers(record), **(handlers or {})}
