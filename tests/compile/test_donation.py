@@ -1,5 +1,6 @@
 """Buffers that are given away: what becomes of the array, and what whoever uses it again is told."""
 
+import functools
 import inspect
 
 import numpy as np
@@ -93,6 +94,58 @@ def test_one_array_twice(kind, mesh, warm):
         np.testing.assert_allclose(f(x, made(kind, mesh))[0] if f is both else f(x, made(kind, mesh)), 2.0 if f is both else 9.0)
 
 
+def test_which_arguments_are_taken():
+    """By number, from either end, by name, between static ones; what is not donated stays."""
+    for options, call, taken in (
+            ({"donate_argnums": 0}, lambda f, a, b, c: f(a, b, c), "a"), ({"donate_argnums": (0, 2)}, lambda f, a, b, c: f(a, b, c=c), "ac"),
+            ({"donate_argnames": "b"}, lambda f, a, b, c: f(a, b, c), "b"), ({"donate_argnames": ("b", "c")}, lambda f, a, b, c: f(a, c=c, b=b), "bc"),
+            ({"donate_argnums": -1}, lambda f, a, b, c: f(a, b, c), "c")):
+        f = xlab.jit(lambda a, b, c: (a + 1, b + 2, c + 3), **options)
+        for _ in range(3):
+            given = {k: jnp.full(8, i, np.float32) for i, k in enumerate("abc")}
+            out = call(f, *given.values())
+            assert "".join(k for k, v in given.items() if v.is_deleted()) == taken
+            np.testing.assert_array_equal(np.stack(out), np.full((3, 8), [[1], [3], [5]]))
+            for k in taken:
+                with pytest.raises(RuntimeError, match=r"jit\(<lambda>\) at"):
+                    given[k] + 1
+    rest = xlab.jit(lambda *xs: [x + 1 for x in xs[:-1]], donate_argnums=-2, static_argnums=-1)
+    for _ in range(3):
+        a, b = jnp.ones(8), jnp.ones(8)
+        rest(a, b, "static")
+        assert b.is_deleted() and not a.is_deleted()
+
+
+def test_a_jit_that_donates_is_a_jit():
+    f = xlab.jit(lambda v: v + 1, donate_argnums=0)
+    for _ in range(3):
+        f(jnp.ones(8))
+    assert f._cache_size() == 1 and f.__name__ == "<lambda>" and "_cache_size" not in vars(xlab.grad(f))
+    assert float(xlab.grad(lambda v: f(v).sum())(jnp.float32(1))) == 1.0
+    assert xlab.make_jaxpr(f)(jnp.ones(8)).eqns[0].params["donated_invars"] == (True,)
+
+    class Model:
+        @functools.partial(xlab.jit, donate_argnums=1, static_argnums=0)
+        def step(self, v):
+            return v + 1
+    x = jnp.ones(8)
+    assert Model().step(x)[0] == 2.0 and x.is_deleted()
+    y = jnp.ones(8)
+    with xlab.disable_jit():
+        f(y)
+    assert not y.is_deleted()
+    f.clear_cache()
+    assert f._cache_size() == 0 and float(f(y)[0]) == 2.0
+
+
+def test_the_line_is_that_of_a_users_call_in_records_too():
+    from xlab.compile import ledger
+    f = xlab.jit(xlab.grad(lambda v: (v ** 3).sum()), donate_argnums=0)
+    f(jnp.ones(8))
+    entry = ledger.entries[-1]
+    assert entry.name == "<lambda>" and not entry.eager and "test_donation.py" in entry.position and entry.made_by == ("grad",)
+
+
 def test_twice_where_nothing_is_taken():
     x = jnp.ones(8)
     f = xlab.jit(lambda a, b: a.sum() + b.sum(), donate_argnums=0)
@@ -134,12 +187,12 @@ def test_arrays_that_share_buffers_go_together(mesh):
 def test_what_shares_buffers_is_forgotten_with_the_arrays(mesh):
     import gc
     gc.collect()
-    before = len(_arrays._kin)
+    before = len(_arrays.sharing)
     x = xlab.device_put(np.arange(8.0, dtype=np.float32), NamedSharding(mesh, P(("x", "y"))))
-    assert len(x.addressable_shards) == 8 and len(_arrays._kin) > before
+    assert len(x.addressable_shards) == 8 and len(_arrays.sharing) > before
     del x
     gc.collect()
-    assert len(_arrays._kin) == before
+    assert len(_arrays.sharing) == before
 
 
 def test_memories_are_looked_at():

@@ -35,7 +35,7 @@ _SHARDS = "_xlab_shards"
 NATIVE = {name: getattr(ArrayImpl, name) for name in (
     "block_until_ready", "clone", "delete", "is_ready", "on_device_size_in_bytes", "unsafe_buffer_pointer")}
 """What native arrays do before anybody gives them other methods. All but `delete` read buffers, whether they are there or not."""
-_delete = NATIVE["delete"]
+is_deleted, mark_deleted = ArrayImpl.is_deleted, NATIVE["delete"]
 
 
 def install_methods(mapping: Mapping[str, Any], is_ours: Callable[[Any], bool]) -> None:
@@ -231,38 +231,38 @@ def _rewrapped(arr: ArrayImpl, aval: Any, native: Any, committed: bool) -> Array
 
 # -- arrays that share buffers -------------------------------------------------------------------------------
 
-_kin: dict[int, list[weakref.ref]] = {}     # by id of an array, the arrays with which it shares buffers, and itself
-_kin_lock = threading.RLock()               # which a finalizer may ask for that runs while its thread holds it
+sharing: dict[int, list[weakref.ref]] = {}     # by id of an array, the arrays with which it shares buffers, and itself
+_sharing_lock = threading.RLock()               # which a finalizer may ask for that runs while its thread holds it
 
 
 def _share(made: ArrayImpl, others: Sequence[ArrayImpl]) -> None:
     """Notes that an array was made of the buffers of others: what takes one takes all."""
     group: list[weakref.ref] = []
-    with _kin_lock:
+    with _sharing_lock:
         for x in (made, *others):
-            known = _kin.get(id(x))
+            known = sharing.get(id(x))
             if known is group:
                 continue
             if known is None:
                 number = id(x)
-                known = [weakref.ref(x, lambda _, number=number: _kin.pop(number, None))]
-                _kin[number] = group
+                known = [weakref.ref(x, lambda _, number=number: sharing.pop(number, None))]
+                sharing[number] = group
             for ref in known:
                 one = ref()
                 if one is not None:
                     group.append(ref)
-                    _kin[id(one)] = group
+                    sharing[id(one)] = group
 
 
 def all_apart(arrays: Sequence[Any]) -> bool:
     """Whether these are different arrays of which none was ever made of the buffers of another; quick, so that warm calls can ask."""
     numbers = set(map(id, arrays))
-    return len(numbers) == len(arrays) and (not _kin or _kin.keys().isdisjoint(numbers))
+    return len(numbers) == len(arrays) and (not sharing or sharing.keys().isdisjoint(numbers))
 
 
 def kin_number(arr: ArrayImpl) -> int:
     """Equal for arrays that share buffers."""
-    return id(_kin.get(id(arr), arr))
+    return id(sharing.get(id(arr), arr))
 
 
 def give_up(arr: ArrayImpl) -> Sequence[ArrayImpl]:
@@ -270,11 +270,11 @@ def give_up(arr: ArrayImpl) -> Sequence[ArrayImpl]:
 
     An array that has other buffers besides gives up only itself: they may belong to somebody else.
     """
-    _delete(arr)
-    if id(arr) not in _kin:
+    mark_deleted(arr)
+    if id(arr) not in sharing:
         return (arr,)
     out = [arr]
-    for ref in _kin.get(id(arr), ()):
+    for ref in sharing.get(id(arr), ()):
         other = ref()
         if other is not None and other is not arr and (other.is_deleted() or any(part.is_deleted() for part in other._arrays)):
             out.append(other)
@@ -283,7 +283,7 @@ def give_up(arr: ArrayImpl) -> Sequence[ArrayImpl]:
         if one is arr:
             continue
         if len(one._sharding._internal_device_list) == 1:
-            _delete(one)
+            mark_deleted(one)
         else:
             one._replace_with(_without_data(one))
     return out
@@ -298,7 +298,7 @@ def _without_data(arr: ArrayImpl) -> ArrayImpl:
     parts = [_put(_shard_aval(arr.aval, (0,)), _make_single(device, native.memory_kind).native, [empty], [device], True, False, _COPY_NOW, True)
              for device in native._internal_device_list.addressable_device_list]
     made = ArrayImpl(arr.aval, native, parts, arr._committed, _skip_checks=True)
-    _delete(made)
+    mark_deleted(made)
     return made
 
 

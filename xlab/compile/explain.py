@@ -99,7 +99,7 @@ def origin_of(fun) -> tuple[str, tuple[str, ...]]:
             return place, () if inside else around
         code = getattr(fun, "__code__", None)
         kind = type(fun).__name__ if code is None else code.co_qualname.partition(".")[0]
-        fun, around = fun.__wrapped__, (*around, "jit" if kind == "PjitFunction" else kind)
+        fun, around = fun.__wrapped__, (*around, "jit" if kind in ("PjitFunction", "donating") else kind)
 
 
 def _place(fun) -> str:
@@ -142,7 +142,7 @@ def closed_over(fun) -> dict:
         return given
     out = {}
     code = getattr(fun, "__code__", None)
-    if code is None:
+    if code is None or "_xlab_jit" in vars(fun):
         return out
     for variable, cell in zip(code.co_freevars, fun.__closure__ or ()):
         try:

@@ -23,7 +23,7 @@ from xlab.compile import explain, keys, layouts, memory_cache, specials
 from xlab.compile.arguments import check_apart, check_outermost, static_positions
 from xlab.compile.devices import agree, check_memory, formerly_placed
 from xlab.compile.executable import Executable, arg_sharding
-from xlab.compile.giving import donations, give
+from xlab.compile.giving import donating, donations
 from xlab.compile.jit_primitive import jit_p
 from xlab.compile.mutation import check_arguments, check_captured, on_values
 from xlab.compile.placement import as_sharding, host_array, on_default_device, place
@@ -61,7 +61,6 @@ class _Jit:
         self.compiler_options = dict(compiler_options or {})
         self.options = self.all_options()
         self.programs = memory_cache.programs_of(fun, self.options)
-        self.given: dict[Any, tuple[int, ...]] = {}     # by structure, which leaves are donated
         self.executables, self.repeats = self.programs.executables, self.programs.repeats
 
     def all_options(self) -> tuple:
@@ -404,11 +403,11 @@ def _hoist(closed, moves):
     return [c for _, c in moved], ClosedJaxpr(jaxpr, [c for _, c in kept])
 
 
-def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
+def jit(fun: Callable | None = None, *, in_shardings: Any = None, out_shardings: Any = None,
         static_argnums: int | Sequence[int] | None = None, static_argnames: str | Sequence[str] | None = None,
         donate_argnums: int | Sequence[int] | None = None, donate_argnames: str | Sequence[str] | None = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool = False, name: str | None = None,
-        compiler_options: dict[str, Any] | None = None):
+        compiler_options: dict[str, Any] | None = None) -> Callable:
     """Compiles a function: traced once per combination of argument types, then run as one program.
 
     Args:
@@ -448,11 +447,10 @@ def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
                         f"of yielding them")
     self = _Jit(fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
                 keep_unused, inline, name, compiler_options, placed)
-    make = functools.partial(_native.native_jit, self.name, fun, static_argnums=self.static_argnums, static_argnames=self.static_argnames,
-                             shard_arg=_shard_arg)
-    native = wrapped = make(cache_miss=self.miss, key=(self.programs.number,))
-    if (self.donate_argnums or self.donate_argnames) and not getattr(fun, "_owns_what_it_is_given", False):
-        wrapped = make(cache_miss=functools.partial(give, self, native), key=(self.programs.number, "giving"))
+    native = _native.native_jit(self.name, fun, self.miss, self.static_argnums, self.static_argnames, key=(self.programs.number,),
+                                shard_arg=_shard_arg)
+    gives = (self.donate_argnums or self.donate_argnames) and not getattr(fun, "_owns_what_it_is_given", False)
+    wrapped = donating(self, native) if gives else native
     made_of(fun, "jit", self.options)(functools.wraps(fun)(wrapped))
     from xlab.compile import stages
     stages.attach(wrapped, self, native)

@@ -83,12 +83,15 @@ def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differe
                          source.shown_name(position.rpartition(":")[0] if position.rpartition(":")[2].isdigit() else position) or ""))
 
 
+_CALLS = ("miss", "call_donating")      # functions between a caller and a compile: the native dispatcher's, and those of a jit
+
+
 def _library_call(name: str) -> tuple[str, str] | None:
     """The package's function that the user called and which compiles on its own account, and the user's line; None for a user's `jit`."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_name != "miss":
         frame = frame.f_back
-    while frame is not None and frame.f_code.co_name == "miss":      # that of the native dispatcher, and the jit's own
+    while frame is not None and frame.f_code.co_name in _CALLS:
         frame = frame.f_back
     outer = frame
     if outer is None or not source.is_internal(outer.f_code.co_filename) or _shows(outer.f_globals.get("__name__", "")):

@@ -352,6 +352,8 @@ def attach(wrapped, owner, native):
 
     wrapped.trace, wrapped.lower, wrapped.eval_shape, wrapped.clear_cache = trace, lower, eval_shape, clear_cache
     wrapped._xlab_jit = owner
+    if wrapped is not native:
+        wrapped._cache_size, wrapped._clear_cache = native._cache_size, native._clear_cache
 
 
 def _format(aval, sharding, layout) -> Format:

@@ -40,7 +40,7 @@ def _clear():
         _cache.clear()
 
 
-METHODS = ("trace", "lower", "eval_shape", "clear_cache", "_xlab_jit")
+METHODS = ("trace", "lower", "eval_shape", "clear_cache", "_cache_size", "_clear_cache", "_xlab_jit")
 """What a jitted function has besides being called."""
 
 

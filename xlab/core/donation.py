@@ -15,17 +15,20 @@ from xlab.core import source
 
 def take(arrays: Sequence[Any], name: str) -> None:
     """Notes that a call of `name`, which has just been started, took those of the arrays that are gone."""
-    frame = source.user_frame(2)
+    frame = source.user_frame(3)
     taker = (name, None, 0) if frame is None else (name, frame.f_code, frame.f_lasti)
-    native = _arrays.ArrayImpl
-    for x in arrays:
-        if type(x) is not native:
-            x = getattr(x, "base", None)        # keys are made of an array
-            if type(x) is not native:
-                continue
-        if x.is_deleted():
-            for one in _arrays.give_up(x):
-                one._xlab_taken = taker  # type: ignore[attr-defined]  # native arrays take attributes
+    is_deleted, mark_deleted, sharing = _arrays.is_deleted, _arrays.mark_deleted, _arrays.sharing
+    try:
+        for x in filter(is_deleted, arrays):
+            if sharing and id(x) in sharing:
+                for one in _arrays.give_up(x):
+                    one._xlab_taken = taker  # type: ignore[attr-defined]  # native arrays take attributes
+            else:
+                mark_deleted(x)
+                x._xlab_taken = taker
+    except TypeError:       # there are other values among them; keys are made of an array
+        native = [x if type(x) is _arrays.ArrayImpl else getattr(x, "base", None) for x in arrays]
+        take([x for x in native if type(x) is _arrays.ArrayImpl], name)
 
 
 def delete(x: Any) -> None:

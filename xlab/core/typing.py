@@ -1,13 +1,15 @@
-"""Types for annotations: what functions accept as an array, as the name of a dtype, as a shape, as axes."""
+"""Types for annotations: what functions accept as an array, a dtype, a shape, axes, a place."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
+from xlab.backend.client import Device
 from xlab.core.array import Array as Array
+from xlab.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
 
 
 class SupportsDType(Protocol):
@@ -21,3 +23,7 @@ ArrayLike = Array | np.ndarray | np.bool_ | np.number | bool | int | float | com
 DTypeLike = str | type[Any] | np.dtype | SupportsDType
 ShapeLike = int | Sequence[int]
 AxisLike = int | Sequence[int]
+ShardingLike = NamedSharding | PartitionSpec
+DeviceLike = Device | Sharding
+MeshLike = Mesh | AbstractMesh
+AxisName = Hashable | tuple[Hashable, ...]

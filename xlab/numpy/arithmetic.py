@@ -8,6 +8,7 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of, explicit_types
 from xlab.core.trace import Tracer
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax.comparison import select
 from xlab.lax.cumulative import log_add_exp
 from xlab.lax.reshard import reshard
@@ -69,7 +70,7 @@ def choose_like(mask, on_true, on_false):
 
 
 @elementary
-def abs(x, /):
+def abs(x: ArrayLike, /) -> Array:
     """Absolute value of each element; the modulus of complex numbers.
 
     Example:
@@ -98,7 +99,7 @@ absolute = abs
 
 
 @elementary
-def fabs(x, /):
+def fabs(x: ArrayLike, /) -> Array:
     """Absolute value as floats.
 
     Example:
@@ -113,7 +114,7 @@ def fabs(x, /):
 
 
 @elementary
-def sign(x, /):
+def sign(x: ArrayLike, /) -> Array:
     """-1, 0 or 1 by the sign of each element; `x / |x|` for complex numbers.
 
     Example:
@@ -126,7 +127,7 @@ def sign(x, /):
 
 
 @elementary
-def positive(x, /):
+def positive(x: ArrayLike, /) -> Array:
     """The elements as they are.
 
     Example:
@@ -139,7 +140,7 @@ def positive(x, /):
 
 
 @elementary
-def reciprocal(x, /):
+def reciprocal(x: ArrayLike, /) -> Array:
     """One over each element.
 
     Example:
@@ -152,7 +153,7 @@ def reciprocal(x, /):
 
 
 @elementary
-def square(x, /):
+def square(x: ArrayLike, /) -> Array:
     """Each element times itself.
 
     Example:
@@ -169,7 +170,7 @@ def square(x, /):
 
 
 @elementary
-def floor_divide(x, y, /):
+def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Quotient rounded down; the dtype stays.
 
     Example:
@@ -200,7 +201,7 @@ def _float_divmod(x, y):
 
 
 @elementary
-def remainder(x, y, /):
+def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Remainder with the sign of the divisor.
 
     Example:
@@ -221,7 +222,7 @@ mod = remainder
 
 
 @elementary
-def fmod(x, y, /):
+def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Remainder with the sign of the dividend.
 
     Example:
@@ -236,7 +237,7 @@ def fmod(x, y, /):
 
 
 @elementary
-def divmod(x, y, /):
+def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
     """Quotient rounded down, and remainder.
 
     Example:
@@ -253,7 +254,7 @@ def divmod(x, y, /):
 # -- powers -----------------------------------------------------------------------------------------------
 
 
-def power(x, y, /):
+def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """`x` to the power `y`. A Python integer exponent becomes repeated multiplication.
 
     Example:
@@ -308,7 +309,7 @@ def _int_pow(x, y):
 
 
 @elementary
-def float_power(x, y, /):
+def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """`x` to the power `y`, as floats.
 
     Example:
@@ -320,7 +321,7 @@ def float_power(x, y, /):
 
 
 @elementary
-def log2(x, /):
+def log2(x: ArrayLike, /) -> Array:
     """Logarithm to base 2.
 
     Example:
@@ -341,7 +342,7 @@ def _scaled_log(x, factor):
 
 
 @elementary
-def log10(x, /):
+def log10(x: ArrayLike, /) -> Array:
     """Logarithm to base 10.
 
     Example:
@@ -356,7 +357,7 @@ def log10(x, /):
 
 
 @elementary
-def logaddexp(x, y, /):
+def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
     """`log(exp(x) + exp(y))` without overflow.
 
     Example:
@@ -395,7 +396,7 @@ _logaddexp.defjvp(_shares(_logaddexp, lax.exp))
 
 
 @elementary
-def logaddexp2(x, y, /):
+def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
     """`log2(2**x + 2**y)` without overflow.
 
     Example:
@@ -424,7 +425,7 @@ _logaddexp2.defjvp(_shares(_logaddexp2, lax.exp2))
 
 
 @elementary
-def hypot(x, y, /):
+def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Length of the vector (x, y) without overflow.
 
     Example:

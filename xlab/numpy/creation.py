@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import EVAL, Tracer, state
+from xlab.core.typing import Array, ArrayLike, DeviceLike, DTypeLike, ShapeLike, ShardingLike
 from xlab.lax.convert import convert
 from xlab.lax.device_put import in_memory
 from xlab.lax.reshard import reshard
@@ -36,8 +38,8 @@ def _user_dtype(dtype, name: str):
     return None if dtype is None else dtypes.check_user_dtype(dtype, name) if not dtypes.is_extended(dtype) else dtype
 
 
-def array(object, dtype=None, copy: bool = True, order: str | None = "K", ndmin: int = 0, *, device=None,
-          out_sharding=None):
+def array(object: Any, dtype: DTypeLike | None = None, copy: bool = True, order: str | None = "K", ndmin: int = 0, *, device: DeviceLike | None = None,
+          out_sharding: ShardingLike | None = None) -> Array:
     """An array made from numbers, nested lists of them, NumPy arrays or arrays; the data is copied.
 
     Args:
@@ -64,8 +66,17 @@ def array(object, dtype=None, copy: bool = True, order: str | None = "K", ndmin:
     return _placed(out, device if out_sharding is None else out_sharding)
 
 
-def asarray(a, dtype=None, order: str | None = None, *, copy: bool | None = None, device=None, out_sharding=None):
+def asarray(a: Any, dtype: DTypeLike | None = None, order: str | None = None, *, copy: bool | None = None, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """As `array`, without a copy where `a` is an array of that dtype already.
+
+    Args:
+        a: an array, a number, or nested sequences of them.
+        dtype: the dtype of the result; by default that of the operands.
+        order: 'C' or 'K': the only orders that arrays here have.
+        copy: whether to copy; None copies where needed.
+        device: a device or sharding the result is put on.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -235,7 +246,7 @@ def _check_range(leaves, value, dtype):
                                 f"{dtype}; use a float dtype, or enable 64-bit types")
 
 
-def copy(a, order: str | None = None):
+def copy(a: ArrayLike, order: str | None = None) -> Array:
     """A copy in a buffer of its own.
 
     Example:
@@ -248,8 +259,14 @@ def copy(a, order: str | None = None):
     return array(a, copy=True, order=order or "K")
 
 
-def astype(x, dtype, /, *, copy: bool = False, device=None):
+def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, device: DeviceLike | None = None) -> Array:
     """The values in another dtype; complex values lose their imaginary part, floats are cut towards zero.
+
+    Args:
+        x: an array.
+        dtype: the new dtype.
+        copy: whether the result may not share memory with `x`.
+        device: a device or sharding the result is put on.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -299,8 +316,15 @@ def _created(name, shape, value, dtype, device):
     return _placed(_filled(shape, value, dtype), device)
 
 
-def zeros(shape, dtype=None, *, device=None, out_sharding=None):
+def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """An array of zeros.
+
+    Args:
+        shape: the shape of the result.
+        dtype: its dtype, float32 by default.
+        device: a device or sharding the result is put on.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -311,8 +335,15 @@ def zeros(shape, dtype=None, *, device=None, out_sharding=None):
     return _created("zeros", shape, 0, dtype, device if out_sharding is None else out_sharding)
 
 
-def ones(shape, dtype=None, *, device=None, out_sharding=None):
+def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """An array of ones.
+
+    Args:
+        shape: the shape of the result.
+        dtype: its dtype, float32 by default.
+        device: a device or sharding the result is put on.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -322,8 +353,15 @@ def ones(shape, dtype=None, *, device=None, out_sharding=None):
     return _created("ones", shape, 1, dtype, device if out_sharding is None else out_sharding)
 
 
-def empty(shape, dtype=None, *, device=None, out_sharding=None):
+def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """An array whose values do not matter (zeros).
+
+    Args:
+        shape: the shape of the result.
+        dtype: its dtype, float32 by default.
+        device: a device or sharding the result is put on.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -333,8 +371,16 @@ def empty(shape, dtype=None, *, device=None, out_sharding=None):
     return _created("empty", shape, 0, dtype, device if out_sharding is None else out_sharding)
 
 
-def full(shape, fill_value, dtype=None, *, device=None, out_sharding=None):
+def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """An array filled with a value, which may be an array that broadcasts to the shape.
+
+    Args:
+        shape: the shape of the result.
+        fill_value: a number or array that broadcasts to `shape`.
+        dtype: its dtype; by default that of `fill_value`.
+        device: a device or sharding the result is put on.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -398,8 +444,16 @@ def _cut(value, dtype):
     return value.real if isinstance(value, complex) and not dtypes.issubdtype(dtype, np.complexfloating) else value
 
 
-def zeros_like(a, dtype=None, shape=None, *, device=None, out_sharding=None):
+def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None, shape: ShapeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """Zeros of the shape and dtype of `a`.
+
+    Args:
+        a: an array whose shape and dtype are taken.
+        dtype: another dtype.
+        shape: another shape.
+        device: a device or sharding the result is put on.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -409,8 +463,16 @@ def zeros_like(a, dtype=None, shape=None, *, device=None, out_sharding=None):
     return _like("zeros_like", a, 0, dtype, shape, device, out_sharding)
 
 
-def ones_like(a, dtype=None, shape=None, *, device=None, out_sharding=None):
+def ones_like(a: ArrayLike, dtype: DTypeLike | None = None, shape: ShapeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """Ones of the shape and dtype of `a`.
+
+    Args:
+        a: an array whose shape and dtype are taken.
+        dtype: another dtype.
+        shape: another shape.
+        device: a device or sharding the result is put on.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -420,8 +482,14 @@ def ones_like(a, dtype=None, shape=None, *, device=None, out_sharding=None):
     return _like("ones_like", a, 1, dtype, shape, device, out_sharding)
 
 
-def empty_like(prototype, dtype=None, shape=None, *, device=None):
+def empty_like(prototype: ArrayLike, dtype: DTypeLike | None = None, shape: ShapeLike | None = None, *, device: DeviceLike | None = None) -> Array:
     """An array of the shape and dtype of another, whose values do not matter.
+
+    Args:
+        prototype: an array whose shape and dtype are taken.
+        dtype: another dtype.
+        shape: another shape.
+        device: a device or sharding the result is put on.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -431,8 +499,17 @@ def empty_like(prototype, dtype=None, shape=None, *, device=None):
     return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
-def full_like(a, fill_value, dtype=None, shape=None, *, device=None, out_sharding=None):
+def full_like(a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: ShapeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """An array of the shape and dtype of `a` filled with a value.
+
+    Args:
+        a: an array whose shape and dtype are taken.
+        fill_value: a number or array that broadcasts to the shape.
+        dtype: another dtype.
+        shape: another shape.
+        device: a device or sharding the result is put on.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp

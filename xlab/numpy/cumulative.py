@@ -9,6 +9,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike
 from xlab.lax import cumulative as _c
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, choose_like
@@ -50,8 +51,14 @@ def _running(name, op, a, axis, dtype, out, fill=None):
 
 
 @elementary(static=("axis", "dtype", "out"))
-def cumsum(a, axis=None, dtype=None, out=None):
+def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """Sums of the elements so far along an axis (of the flattened array by default).
+
+    Args:
+        a: an array.
+        axis: the axis to run along; by default the flattened array.
+        dtype: the dtype of the result; by default that of the operands.
+        out: has to be None: arrays are not written to.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -62,8 +69,14 @@ def cumsum(a, axis=None, dtype=None, out=None):
 
 
 @elementary(static=("axis", "dtype", "out"))
-def cumprod(a, axis=None, dtype=None, out=None):
+def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """Products of the elements so far along an axis (of the flattened array by default).
+
+    Args:
+        a: an array.
+        axis: the axis to run along; by default the flattened array.
+        dtype: the dtype of the result; by default that of the operands.
+        out: has to be None: arrays are not written to.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -74,8 +87,14 @@ def cumprod(a, axis=None, dtype=None, out=None):
 
 
 @elementary(static=("axis", "dtype", "out"))
-def nancumsum(a, axis=None, dtype=None, out=None):
+def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """As `cumsum`, with NaN counted as 0.
+
+    Args:
+        a: an array.
+        axis: the axis to run along; by default the flattened array.
+        dtype: the dtype of the result; by default that of the operands.
+        out: has to be None: arrays are not written to.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -86,8 +105,14 @@ def nancumsum(a, axis=None, dtype=None, out=None):
 
 
 @elementary(static=("axis", "dtype", "out"))
-def nancumprod(a, axis=None, dtype=None, out=None):
+def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """As `cumprod`, with NaN counted as 1.
+
+    Args:
+        a: an array.
+        axis: the axis to run along; by default the flattened array.
+        dtype: the dtype of the result; by default that of the operands.
+        out: has to be None: arrays are not written to.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -115,8 +140,14 @@ def _standard(name, op, x, axis, dtype, include_initial, start):
 
 
 @elementary(static=("axis", "dtype", "include_initial"))
-def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial: bool = False):
+def cumulative_sum(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False) -> Array:
     """Sums of the elements so far; `include_initial` puts a 0 in front.
+
+    Args:
+        x: an array.
+        axis: the axis or axes to work along; all of them by default.
+        dtype: the dtype of the result; by default that of the operands.
+        include_initial: whether the result begins with 0.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -127,8 +158,14 @@ def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial: bool = False
 
 
 @elementary(static=("axis", "dtype", "include_initial"))
-def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial: bool = False):
+def cumulative_prod(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False) -> Array:
     """Products of the elements so far; `include_initial` puts a 1 in front.
+
+    Args:
+        x: an array.
+        axis: the axis or axes to work along; all of them by default.
+        dtype: the dtype of the result; by default that of the operands.
+        include_initial: whether the result begins with 1.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -142,8 +179,14 @@ def _slice(a, start, stop, axis):
     return lax.slice_in_dim(a, start, stop, axis=axis)
 
 
-def diff(a, n: int = 1, axis: int = -1, prepend=None, append=None):
+def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None, append: ArrayLike | None = None) -> Array:
     """Differences of neighbours along an axis, taken `n` times.
+
+    Args:
+        a: an array.
+        n: how often to take differences.
+        axis: the axis to take them along.
+        prepend, append: values to put before and after `a` along the axis.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -183,8 +226,13 @@ def _diff(a, prepend, append, n, axis):
 
 
 @elementary
-def ediff1d(ary, to_end=None, to_begin=None):
+def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
     """Differences of neighbours of the flattened array, with values put around them.
+
+    Args:
+        ary: an array, flattened.
+        to_end: what follows the differences.
+        to_begin: what precedes them.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -203,8 +251,18 @@ def ediff1d(ary, to_end=None, to_begin=None):
 
 
 @elementary(static=("axis", "edge_order"))
-def gradient(f, *varargs, axis=None, edge_order=None):
+def gradient(f: ArrayLike, *varargs: ArrayLike, axis: AxisLike | None = None, edge_order: int | None = None) -> Array | list[Array]:
     """Slopes between neighbours: central inside, one-sided at the ends.
+
+    Args:
+        f: samples of a function, of shape `(n, ...)`.
+        varargs: the distance of samples: one number, one for each axis, or the coordinates along
+            each axis.
+        axis: the axes to differentiate along.
+        edge_order: has to be 1 or None: one-sided differences of first order at the ends.
+
+    Source:
+        Second-order central differences in the interior (three-point stencil for uneven distances).
 
     Example:
         >>> import xlab.numpy as jnp
@@ -251,8 +309,17 @@ def gradient(f, *varargs, axis=None, edge_order=None):
 
 
 @elementary(static="axis")
-def trapezoid(y, x=None, dx=1.0, axis: int = -1):
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
     """Integral along an axis by the trapezoidal rule.
+
+    Args:
+        y: samples of the function.
+        x: where the samples are; by default at distances `dx`.
+        dx: distance of samples.
+        axis: the axis to integrate along.
+
+    Source:
+        The composite trapezoidal rule.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -276,8 +343,14 @@ def trapezoid(y, x=None, dx=1.0, axis: int = -1):
 
 
 @elementary(static="axis")
-def unwrap(p, discont=None, axis: int = -1, period=2 * np.pi):
+def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * np.pi) -> Array:
     """Angles with jumps of more than half a period taken out.
+
+    Args:
+        p: angles.
+        discont: the jump that counts as one, by default half the period.
+        axis: the axis to run along.
+        period: the period.
 
     Example:
         >>> import xlab.numpy as jnp

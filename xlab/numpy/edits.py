@@ -13,6 +13,7 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.trace import Tracer
+from xlab.core.typing import Array, ArrayLike, AxisLike
 from xlab.lax.shape import canonical_axes, canonical_axis
 from xlab.lax.sort import sort
 from xlab.numpy.arithmetic import as_array
@@ -27,7 +28,7 @@ __all__ = ["delete", "insert", "trim_zeros"]
 _INDEX = np.dtype(np.int32)
 
 
-def delete(arr, obj, axis: int | None = None, *, assume_unique_indices: bool = False):
+def delete(arr: ArrayLike, obj: ArrayLike | slice, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
     """The array without the elements at given positions.
 
     Args:
@@ -102,7 +103,7 @@ def _from_front(index, n):
     return choose_by_mask(lax.lt(index, _INDEX.type(0)), lax.add(index, _INDEX.type(n)), index)
 
 
-def insert(arr, obj, values, axis: int | None = None):
+def insert(arr: ArrayLike, obj: ArrayLike | slice, values: ArrayLike, axis: int | None = None) -> Array:
     """The array with values put in before given positions, which may be traced; those outside stand for the ends.
 
     Args:
@@ -150,7 +151,7 @@ def insert(arr, obj, values, axis: int | None = None):
     return take(concatenate([arr, values], axis), order, axis=axis, mode="clip")
 
 
-def trim_zeros(filt, trim: str = "fb", axis=None):
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: AxisLike | None = None) -> Array:
     """The array without the zeros at its ends, along some or all of its axes; needs concrete values.
 
     Args:

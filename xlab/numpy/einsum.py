@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.lax.comparison import select
+from xlab.lax.precision import PrecisionLike
 from xlab.lax.reshard import auto_axes
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
@@ -22,8 +26,8 @@ __all__ = ["einsum"]
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def einsum(subscripts, /, *operands, out=None, optimize="auto", precision=None, preferred_element_type=None,
-           out_sharding=None, _dot_general=lax.dot_general):
+def einsum(subscripts: str | ArrayLike, /, *operands: Any, out: None = None, optimize: str | bool | list[tuple[int, ...]] = "auto", precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None,
+           out_sharding: ShardingLike | None = None, _dot_general: Callable = lax.dot_general) -> Array:
     """Sum of products over named axes.
 
     Args:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+from xlab.core.typing import ArrayLike
 from xlab.numpy.einsum import _LETTERS, _sizes, _spelled, cheap_path, parse
 from xlab.numpy.operands import check, shape_of
 
 __all__ = ["einsum_path"]
 
 
-def einsum_path(subscripts, /, *operands, optimize="auto"):
+def einsum_path(subscripts: str | ArrayLike, /, *operands: Any, optimize: str | bool | list[tuple[int, ...]] = "auto") -> tuple[list[Any], Any]:
     """The order in which `einsum` multiplies, and a report about it.
 
     Args:

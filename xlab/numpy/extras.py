@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from xlab import lax
 from xlab.backend.client import default_device
 from xlab.core import dtypes
 from xlab.core.array import Array
+from xlab.core.typing import ArrayLike, DeviceLike, DTypeLike, ShapeLike
 from xlab.numpy.arithmetic import as_array, scalar
 from xlab.numpy.arithmetic import choose as _choose_by_mask
 from xlab.numpy.creation import array, asarray
@@ -22,7 +25,7 @@ from xlab.sharding import Sharding, SingleDeviceSharding
 __all__ = ["array_repr", "array_str", "c_", "choose", "diag_indices_from", "fill_diagonal", "frombuffer", "from_dlpack", "fromfile",
            "fromiter", "fromstring", "get_printoptions", "index_exp", "iterable", "load", "mask_indices", "mgrid", "ogrid",
            "packbits", "place", "printoptions", "put", "r_", "ravel_multi_index", "s_", "save", "savez", "set_printoptions",
-           "tril_indices_from", "triu_indices_from", "unpackbits", "unravel_index"]
+           "tril_indices_from", "triu_indices_from", "unpackbits", "unravel_index"]  # fmt: skip
 
 index_exp, s_ = np.index_exp, np.s_
 array_repr, array_str = np.array_repr, np.array_str
@@ -31,7 +34,7 @@ save, savez = np.save, np.savez
 iterable = np.iterable
 
 
-def choose(a, choices, out=None, mode: str = "raise"):
+def choose(a: ArrayLike, choices: ArrayLike | Sequence[ArrayLike], out: None = None, mode: str = "raise") -> Array:
     """For each position, the element of the choice whose number stands there.
 
     Args:
@@ -96,7 +99,7 @@ def _unravel(indices, shape):
     return fixed
 
 
-def unravel_index(indices, shape):
+def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
     """Positions in the flattened array as positions along each axis; those out of range go to the ends.
 
     Example:
@@ -109,7 +112,7 @@ def unravel_index(indices, shape):
     return tuple(_unravel(indices, shape=sizes))
 
 
-def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C", *, dtype=None):
+def ravel_multi_index(multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str = "raise", order: str = "C", *, dtype: DTypeLike | None = None) -> Array:
     """Positions along each axis as positions in the flattened array.
 
     Args:
@@ -158,7 +161,7 @@ def ravel_multi_index(multi_index, dims, mode: str = "raise", order: str = "C", 
     return asarray(out, dtype=dtype)
 
 
-def diag_indices_from(arr):
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """Indices of the main diagonal of an array with equal sides.
 
     Example:
@@ -175,7 +178,7 @@ def diag_indices_from(arr):
     return diag_indices(shape[0], ndim=len(shape))
 
 
-def tril_indices_from(arr, k: int = 0):
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
     """Indices of the lower triangle of a matrix.
 
     Example:
@@ -188,7 +191,7 @@ def tril_indices_from(arr, k: int = 0):
     return tril_indices(n, k, m)
 
 
-def triu_indices_from(arr, k: int = 0):
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
     """Indices of the upper triangle of a matrix.
 
     Example:
@@ -208,8 +211,15 @@ def _matrix(name, arr):
     return shape
 
 
-def mask_indices(n: int, mask_func, k: int = 0, *, size: int | None = None):
+def mask_indices(n: int, mask_func: Callable, k: int = 0, *, size: int | None = None) -> tuple[Array, ...]:
     """Indices at which a function such as `triu` leaves a matrix of ones.
+
+    Args:
+        n: size of the square matrix.
+        mask_func: takes a matrix of ones and `k`, and returns which elements stay.
+        k: handed to `mask_func`.
+        size: how many entries the result has; needed while tracing, where it cannot depend on
+            values.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -317,8 +327,15 @@ def _changed(name, inplace):
         raise ValueError(f"{name}: arrays are never changed in place. Pass inplace=False and use the result.")
 
 
-def put(a, ind, v, mode: str | None = None, *, inplace: bool = True):
+def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True) -> Array:
     """The array with values at positions of the flattened array; needs `inplace=False`.
+
+    Args:
+        a: an array.
+        ind: positions in the flattened array.
+        v: values, repeated as needed.
+        mode: what happens to indices outside of the bounds.
+        inplace: has to be False: arrays are not written to, the result is a new one.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -343,8 +360,14 @@ def put(a, ind, v, mode: str | None = None, *, inplace: bool = True):
     return lax.reshape(ravel(a).at[ind].set(v, mode="drop"), shape_of(a))
 
 
-def place(arr, mask, vals, *, inplace: bool = True):
+def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
     """The array with values where a mask holds; needs `inplace=False`.
+
+    Args:
+        arr: an array.
+        mask: which elements are replaced.
+        vals: values, repeated as needed.
+        inplace: has to be False: arrays are not written to, the result is a new one.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -372,8 +395,14 @@ def put_flat(flat, where, vals):
     return flat.at[where].set(bring(vals, flat.dtype), mode="drop")
 
 
-def fill_diagonal(a, val, wrap: bool = False, *, inplace: bool = True):
+def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Array:
     """The array with values on its main diagonal; needs `inplace=False`.
+
+    Args:
+        a: an array of two or more dimensions.
+        val: what to put on the diagonal.
+        wrap: whether tall matrices begin again below.
+        inplace: has to be False: arrays are not written to, the result is a new one.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -400,8 +429,13 @@ def fill_diagonal(a, val, wrap: bool = False, *, inplace: bool = True):
 
 
 @elementary(static=("axis", "bitorder"))
-def packbits(a, axis: int | None = None, bitorder: str = "big"):
+def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Eight booleans per byte along an axis.
+
+    Args:
+        a: booleans or integers, nonzero meaning 1.
+        axis: the axis to pack along; by default the flattened array.
+        bitorder: 'big' or 'little': which bit of a byte comes first.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -430,8 +464,14 @@ def _shifts(name, bitorder):
 
 
 @elementary(static=("axis", "count", "bitorder"))
-def unpackbits(a, axis: int | None = None, count: int | None = None, bitorder: str = "big"):
+def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
     """The eight bits of each byte along an axis.
+
+    Args:
+        a: bytes, uint8.
+        axis: the axis to unpack along; by default the flattened array.
+        count: how many bits to keep.
+        bitorder: 'big' or 'little': which bit of a byte comes first.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -455,10 +495,15 @@ def unpackbits(a, axis: int | None = None, count: int | None = None, bitorder: s
     return lax.slice_in_dim(bits, 0, count if count >= 0 else max(n + count, 0), axis=axis)
 
 
-def load(file, *args, **kwargs):
+def load(file: Any, *args: Any, **kwargs: Any) -> Any:
     """Arrays from a file of `numpy.save`; bfloat16, which such files call two bytes without meaning, is recognised.
 
     Values that are no numbers, among them those of the other narrow types, come as NumPy arrays.
+
+    Args:
+        file: a path or an open file.
+        args: as for `numpy.load`.
+        kwargs: as for `numpy.load`.
 
     Example:
         >>> import io
@@ -478,8 +523,14 @@ def load(file, *args, **kwargs):
     return asarray(found) if numbers else found
 
 
-def frombuffer(buffer, dtype=float, count: int = -1, offset: int = 0):
+def frombuffer(buffer: bytes | Any, dtype: DTypeLike | None = float, count: int = -1, offset: int = 0) -> Array:
     """A vector from bytes.
+
+    Args:
+        buffer: an object with the buffer interface, such as `bytes`.
+        dtype: the dtype of the items.
+        count: how many items; -1 for all.
+        offset: where to begin, in bytes.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -489,8 +540,13 @@ def frombuffer(buffer, dtype=float, count: int = -1, offset: int = 0):
     return asarray(np.frombuffer(buffer, dtype=dtypes.to_dtype(dtype), count=count, offset=offset))
 
 
-def fromiter(iterable, dtype, count: int = -1):
+def fromiter(iterable: Iterable, dtype: DTypeLike | None, count: int = -1) -> Array:
     """A vector from the values of an iterable.
+
+    Args:
+        iterable: numbers.
+        dtype: the dtype of the items.
+        count: how many items; -1 for all.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -500,8 +556,15 @@ def fromiter(iterable, dtype, count: int = -1):
     return asarray(np.fromiter(iterable, dtype=dtypes.to_dtype(dtype), count=count))
 
 
-def fromfile(file, dtype=float, count: int = -1, sep: str = "", offset: int = 0):
+def fromfile(file: Any, dtype: DTypeLike | None = float, count: int = -1, sep: str = "", offset: int = 0) -> Array:
     """A vector from the numbers in a file, read at once: in a traced function they are constants.
+
+    Args:
+        file: a path or an open file.
+        dtype: the dtype of the items.
+        count: how many items; -1 for all.
+        sep: what stands between items written as text.
+        offset: where to begin, in bytes.
 
     Example:
         >>> import tempfile, numpy as np, xlab.numpy as jnp
@@ -514,8 +577,14 @@ def fromfile(file, dtype=float, count: int = -1, sep: str = "", offset: int = 0)
     return asarray(np.fromfile(file, dtype=dtypes.to_dtype(dtype), count=count, sep=sep, offset=offset))
 
 
-def fromstring(string: str, dtype=float, count: int = -1, *, sep: str):
+def fromstring(string: str, dtype: DTypeLike | None = float, count: int = -1, *, sep: str) -> Array:
     """A vector from a text of numbers.
+
+    Args:
+        string: numbers as text.
+        dtype: the dtype of the items.
+        count: how many items; -1 for all.
+        sep: what stands between items written as text.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -525,7 +594,7 @@ def fromstring(string: str, dtype=float, count: int = -1, *, sep: str):
     return asarray(np.fromstring(string, dtype=dtypes.to_dtype(dtype), count=count, sep=sep))
 
 
-def from_dlpack(x, /, *, device=None, copy: bool | None = None):
+def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | None = None) -> Array:
     """An array from another library's, through the DLPack protocol.
 
     Args:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
+from xlab.core.typing import Array, ArrayLike, AxisLike, DeviceLike, DTypeLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
@@ -16,12 +18,12 @@ from xlab.numpy.operands import aligned, check, ndim_of, shape_of
 from xlab.numpy.repeating import roll
 
 __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
-           "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
+           "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]  # fmt: skip
 
 _NORMS = ("backward", "ortho", "forward")
 
 
-def fft(a, n: int | None = None, axis: int = -1, norm: str | None = None):
+def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Fourier transform along an axis.
 
     Args:
@@ -38,13 +40,26 @@ def fft(a, n: int | None = None, axis: int = -1, norm: str | None = None):
     return _along("fft", "FFT", a, n, axis, norm)
 
 
-def ifft(a, n: int | None = None, axis: int = -1, norm: str | None = None):
-    """Inverse Fourier transform along an axis."""
+def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """Inverse Fourier transform along an axis.
+
+    Args:
+        a: an array.
+        n: length along the axis; the input is cut or padded with zeros to it.
+        axis: the axis to transform.
+        norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
+    """
     return _along("ifft", "IFFT", a, n, axis, norm)
 
 
-def rfft(a, n: int | None = None, axis: int = -1, norm: str | None = None):
+def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Fourier transform of real input along an axis: the frequencies that are not negative.
+
+    Args:
+        a: an array.
+        n: length along the axis; the input is cut or padded with zeros to it.
+        axis: the axis to transform.
+        norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -54,19 +69,40 @@ def rfft(a, n: int | None = None, axis: int = -1, norm: str | None = None):
     return _along("rfft", "RFFT", a, n, axis, norm)
 
 
-def irfft(a, n: int | None = None, axis: int = -1, norm: str | None = None):
-    """Inverse of `rfft`; `n` is the length of the result, an even number by default."""
+def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """Inverse of `rfft`; `n` is the length of the result, an even number by default.
+
+    Args:
+        a: an array.
+        n: length of the result along the axis; by default `2 * (m - 1)` for a length of m.
+        axis: the axis to transform.
+        norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
+    """
     return _along("irfft", "IRFFT", a, n, axis, norm)
 
 
-def hfft(a, n: int | None = None, axis: int = -1, norm: str | None = None):
-    """Fourier transform of input with Hermitian symmetry, given by its first half: real output."""
+def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """Fourier transform of input with Hermitian symmetry, given by its first half: real output.
+
+    Args:
+        a: an array.
+        n: length of the result along the axis; by default `2 * (m - 1)` for a length of m.
+        axis: the axis to transform.
+        norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
+    """
     (a,) = check("numpy.fft.hfft", a)
     return _along("hfft", "IRFFT", lax.conj(as_array(a)) if as_array(a).dtype.kind == "c" else a, n, axis, _other_way(norm))
 
 
-def ihfft(a, n: int | None = None, axis: int = -1, norm: str | None = None):
-    """Inverse of `hfft`."""
+def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """Inverse of `hfft`.
+
+    Args:
+        a: an array.
+        n: length along the axis; the input is cut or padded with zeros to it.
+        axis: the axis to transform.
+        norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
+    """
     return lax.conj(_along("ihfft", "RFFT", a, n, axis, _other_way(norm)))
 
 
@@ -172,7 +208,7 @@ def _by_threes(a, kind, lengths):
     return over_others(lax.fft(a, kind, last))
 
 
-def fftn(a, s=None, axes=None, norm: str | None = None):
+def fftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
     """Fourier transform along several axes, all of them by default.
 
     Args:
@@ -189,46 +225,101 @@ def fftn(a, s=None, axes=None, norm: str | None = None):
     return _several("fftn", "FFT", a, s, axes, norm)
 
 
-def ifftn(a, s=None, axes=None, norm: str | None = None):
-    """Inverse Fourier transform along several axes, all of them by default."""
+def ifftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+    """Inverse Fourier transform along several axes, all of them by default.
+
+    Args:
+        a: an array.
+        s: lengths along the axes.
+        axes: the axes to transform; by default the last ones.
+        norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
+    """
     return _several("ifftn", "IFFT", a, s, axes, norm)
 
 
-def rfftn(a, s=None, axes=None, norm: str | None = None):
-    """Fourier transform of real input along several axes; the last of them is halved."""
+def rfftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+    """Fourier transform of real input along several axes; the last of them is halved.
+
+    Args:
+        a: an array.
+        s: lengths along the axes.
+        axes: the axes to transform; by default the last ones.
+        norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
+    """
     return _several("rfftn", "RFFT", a, s, axes, norm)
 
 
-def irfftn(a, s=None, axes=None, norm: str | None = None):
-    """Inverse of `rfftn`."""
+def irfftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+    """Inverse of `rfftn`.
+
+    Args:
+        a: an array.
+        s: lengths along the axes.
+        axes: the axes to transform; by default the last ones.
+        norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
+    """
     return _several("irfftn", "IRFFT", a, s, axes, norm)
 
 
-def fft2(a, s=None, axes=(-2, -1), norm: str | None = None):
-    """Fourier transform along two axes."""
+def fft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = (-2, -1), norm: str | None = None) -> Array:
+    """Fourier transform along two axes.
+
+    Args:
+        a: an array.
+        s: lengths along the axes.
+        axes: the two axes to transform.
+        norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
+    """
     return _two("fft2", "FFT", a, s, axes, norm)
 
 
-def ifft2(a, s=None, axes=(-2, -1), norm: str | None = None):
-    """Inverse Fourier transform along two axes."""
+def ifft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = (-2, -1), norm: str | None = None) -> Array:
+    """Inverse Fourier transform along two axes.
+
+    Args:
+        a: an array.
+        s: lengths along the axes.
+        axes: the two axes to transform.
+        norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
+    """
     return _two("ifft2", "IFFT", a, s, axes, norm)
 
 
-def rfft2(a, s=None, axes=(-2, -1), norm: str | None = None):
-    """Fourier transform of real input along two axes; the second of them is halved."""
+def rfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = (-2, -1), norm: str | None = None) -> Array:
+    """Fourier transform of real input along two axes; the second of them is halved.
+
+    Args:
+        a: an array.
+        s: lengths along the axes.
+        axes: the two axes to transform.
+        norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
+    """
     return _two("rfft2", "RFFT", a, s, axes, norm)
 
 
-def irfft2(a, s=None, axes=(-2, -1), norm: str | None = None):
-    """Inverse of `rfft2`."""
+def irfft2(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = (-2, -1), norm: str | None = None) -> Array:
+    """Inverse of `rfft2`.
+
+    Args:
+        a: an array.
+        s: lengths along the axes.
+        axes: the two axes to transform.
+        norm: 'backward' (the default), 'ortho' or 'forward': which direction is scaled by 1/n.
+    """
     return _two("irfft2", "IRFFT", a, s, axes, norm)
 
 
 # -- frequencies, shifts ------------------------------------------------------------------------------------
 
 
-def fftfreq(n: int, d=1.0, *, dtype=None, device=None):
+def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Array:
     """The frequencies of `fft`'s results for samples `d` apart.
+
+    Args:
+        n: length of the transform.
+        d: distance of samples.
+        dtype: a floating dtype, float32 by default.
+        device: a device or sharding the result is put on.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -240,8 +331,14 @@ def fftfreq(n: int, d=1.0, *, dtype=None, device=None):
     return _frequencies([*range(middle), *range(-(n // 2), 0)], n, d, dtype, device)
 
 
-def rfftfreq(n: int, d=1.0, *, dtype=None, device=None):
+def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Array:
     """The frequencies of `rfft`'s results for samples `d` apart.
+
+    Args:
+        n: length of the transform.
+        d: distance of samples.
+        dtype: a floating dtype, float32 by default.
+        device: a device or sharding the result is put on.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -275,7 +372,7 @@ def _frequencies(places, n, d, dtype, device):
     return lax.div(*aligned("fftfreq", lax.convert_element_type(out.astype(dtype), dtype), step))
 
 
-def fftshift(x, axes=None):
+def fftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
     """The zero frequency moved to the middle.
 
     Example:
@@ -286,7 +383,7 @@ def fftshift(x, axes=None):
     return _shifted("fftshift", x, axes, lambda n: n // 2)
 
 
-def ifftshift(x, axes=None):
+def ifftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
     """The inverse of `fftshift`."""
     return _shifted("ifftshift", x, axes, lambda n: -(n // 2))
 

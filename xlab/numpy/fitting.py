@@ -6,6 +6,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
+from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import check, promoted_inexact
 from xlab.numpy.ranges import vander
@@ -13,7 +14,7 @@ from xlab.numpy.ranges import vander
 __all__ = ["polyfit"]
 
 
-def polyfit(x, y, deg: int, rcond: float | None = None, full: bool = False, w=None, cov: bool = False):
+def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, full: bool = False, w: ArrayLike | None = None, cov: bool = False) -> Array | tuple[Array, ...]:
     """The polynomial of a degree that comes closest to the points `(x, y)`: its coefficients, highest power first.
 
     Args:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from xlab import lax
+from xlab.core.typing import Array, ArrayLike, AxisLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.creation import asarray, astype
@@ -17,8 +20,15 @@ from xlab.transforms.vmap import vmap
 __all__ = ["apply_along_axis", "apply_over_axes", "piecewise", "vectorize"]
 
 
-def apply_along_axis(func1d, axis: int, arr, *args, **kwargs):
+def apply_along_axis(func1d: Callable, axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Array:
     """The results of a function of vectors, for every vector along an axis; they stand where the vectors stood.
+
+    Args:
+        func1d: takes a vector, and returns an array.
+        axis: the axis the vectors lie along.
+        arr: an array.
+        args: further arguments of `func1d`.
+        kwargs: further arguments of `func1d`.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -35,8 +45,13 @@ def apply_along_axis(func1d, axis: int, arr, *args, **kwargs):
     return fun(arr)
 
 
-def apply_over_axes(func, a, axes):
+def apply_over_axes(func: Callable, a: ArrayLike, axes: AxisLike) -> Array:
     """A reducing function applied to one axis after another, each kept as a dimension of size 1.
+
+    Args:
+        func: called as `func(a, axis)`.
+        a: an array.
+        axes: the axes, one call each.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -54,7 +69,7 @@ def apply_over_axes(func, a, axes):
     return a
 
 
-def piecewise(x, condlist, funclist, *args, **kw):
+def piecewise(x: ArrayLike, condlist: ArrayLike | Sequence[ArrayLike], funclist: Sequence[ArrayLike | Callable], *args: Any, **kw: Any) -> Array:
     """Each element under the function of the last condition that holds for it.
 
     Args:
@@ -125,7 +140,7 @@ def _parse(signature: str):
     return [[tuple(g.strip("()").split(",")) if g != "()" else () for g in re.findall(one, side)] for side in text.split("->")]
 
 
-def vectorize(pyfunc, *, excluded=frozenset(), signature: str | None = None):
+def vectorize(pyfunc: Callable, *, excluded: set[int | str] | frozenset[int | str] = frozenset(), signature: str | None = None) -> Callable:
     """A function of scalars (or of small arrays, by a signature) as one of arrays that broadcast.
 
     Args:

@@ -9,6 +9,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array, choose, choose_like, is_complex, scalar
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import (
@@ -27,11 +28,11 @@ from xlab.numpy.operands import (
 from xlab.numpy.ufuncs import greater, less
 
 __all__ = ["bitwise_count", "bitwise_right_shift", "copysign", "deg2rad", "degrees", "fmax", "fmin", "frexp", "gcd", "heaviside",
-           "i0", "lcm", "ldexp", "modf", "nextafter", "rad2deg", "radians", "right_shift", "signbit", "sinc", "spacing"]
+           "i0", "lcm", "ldexp", "modf", "nextafter", "rad2deg", "radians", "right_shift", "signbit", "sinc", "spacing"]  # fmt: skip
 
 
 @elementary
-def right_shift(x, y, /):
+def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Bits moved down by `y`; signed numbers keep their sign.
 
     Example:
@@ -49,7 +50,7 @@ bitwise_right_shift = right_shift
 
 
 @elementary
-def bitwise_count(x, /):
+def bitwise_count(x: ArrayLike, /) -> Array:
     """Number of one bits in the absolute value of each element.
 
     Example:
@@ -67,7 +68,7 @@ def _bits(dtype):
 
 
 @elementary
-def signbit(x, /):
+def signbit(x: ArrayLike, /) -> Array:
     """Whether each element is negative; tells -0.0 from 0.0.
 
     Example:
@@ -87,7 +88,7 @@ def signbit(x, /):
 
 
 @elementary
-def copysign(x1, x2, /):
+def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Size of the first with the sign of the second.
 
     Example:
@@ -103,7 +104,7 @@ def copysign(x1, x2, /):
 
 
 @elementary
-def fmax(x1, x2):
+def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Larger of two elements; a number rather than a NaN.
 
     Example:
@@ -116,7 +117,7 @@ def fmax(x1, x2):
 
 
 @elementary
-def fmin(x1, x2):
+def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Smaller of two elements; a number rather than a NaN.
 
     Example:
@@ -129,7 +130,7 @@ def fmin(x1, x2):
 
 
 @elementary
-def heaviside(x1, x2, /):
+def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """0 for negative elements, 1 for positive ones, `x2` at 0.
 
     Example:
@@ -146,7 +147,7 @@ def heaviside(x1, x2, /):
 
 
 @elementary
-def nextafter(x, y, /):
+def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The next number after `x` in the direction of `y`.
 
     Example:
@@ -171,7 +172,7 @@ def nextafter(x, y, /):
 
 
 @elementary
-def spacing(x, /):
+def spacing(x: ArrayLike, /) -> Array:
     """Distance to the next number further from zero.
 
     Example:
@@ -199,8 +200,12 @@ def spacing(x, /):
 # -- parts of floats --------------------------------------------------------------------------------------
 
 
-def modf(x, /, out=None):
+def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     """Fractional and whole part, both with the sign of the element; `out` is for NumPy's sake and cannot be given.
+
+    Args:
+        x: an array.
+        out: has to be None.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -219,7 +224,7 @@ def _modf(x):
 
 
 @elementary
-def frexp(x, /):
+def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """Fraction in [0.5, 1) and power of two of each element.
 
     Example:
@@ -250,7 +255,7 @@ def frexp(x, /):
 
 
 @elementary
-def ldexp(x1, x2, /):
+def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """`x1 * 2**x2`.
 
     Example:
@@ -279,7 +284,7 @@ def ldexp(x1, x2, /):
 
 
 @elementary
-def gcd(x1, x2):
+def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Greatest common divisor.
 
     Example:
@@ -306,7 +311,7 @@ def gcd(x1, x2):
 
 
 @elementary
-def lcm(x1, x2):
+def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Least common multiple.
 
     Example:
@@ -329,7 +334,7 @@ def lcm(x1, x2):
 
 
 @elementary
-def deg2rad(x, /):
+def deg2rad(x: ArrayLike, /) -> Array:
     """Degrees as radians.
 
     Example:
@@ -342,7 +347,7 @@ def deg2rad(x, /):
 
 
 @elementary
-def rad2deg(x, /):
+def rad2deg(x: ArrayLike, /) -> Array:
     """Radians as degrees.
 
     Example:
@@ -358,7 +363,7 @@ radians, degrees = deg2rad, rad2deg
 
 
 @elementary
-def sinc(x, /):
+def sinc(x: ArrayLike, /) -> Array:
     """`sin(πx) / (πx)`, and 1 at 0.
 
     Example:
@@ -376,7 +381,7 @@ def sinc(x, /):
 
 
 @elementary
-def i0(x):
+def i0(x: ArrayLike) -> Array:
     """Modified Bessel function of the first kind, order 0.
 
     Example:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from xlab import lax
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import (
@@ -26,7 +29,7 @@ from xlab.numpy.shape import ravel
 __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
-def histogram_bin_edges(a, bins=10, range=None, weights=None):
+def histogram_bin_edges(a: ArrayLike, bins: ArrayLike | Sequence[ArrayLike] = 10, range: Sequence[ArrayLike] | None = None, weights: ArrayLike | None = None) -> Array:
     """Bounds of the bins `histogram` would use.
 
     Args:
@@ -78,7 +81,7 @@ def _edges(a, range, bins):
     return linspace(low, high, bins + 1, dtype=a.dtype)
 
 
-def histogram(a, bins=10, range=None, weights=None, density=None):
+def histogram(a: ArrayLike, bins: ArrayLike | Sequence[ArrayLike] = 10, range: Sequence[ArrayLike] | None = None, weights: ArrayLike | None = None, density: bool | None = None) -> tuple[Array, Array]:
     """How many elements lie in each bin, and the bounds of the bins. A bin holds its lower bound, the last one both.
 
     Args:
@@ -130,7 +133,7 @@ def _widths(edges):
     return lax.sub(lax.slice_in_dim(edges, 1, None), lax.slice_in_dim(edges, 0, -1))
 
 
-def histogramdd(sample, bins=10, range=None, weights=None, density=None):
+def histogramdd(sample: ArrayLike | Sequence[ArrayLike], bins: ArrayLike | Sequence[ArrayLike] = 10, range: Sequence[Any] | None = None, weights: ArrayLike | None = None, density: bool | None = None) -> tuple[Array, list[Array]]:
     """Histogram over D dimensions, and a list of the bounds along each.
 
     Args:
@@ -183,7 +186,7 @@ def _histogramdd(columns, edges, weights, density):
     return counts
 
 
-def histogram2d(x, y, bins=10, range=None, weights=None, density=None):
+def histogram2d(x: ArrayLike, y: ArrayLike, bins: ArrayLike | Sequence[ArrayLike] = 10, range: Sequence[Any] | None = None, weights: ArrayLike | None = None, density: bool | None = None) -> tuple[Array, Array, Array]:
     """Histogram of points given by two vectors of coordinates, and the bounds of the bins along both.
 
     Args:

@@ -17,6 +17,7 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, state
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax.arithmetic import add, rem
 from xlab.lax.comparison import eq, lt, select
 from xlab.lax.convert import convert_element_type
@@ -287,8 +288,8 @@ def iterate_keys(x: KeyArray):
 
 
 @elementary(static=("axis", "mode", "unique_indices", "indices_are_sorted", "fill_value"))
-def take(a, indices, axis: int | None = None, out: None = None, mode: str | None = None, unique_indices: bool = False,
-         indices_are_sorted: bool = False, fill_value=None):
+def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None, unique_indices: bool = False,
+         indices_are_sorted: bool = False, fill_value: ArrayLike | None = None) -> Array:
     """Elements of an array at integer positions along an axis, or of the flattened array.
 
     Args:
@@ -333,13 +334,21 @@ def take(a, indices, axis: int | None = None, out: None = None, mode: str | None
 
 
 @elementary(static=("axis", "mode", "fill_value", "wrap_negative_indices"))
-def take_along_axis(arr, indices, axis: int | None = -1, mode=None, fill_value=None, *,
-                    wrap_negative_indices: bool | None = None):
+def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: str | None = None, fill_value: ArrayLike | None = None, *,
+                    wrap_negative_indices: bool | None = None) -> Array:
     """Elements at one position along an axis for each place of `indices`.
 
     The other dimensions of array and indices correspond (or broadcast). Outside the array NaN is read, or the lowest
     integer; `mode` and `fill_value` as for `take`. With `mode='one_hot'` the elements are read by a product with a matrix of
     zeros and ones, which a partitioner cuts better than a gather; outside the array that reads zero.
+
+    Args:
+        arr: an array.
+        indices: positions along the axis, of as many dimensions as `arr`.
+        axis: the axis; None for the flattened array.
+        mode: as for `x.at[...].get`.
+        fill_value: what indices outside of the bounds read, with mode 'fill'.
+        wrap_negative_indices: whether negative indices count from the end.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -384,8 +393,16 @@ def _take_by_product(arr, indices, axis: int, others: tuple[int, ...]):
     return convert_element_type(transpose(out, order), aval.dtype)
 
 
-def put_along_axis(arr, indices, values, axis: int | None, inplace: bool = True, *, mode=None):
+def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, inplace: bool = True, *, mode: str | None = None) -> Array:
     """The array with values at one position along an axis for each place of `indices`; needs `inplace=False`.
+
+    Args:
+        arr: an array.
+        indices: positions along the axis, of as many dimensions as `arr`.
+        values: what to put there.
+        axis: the axis; None for the flattened array.
+        inplace: has to be False: arrays are not written to, the result is a new one.
+        mode: as for `x.at[...].set`.
 
     Example:
         >>> import xlab.numpy as jnp

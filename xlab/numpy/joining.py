@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.trace import EVAL, state
+from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
@@ -18,7 +21,7 @@ from xlab.numpy.operands import bring, check, host, kind_of, kinds_of, ndim_of, 
 from xlab.numpy.shape import atleast_1d, atleast_2d, atleast_3d, ravel
 
 __all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack", "hsplit",
-           "hstack", "pad", "split", "stack", "unstack", "vsplit", "vstack"]
+           "hstack", "pad", "split", "stack", "unstack", "vsplit", "vstack"]  # fmt: skip
 
 
 def _listed(name, arrays):
@@ -51,8 +54,13 @@ def _common(arrays, dtype):
     return [bring(a, dtype, weak) for a in arrays]
 
 
-def concatenate(arrays, axis: int | None = 0, dtype=None):
+def concatenate(arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0, dtype: DTypeLike | None = None) -> Array:
     """Arrays joined along an axis.
+
+    Args:
+        arrays: arrays whose shapes agree but for the axis.
+        axis: the axis to join along; None joins them flattened.
+        dtype: the dtype of the result; by default they are promoted together.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -78,7 +86,7 @@ def _concatenate(arrays, axis, dtype):
     return as_array(arrays[0]) if len(arrays) == 1 else lax.concatenate(arrays, axis)
 
 
-def concat(arrays, /, *, axis: int | None = 0):
+def concat(arrays: ArrayLike | Sequence[ArrayLike], /, *, axis: int | None = 0) -> Array:
     """Arrays joined along an axis, as `concatenate`.
 
     Example:
@@ -89,8 +97,14 @@ def concat(arrays, /, *, axis: int | None = 0):
     return concatenate(arrays, axis)
 
 
-def stack(arrays, axis: int = 0, out=None, dtype=None):
+def stack(arrays: ArrayLike | Sequence[ArrayLike], axis: int = 0, out: None = None, dtype: DTypeLike | None = None) -> Array:
     """Arrays of one shape joined along a new axis.
+
+    Args:
+        arrays: arrays of one shape.
+        axis: where the new axis stands.
+        out: has to be None: arrays are not written to.
+        dtype: the dtype of the result; by default that of the operands.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -115,7 +129,7 @@ def _stack(arrays, axis, dtype):
     return lax.stack(_common(arrays, dtype), axis)
 
 
-def unstack(x, /, *, axis: int = 0):
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The slices along an axis, as a tuple.
 
     Example:
@@ -140,7 +154,7 @@ def _joined(name, promote, axis, arrays, dtype):
     return concatenate(arrays, axis=axis, dtype=dtype)
 
 
-def vstack(tup, dtype=None):
+def vstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Arrays joined along the first axis, vectors as rows.
 
     Example:
@@ -151,7 +165,7 @@ def vstack(tup, dtype=None):
     return _joined("vstack", atleast_2d, 0, tup, dtype)
 
 
-def hstack(tup, dtype=None):
+def hstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Arrays joined along the second axis, vectors along their only one.
 
     Example:
@@ -163,7 +177,7 @@ def hstack(tup, dtype=None):
     return concatenate(arrays, axis=0 if arrays[0].ndim == 1 else 1, dtype=dtype)
 
 
-def dstack(tup, dtype=None):
+def dstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Arrays joined along the third axis.
 
     Example:
@@ -174,7 +188,7 @@ def dstack(tup, dtype=None):
     return _joined("dstack", atleast_3d, 2, tup, dtype)
 
 
-def column_stack(tup):
+def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
     """Vectors as the columns of a matrix.
 
     Example:
@@ -186,7 +200,7 @@ def column_stack(tup):
     return concatenate(arrays, axis=1)
 
 
-def block(arrays):
+def block(arrays: Any) -> Array:
     """Nested lists of arrays as one array: innermost lists along the last axis, and so on outwards.
 
     Example:
@@ -219,8 +233,13 @@ def block(arrays):
     return build(arrays, levels)
 
 
-def append(arr, values, axis: int | None = None):
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """An array with values joined at the end of an axis (of the flattened array by default).
+
+    Args:
+        arr: an array.
+        values: what is put behind it.
+        axis: the axis to join along; None joins them flattened.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -264,8 +283,13 @@ def _split(name, ary, sections, axis, exact):
     return list(lax.split(as_array(ary), sizes, axis))
 
 
-def split(ary, indices_or_sections, axis: int = 0):
+def split(ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike, axis: int = 0) -> list[Array]:
     """The array cut into equal parts, or at given positions.
+
+    Args:
+        ary: an array.
+        indices_or_sections: number of equal parts, or where to cut.
+        axis: the axis to cut along.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -275,8 +299,13 @@ def split(ary, indices_or_sections, axis: int = 0):
     return _split("split", ary, indices_or_sections, axis, True)
 
 
-def array_split(ary, indices_or_sections, axis: int = 0):
+def array_split(ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike, axis: int = 0) -> list[Array]:
     """As `split`; parts may differ by one element.
+
+    Args:
+        ary: an array.
+        indices_or_sections: number of parts, equal but for one element, or where to cut.
+        axis: the axis to cut along.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -286,7 +315,7 @@ def array_split(ary, indices_or_sections, axis: int = 0):
     return _split("array_split", ary, indices_or_sections, axis, False)
 
 
-def vsplit(ary, indices_or_sections):
+def vsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike) -> list[Array]:
     """As `split`, along the first axis.
 
     Example:
@@ -297,7 +326,7 @@ def vsplit(ary, indices_or_sections):
     return split(ary, indices_or_sections, 0)
 
 
-def hsplit(ary, indices_or_sections):
+def hsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike) -> list[Array]:
     """As `split`, along the second axis (the only one of vectors).
 
     Example:
@@ -308,7 +337,7 @@ def hsplit(ary, indices_or_sections):
     return split(ary, indices_or_sections, 0 if ndim_of(*check("hsplit", ary)) == 1 else 1)
 
 
-def dsplit(ary, indices_or_sections):
+def dsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int] | ArrayLike) -> list[Array]:
     """As `split`, along the third axis.
 
     Example:
@@ -322,7 +351,7 @@ def dsplit(ary, indices_or_sections):
 # -- padding ----------------------------------------------------------------------------------------------
 
 
-def pad(array, pad_width, mode="constant", **kwargs):
+def pad(array: ArrayLike, pad_width: Any, mode: str | Callable = "constant", **kwargs: Any) -> Array:
     """The array with elements added before and after, along each axis.
 
     Args:

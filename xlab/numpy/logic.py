@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array, choose, choose_like, is_complex, scalar
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import (
@@ -28,7 +30,7 @@ from xlab.numpy.operands import (
 
 __all__ = ["allclose", "angle", "around", "array_equal", "array_equiv", "ceil", "clip", "conj", "conjugate", "fix", "floor",
            "imag", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "iscomplex", "isreal", "logical_and",
-           "logical_not", "logical_or", "logical_xor", "nan_to_num", "real", "rint", "round", "select", "trunc"]
+           "logical_not", "logical_or", "logical_xor", "nan_to_num", "real", "rint", "round", "select", "trunc"]  # fmt: skip
 
 
 def truth(x):
@@ -41,7 +43,7 @@ def truth(x):
 
 def _logical(name, combine, doc):
     @elementary
-    def logical(x, y, /):
+    def logical(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = promoted(name, x, y)
         return combine(*strong_arrays(*aligned(name, truth(x), truth(y))))
     logical.__name__ = logical.__qualname__ = name
@@ -56,7 +58,7 @@ logical_xor = _logical("logical_xor", lax.bitwise_xor, "Whether exactly one elem
 
 
 @elementary
-def logical_not(x, /):
+def logical_not(x: ArrayLike, /) -> Array:
     """Whether an element is not true.
 
     Example:
@@ -75,7 +77,7 @@ def _constant(x, value):
 
 
 @elementary
-def isnan(x, /):
+def isnan(x: ArrayLike, /) -> Array:
     """Whether each element is not a number.
 
     Example:
@@ -89,7 +91,7 @@ def isnan(x, /):
 
 def _test(name, doc, of_floats, otherwise):
     @elementary
-    def test(x, /):
+    def test(x: ArrayLike, /) -> Array:
         x = concrete_width(*check(name, x))
         if is_complex(x):
             if name in ("isposinf", "isneginf"):
@@ -109,7 +111,7 @@ _isposinf = _test("isposinf", "", lambda x: strong(lax.eq(x, scalar(np.inf, x)))
 _isneginf = _test("isneginf", "", lambda x: strong(lax.eq(x, scalar(-np.inf, x))), False)
 
 
-def isposinf(x, /, out=None):
+def isposinf(x: ArrayLike, /, out: None = None) -> Array:
     """Whether each element is positive infinity; `out` is for NumPy's sake and cannot be given.
 
     Example:
@@ -121,7 +123,7 @@ def isposinf(x, /, out=None):
     return _isposinf(x)
 
 
-def isneginf(x, /, out=None):
+def isneginf(x: ArrayLike, /, out: None = None) -> Array:
     """Whether each element is negative infinity; `out` is for NumPy's sake and cannot be given.
 
     Example:
@@ -134,7 +136,7 @@ def isneginf(x, /, out=None):
 
 
 @elementary
-def isreal(x):
+def isreal(x: ArrayLike) -> Array:
     """Whether each element has no imaginary part.
 
     Example:
@@ -147,7 +149,7 @@ def isreal(x):
 
 
 @elementary
-def iscomplex(x):
+def iscomplex(x: ArrayLike) -> Array:
     """Whether each element has an imaginary part.
 
     Example:
@@ -160,8 +162,13 @@ def iscomplex(x):
 
 
 @elementary(static="equal_nan")
-def isclose(a, b, rtol=1e-5, atol=1e-8, equal_nan: bool = False):
+def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike = 1e-8, equal_nan: bool = False) -> Array:
     """Whether `|a - b| <= atol + rtol |b|`.
+
+    Args:
+        a, b: arrays that broadcast together.
+        rtol: relative and absolute tolerance: `|a - b| <= atol + rtol * |b|`.
+        equal_nan: whether NaN equals NaN.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -184,8 +191,13 @@ def isclose(a, b, rtol=1e-5, atol=1e-8, equal_nan: bool = False):
 
 
 @elementary(static="equal_nan")
-def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan: bool = False):
+def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike = 1e-8, equal_nan: bool = False) -> Array:
     """Whether all elements are close; see `isclose`.
+
+    Args:
+        a, b: arrays that broadcast together.
+        rtol: relative and absolute tolerance: `|a - b| <= atol + rtol * |b|`.
+        equal_nan: whether NaN equals NaN.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -196,8 +208,12 @@ def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan: bool = False):
     return lax.reduce_and(near, range(near.ndim))
 
 
-def array_equal(a1, a2, equal_nan: bool = False):
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether two arrays have one shape and equal elements.
+
+    Args:
+        a1, a2: arrays.
+        equal_nan: whether NaN equals NaN.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -220,7 +236,7 @@ def _array_equal(a1, a2, equal_nan):
     return lax.reduce_and(same, range(same.ndim))
 
 
-def array_equiv(a1, a2):
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Whether two arrays are equal after broadcasting.
 
     Example:
@@ -250,8 +266,13 @@ def choose_where(condition, x, y):
     return choose(condition, x, y)
 
 
-def select(condlist, choicelist, default=0):
+def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:
     """For each element, the choice of the first condition that holds.
+
+    Args:
+        condlist: booleans, the first true of which counts.
+        choicelist: an array for each condition.
+        default: where no condition is true.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -275,8 +296,12 @@ def _select_first(condlist, choicelist, default):
     return out
 
 
-def clip(arr=None, /, min=None, max=None):
+def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     """The elements limited to `[min, max]`.
+
+    Args:
+        arr: an array.
+        min, max: the least and the largest value; None for no bound.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -301,8 +326,15 @@ def _clip(arr, min, max):
 
 
 @elementary(static="copy")
-def nan_to_num(x, copy: bool = True, nan=0.0, posinf=None, neginf=None):
+def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: ArrayLike | None = None, neginf: ArrayLike | None = None) -> Array:
     """The elements with NaN and infinities replaced by numbers.
+
+    Args:
+        x: an array.
+        copy: has no meaning here: arrays are not written to.
+        nan: what stands for NaN.
+        posinf: what stands for infinity; by default the largest number of the dtype.
+        neginf: what stands for minus infinity; by default the least number.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -327,7 +359,7 @@ def nan_to_num(x, copy: bool = True, nan=0.0, posinf=None, neginf=None):
 
 def _rounding(name, op, doc):
     @elementary
-    def rounding(x, /):
+    def rounding(x: ArrayLike, /) -> Array:
         (x,) = check(name, x)
         if not dtypes.issubdtype(dtype_of(x), np.inexact):
             return as_array(x)
@@ -347,7 +379,7 @@ ceil = _rounding("ceil", lax.ceil, "Smallest integer not below each element, as 
 _trunc = _rounding("trunc", _truncated, "")
 
 
-def trunc(x):
+def trunc(x: ArrayLike) -> Array:
     """Each element cut towards zero.
 
     Example:
@@ -362,7 +394,7 @@ fix = trunc
 
 
 @elementary
-def rint(x, /):
+def rint(x: ArrayLike, /) -> Array:
     """Nearest integer as a float, halves to even.
 
     Example:
@@ -380,8 +412,13 @@ def rint(x, /):
 
 
 @elementary(static=("decimals", "out"))
-def round(a, decimals: int = 0, out=None):
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """The elements rounded to a number of decimals, halves to even.
+
+    Args:
+        a: an array.
+        decimals: how many digits stay behind the point; negative ones round before it.
+        out: has to be None: arrays are not written to.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -415,7 +452,7 @@ around = round
 
 
 @elementary
-def real(x, /):
+def real(x: ArrayLike, /) -> Array:
     """Real part of each element.
 
     Example:
@@ -428,7 +465,7 @@ def real(x, /):
 
 
 @elementary
-def imag(x, /):
+def imag(x: ArrayLike, /) -> Array:
     """Imaginary part of each element.
 
     Example:
@@ -441,7 +478,7 @@ def imag(x, /):
 
 
 @elementary
-def conjugate(x, /):
+def conjugate(x: ArrayLike, /) -> Array:
     """Complex conjugate of each element.
 
     Example:
@@ -457,7 +494,7 @@ conj = conjugate
 
 
 @elementary(static="deg")
-def angle(z, deg: bool = False):
+def angle(z: ArrayLike, deg: bool = False) -> Array:
     """Argument of complex numbers, in radians or degrees.
 
     Example:

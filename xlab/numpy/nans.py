@@ -7,6 +7,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import choose, choose_like
 from xlab.numpy.elementary import elementary
@@ -35,8 +36,16 @@ def _extremum(name, reduce, fill, a, axis, out, keepdims, initial, where):
 
 
 @elementary(static=("axis", "out", "keepdims"))
-def nanmax(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None):
+def nanmax(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
     """Maximum of the elements that are not NaN.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        initial: a value the reduction starts from.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -47,8 +56,16 @@ def nanmax(a, axis=None, out=None, keepdims: bool = False, initial=None, where=N
 
 
 @elementary(static=("axis", "out", "keepdims"))
-def nanmin(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None):
+def nanmin(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
     """Minimum of the elements that are not NaN.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        initial: a value the reduction starts from.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -59,8 +76,17 @@ def nanmin(a, axis=None, out=None, keepdims: bool = False, initial=None, where=N
 
 
 @elementary(static=("axis", "dtype", "out", "keepdims"))
-def nansum(a, axis=None, dtype=None, out=None, keepdims: bool = False, initial=None, where=None):
+def nansum(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
     """Sum of the elements that are not NaN.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        dtype: the dtype of the result; by default that of the operands.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        initial: a value the reduction starts from.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -71,8 +97,17 @@ def nansum(a, axis=None, dtype=None, out=None, keepdims: bool = False, initial=N
 
 
 @elementary(static=("axis", "dtype", "out", "keepdims"))
-def nanprod(a, axis=None, dtype=None, out=None, keepdims: bool = False, initial=None, where=None):
+def nanprod(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
     """Product of the elements that are not NaN.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        dtype: the dtype of the result; by default that of the operands.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        initial: a value the reduction starts from.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -83,8 +118,16 @@ def nanprod(a, axis=None, dtype=None, out=None, keepdims: bool = False, initial=
 
 
 @elementary(static=("axis", "dtype", "out", "keepdims"))
-def nanmean(a, axis=None, dtype=None, out=None, keepdims: bool = False, where=None):
+def nanmean(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, where: ArrayLike | None = None) -> Array:
     """Mean of the elements that are not NaN.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        dtype: the dtype of the result; by default that of the operands.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -102,8 +145,18 @@ def nanmean(a, axis=None, dtype=None, out=None, keepdims: bool = False, where=No
 
 
 @elementary(static=("axis", "dtype", "out", "keepdims"))
-def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, where=None, mean=None):
+def nanvar(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, ddof: int | float = 0, keepdims: bool = False, where: ArrayLike | None = None, mean: ArrayLike | None = None) -> Array:
     """Variance of the elements that are not NaN, from `mean` where that is known (with the dimensions of `a`).
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        dtype: the dtype of the result; by default that of the operands.
+        out: has to be None: arrays are not written to.
+        ddof: delta degrees of freedom: the divisor is `n - ddof`.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
+        mean: the mean along the same axes, of a shape that broadcasts to `a`, if it is known.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -132,8 +185,18 @@ def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, w
 
 
 @elementary(static=("axis", "dtype", "out", "keepdims"))
-def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, where=None, mean=None):
+def nanstd(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, ddof: int | float = 0, keepdims: bool = False, where: ArrayLike | None = None, mean: ArrayLike | None = None) -> Array:
     """Standard deviation of the elements that are not NaN; the arguments are those of `nanvar`.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        dtype: the dtype of the result; by default that of the operands.
+        out: has to be None: arrays are not written to.
+        ddof: delta degrees of freedom: the divisor is `n - ddof`.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
+        mean: the mean along the same axes, of a shape that broadcasts to `a`, if it is known.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -153,8 +216,14 @@ def _position(name, arg, fill, a, axis, out, keepdims):
 
 
 @elementary(static=("axis", "out", "keepdims"))
-def nanargmax(a, axis=None, out=None, keepdims=None):
+def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Position of the maximum of the elements that are not NaN; -1 where there is none.
+
+    Args:
+        a: an array.
+        axis: the axis to search; by default the flattened array.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the searched dimension stays, with size 1.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -165,8 +234,14 @@ def nanargmax(a, axis=None, out=None, keepdims=None):
 
 
 @elementary(static=("axis", "out", "keepdims"))
-def nanargmin(a, axis=None, out=None, keepdims=None):
+def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Position of the minimum of the elements that are not NaN; -1 where there is none.
+
+    Args:
+        a: an array.
+        axis: the axis to search; by default the flattened array.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the searched dimension stays, with size 1.
 
     Example:
         >>> import xlab.numpy as jnp

@@ -9,6 +9,8 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, DTypeLike
+from xlab.lax.precision import PrecisionLike
 from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.creation import asarray
 from xlab.numpy.edits import trim_zeros
@@ -26,12 +28,20 @@ from xlab.numpy.operands import (
 from xlab.numpy.shape import atleast_1d
 
 __all__ = ["bartlett", "blackman", "convolve", "correlate", "hamming", "hanning", "kaiser", "poly", "polyadd", "polyder",
-           "polydiv", "polyint", "polymul", "polysub", "polyval", "roots"]
+           "polydiv", "polyint", "polymul", "polysub", "polyval", "roots"]  # fmt: skip
 
 
 @elementary(static="unroll")
-def polyval(p, x, *, unroll: int = 16):
+def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """Value of a polynomial, by Horner's rule.
+
+    Args:
+        p: coefficients, highest power first.
+        x: where to evaluate, an array.
+        unroll: how many steps of Horner's scheme one turn of the loop makes.
+
+    Source:
+        Horner's scheme.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -60,7 +70,7 @@ def _together(name, op, a1, a2):
 
 
 @elementary
-def polyadd(a1, a2):
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Sum of two polynomials.
 
     Example:
@@ -72,7 +82,7 @@ def polyadd(a1, a2):
 
 
 @elementary
-def polysub(a1, a2):
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Difference of two polynomials.
 
     Example:
@@ -83,8 +93,12 @@ def polysub(a1, a2):
     return _together("polysub", lax.sub, a1, a2)
 
 
-def polymul(a1, a2, *, trim_leading_zeros: bool = False):
+def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
     """Product of two polynomials.
+
+    Args:
+        a1, a2: coefficients, highest power first.
+        trim_leading_zeros: whether leading zeros of the operands go first (values must be known).
 
     Example:
         >>> import xlab.numpy as jnp
@@ -113,8 +127,12 @@ def _polydiv(u, v):
     return q, u
 
 
-def polydiv(u, v, *, trim_leading_zeros: bool = False):
+def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
     """Quotient and remainder of two polynomials.
+
+    Args:
+        u, v: coefficients of dividend and divisor, highest power first.
+        trim_leading_zeros: whether leading zeros of the remainder go (values must be known).
 
     Example:
         >>> import xlab.numpy as jnp
@@ -125,7 +143,7 @@ def polydiv(u, v, *, trim_leading_zeros: bool = False):
     return q, trim_zeros(r, "f") if trim_leading_zeros else r
 
 
-def polyder(p, m: int = 1):
+def polyder(p: ArrayLike, m: int = 1) -> Array:
     """Derivative of a polynomial, `m` times.
 
     Args:
@@ -153,8 +171,13 @@ def polyder(p, m: int = 1):
     return multiply(rest, asarray(factors))
 
 
-def polyint(p, m: int = 1, k=None):
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """Integral of a polynomial, `m` times, with constants `k`.
+
+    Args:
+        p: coefficients, highest power first.
+        m: how often to integrate.
+        k: constants of integration, 0 by default.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -184,7 +207,7 @@ def _coefficients(name, p, m):
     return as_array(p)
 
 
-def poly(seq_of_zeros):
+def poly(seq_of_zeros: ArrayLike) -> Array:
     """Coefficients of the polynomial with the given zeros, or of the characteristic polynomial of a square matrix.
 
     Example:
@@ -209,7 +232,7 @@ def poly(seq_of_zeros):
     return out
 
 
-def roots(p, *, strip_zeros: bool = True):
+def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """Zeros of a polynomial.
 
     Args:
@@ -284,8 +307,14 @@ def _check_vectors(name, a, v, mode):
     return a, v
 
 
-def convolve(a, v, mode: str = "full", *, precision=None, preferred_element_type=None):
+def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full", *, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None) -> Array:
     """Convolution of two vectors.
+
+    Args:
+        a, v: vectors.
+        mode: 'full', 'same' or 'valid': which positions of the overlap count.
+        precision: how exact products are, as in `lax.dot`.
+        preferred_element_type: the dtype to add products up in, and of the result.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -296,8 +325,14 @@ def convolve(a, v, mode: str = "full", *, precision=None, preferred_element_type
     return _sliding(a, v, mode=mode, precision=precision, preferred=preferred_element_type, mirrored=True)
 
 
-def correlate(a, v, mode: str = "valid", *, precision=None, preferred_element_type=None):
+def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid", *, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None) -> Array:
     """Cross-correlation of two vectors.
+
+    Args:
+        a, v: vectors.
+        mode: 'full', 'same' or 'valid': which positions of the overlap count.
+        precision: how exact products are, as in `lax.dot`.
+        preferred_element_type: the dtype to add products up in, and of the result.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -322,7 +357,7 @@ def _window(M, values):
     return asarray(values(M).astype(dtype))
 
 
-def bartlett(M: int):
+def bartlett(M: int) -> Array:
     """Triangular window.
 
     Example:
@@ -333,7 +368,7 @@ def bartlett(M: int):
     return _window(M, np.bartlett)
 
 
-def blackman(M: int):
+def blackman(M: int) -> Array:
     """Blackman window.
 
     Example:
@@ -344,7 +379,7 @@ def blackman(M: int):
     return _window(M, np.blackman)
 
 
-def hamming(M: int):
+def hamming(M: int) -> Array:
     """Hamming window.
 
     Example:
@@ -355,7 +390,7 @@ def hamming(M: int):
     return _window(M, np.hamming)
 
 
-def hanning(M: int):
+def hanning(M: int) -> Array:
     """Hann window.
 
     Example:
@@ -366,8 +401,12 @@ def hanning(M: int):
     return _window(M, np.hanning)
 
 
-def kaiser(M: int, beta):
+def kaiser(M: int, beta: ArrayLike) -> Array:
     """Kaiser window: `i0(beta * sqrt(1 - r**2)) / i0(beta)` for `r` from -1 to 1; `beta` may be traced, or one per point.
+
+    Args:
+        M: number of columns, by default as many as rows.
+        beta: shape of the window.
 
     Example:
         >>> import xlab.numpy as jnp

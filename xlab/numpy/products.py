@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.lax.convert import convert
+from xlab.lax.precision import PrecisionLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
@@ -40,7 +43,7 @@ def _fits(dtype, common) -> bool:
 
 
 @elementary(static=("precision", "preferred_element_type", "out_sharding"))
-def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=None):
+def matmul(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """Matrix product over the last two axes, the others broadcast; vectors are rows on the left, columns on the right.
 
     Args:
@@ -96,8 +99,15 @@ def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding=No
 
 
 @elementary(static=("precision", "preferred_element_type", "out_sharding"))
-def dot(a, b, *, precision=None, preferred_element_type=None, out_sharding=None):
+def dot(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """Sum product over the last axis of `a` and the second to last of `b`; the product of scalars.
+
+    Args:
+        a, b: arrays whose contracted dimensions agree.
+        precision: how exact products are, as in `lax.dot`.
+        preferred_element_type: the dtype to add products up in, and of the result.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -116,8 +126,13 @@ def dot(a, b, *, precision=None, preferred_element_type=None, out_sharding=None)
 
 
 @elementary(static=("precision", "preferred_element_type"))
-def inner(a, b, *, precision=None, preferred_element_type=None):
+def inner(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum product over the last axes.
+
+    Args:
+        a, b: arrays whose contracted dimensions agree.
+        precision: how exact products are, as in `lax.dot`.
+        preferred_element_type: the dtype to add products up in, and of the result.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -130,8 +145,12 @@ def inner(a, b, *, precision=None, preferred_element_type=None):
 
 
 @elementary
-def outer(a, b, out=None):
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """Product of every element of one vector with every one of another.
+
+    Args:
+        a, b: arrays, flattened.
+        out: has to be None: arrays are not written to.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -147,8 +166,13 @@ def outer(a, b, out=None):
 
 
 @elementary(static=("precision", "preferred_element_type"))
-def vdot(a, b, *, precision=None, preferred_element_type=None):
+def vdot(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum product of the flattened operands, the first conjugated.
+
+    Args:
+        a, b: arrays whose contracted dimensions agree.
+        precision: how exact products are, as in `lax.dot`.
+        preferred_element_type: the dtype to add products up in, and of the result.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -161,8 +185,14 @@ def vdot(a, b, *, precision=None, preferred_element_type=None):
 
 
 @elementary(static=("axis", "precision", "preferred_element_type"))
-def vecdot(x1, x2, /, *, axis: int = -1, precision=None, preferred_element_type=None):
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum product along an axis, the others broadcast; the first operand is conjugated.
+
+    Args:
+        x1, x2: arrays that broadcast but for the axis; `x1` is conjugated.
+        axis: the axis to contract.
+        precision: how exact products are, as in `lax.dot`.
+        preferred_element_type: the dtype to add products up in, and of the result.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -179,7 +209,7 @@ def vecdot(x1, x2, /, *, axis: int = -1, precision=None, preferred_element_type=
     return lax.squeeze(out, (out.ndim - 2, out.ndim - 1))
 
 
-def matvec(x1, x2, /):
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Matrices times vectors, over the leading axes.
 
     Example:
@@ -193,7 +223,7 @@ def matvec(x1, x2, /):
     return lax.squeeze(out, (out.ndim - 1,))
 
 
-def vecmat(x1, x2, /):
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Conjugated vectors times matrices, over the leading axes.
 
     Example:
@@ -220,8 +250,16 @@ def _check_cores(name, core1, shape1, core2, shape2):
                              f"{shape1} and {sizes2[letter]} in {shape2}")
 
 
-def tensordot(a, b, axes=2, *, precision=None, preferred_element_type=None, out_sharding=None):
+def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | Sequence[Sequence[int]] = 2, *, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """Sum product over pairs of axes: the last `axes` of `a` with the first of `b`, or the listed ones.
+
+    Args:
+        a, b: arrays.
+        axes: how many last axes of `a` meet the first ones of `b`, or the axes of each.
+        precision: how exact products are, as in `lax.dot`.
+        preferred_element_type: the dtype to add products up in, and of the result.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -254,7 +292,7 @@ def _tensordot(a, b, numbers, precision, preferred, out_sharding):
 
 
 @elementary
-def kron(a, b):
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """Kronecker product: `a` with every element replaced by itself times `b`.
 
     Example:
@@ -272,8 +310,13 @@ def kron(a, b):
 
 
 @elementary(static=("axisa", "axisb", "axisc", "axis"))
-def cross(a, b, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None):
+def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Array:
     """Vector product of vectors of two or three components.
+
+    Args:
+        a, b: vectors of 2 or 3 components.
+        axisa, axisb, axisc: the axis of the components in `a`, in `b`, and in the result.
+        axis: the axis of the components.
 
     Example:
         >>> import xlab.numpy as jnp

@@ -6,6 +6,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
+from xlab.core.typing import Array, ArrayLike, AxisLike, ShardingLike
 from xlab.lax.cumulative import cumsum
 from xlab.lax.sort import sort as _sort
 from xlab.numpy.arithmetic import as_array, choose, choose_like, is_complex
@@ -20,8 +21,8 @@ __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", 
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
-def quantile(a, q, axis=None, out=None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
-             weights=None):
+def quantile(a: ArrayLike, q: ArrayLike, axis: AxisLike | None = None, out: None = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
+             weights: ArrayLike | None = None) -> Array:
     """The value below which a fraction `q` of the elements lies, along axes.
 
     Args:
@@ -43,9 +44,20 @@ def quantile(a, q, axis=None, out=None, overwrite_input: bool = False, method: s
     return _public_quantile("quantile", a, q, axis, out, overwrite_input, method, keepdims, weights, False)
 
 
-def nanquantile(a, q, axis=None, out=None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
-                weights=None):
+def nanquantile(a: ArrayLike, q: ArrayLike, axis: AxisLike | None = None, out: None = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
+                weights: ArrayLike | None = None) -> Array:
     """As `quantile`, of the elements that are not NaN.
+
+    Args:
+        a: an array.
+        q: quantiles to find, in [0, 1].
+        axis: the axis or axes to work along; all of them by default.
+        out: has to be None: arrays are not written to.
+        overwrite_input: has to be False.
+        method: how ranks between two elements are read, one of NumPy's names: 'linear', 'lower',
+            'higher', 'midpoint', 'nearest', ...
+        keepdims: whether the reduced dimensions stay, with size 1.
+        weights: a weight for each element, or None for equal ones.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -172,9 +184,22 @@ def _take_last(a, index, wide):
     return lax.reshape(lax.transpose(out, [out.ndim - 1, *range(out.ndim - 1)]), wide)
 
 
-def percentile(a, q, axis=None, out=None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
-               weights=None, out_sharding=None):
+def percentile(a: ArrayLike, q: ArrayLike, axis: AxisLike | None = None, out: None = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
+               weights: ArrayLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """As `quantile`, with `q` from 0 to 100; `out_sharding` says how the result lies over explicit axes of the mesh.
+
+    Args:
+        a: an array.
+        q: percentages to find, in [0, 100].
+        axis: the axis or axes to work along; all of them by default.
+        out: has to be None: arrays are not written to.
+        overwrite_input: has to be False.
+        method: how ranks between two elements are read, one of NumPy's names: 'linear', 'lower',
+            'higher', 'midpoint', 'nearest', ...
+        keepdims: whether the reduced dimensions stay, with size 1.
+        weights: a weight for each element, or None for equal ones.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -191,9 +216,20 @@ def percentile(a, q, axis=None, out=None, overwrite_input: bool = False, method:
     return resharded(found, out_sharding, "percentile")
 
 
-def nanpercentile(a, q, axis=None, out=None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
-                  weights=None):
+def nanpercentile(a: ArrayLike, q: ArrayLike, axis: AxisLike | None = None, out: None = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
+                  weights: ArrayLike | None = None) -> Array:
     """As `percentile`, of the elements that are not NaN.
+
+    Args:
+        a: an array.
+        q: percentages to find, in [0, 100].
+        axis: the axis or axes to work along; all of them by default.
+        out: has to be None: arrays are not written to.
+        overwrite_input: has to be False.
+        method: how ranks between two elements are read, one of NumPy's names: 'linear', 'lower',
+            'higher', 'midpoint', 'nearest', ...
+        keepdims: whether the reduced dimensions stay, with size 1.
+        weights: a weight for each element, or None for equal ones.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -206,8 +242,15 @@ def nanpercentile(a, q, axis=None, out=None, overwrite_input: bool = False, meth
     return nanquantile(a, divide(q, 100), axis, out, overwrite_input, method, keepdims, weights=weights)
 
 
-def median(a, axis=None, out=None, overwrite_input: bool = False, keepdims: bool = False):
+def median(a: ArrayLike, axis: AxisLike | None = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Array:
     """The middle element along axes, or the mean of the two in the middle.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        out: has to be None: arrays are not written to.
+        overwrite_input: has to be False.
+        keepdims: whether the reduced dimensions stay, with size 1.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -218,8 +261,15 @@ def median(a, axis=None, out=None, overwrite_input: bool = False, keepdims: bool
     return quantile(a, 0.5, axis, out, overwrite_input, "midpoint", keepdims)
 
 
-def nanmedian(a, axis=None, out=None, overwrite_input: bool = False, keepdims: bool = False):
+def nanmedian(a: ArrayLike, axis: AxisLike | None = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Array:
     """As `median`, of the elements that are not NaN.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        out: has to be None: arrays are not written to.
+        overwrite_input: has to be False.
+        keepdims: whether the reduced dimensions stay, with size 1.
 
     Example:
         >>> import xlab.numpy as jnp

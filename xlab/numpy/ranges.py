@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, DeviceLike, DTypeLike, ShapeLike, ShardingLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import choose
 from xlab.numpy.creation import array, asarray
@@ -31,11 +34,20 @@ from xlab.numpy.operands import (
 from xlab.transforms.vmap import vmap
 
 __all__ = ["arange", "diag_indices", "eye", "fromfunction", "geomspace", "identity", "indices", "ix_", "linspace", "logspace",
-           "meshgrid", "tri", "tril", "tril_indices", "triu", "triu_indices", "vander"]
+           "meshgrid", "tri", "tril", "tril_indices", "triu", "triu_indices", "vander"]  # fmt: skip
 
 
-def arange(start, stop=None, step=None, dtype=None, *, device=None, out_sharding=None):
+def arange(start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | None = None, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """Evenly spaced values from `start` to below `stop`; the numbers must be known while tracing.
+
+    Args:
+        start: the first number, or where only one argument is given the end.
+        stop: the end, not included.
+        step: distance of the numbers, 1 by default.
+        dtype: their dtype; by default that of the arguments.
+        device: a device or sharding the result is put on.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -78,9 +90,19 @@ def _affine(x, offset, factor):
     return x if offset is None else lax.add(offset, x)
 
 
-def linspace(start, stop, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype=None, axis: int = 0, *,
-             device=None):
+def linspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: DTypeLike | None = None, axis: int = 0, *,
+             device: DeviceLike | None = None) -> Array | tuple[Array, Array]:
     """`num` evenly spaced values from `start` to `stop`.
+
+    Args:
+        start: where the numbers begin.
+        stop: where the numbers end.
+        num: how many.
+        endpoint: whether `stop` is the last one.
+        retstep: whether the distance is returned too.
+        dtype: a dtype, floating by default.
+        axis: where the new axis stands, for arrays as ends.
+        device: a device or sharding the result is put on.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -138,8 +160,16 @@ def _real(dtype):
     return np.zeros((), dtype).real.dtype if dtypes.issubdtype(dtype, np.complexfloating) else dtype
 
 
-def logspace(start, stop, num: int = 50, endpoint: bool = True, base=10.0, dtype=None, axis: int = 0):
+def logspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0, dtype: DTypeLike | None = None, axis: int = 0) -> Array:
     """`num` values from `base**start` to `base**stop` with equal ratios.
+
+    Args:
+        start, stop: exponents of the ends.
+        num: how many.
+        endpoint: whether `stop` is the last one.
+        base: the base of the powers.
+        dtype: a dtype, floating by default.
+        axis: where the new axis stands, for arrays as ends.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -152,8 +182,16 @@ def logspace(start, stop, num: int = 50, endpoint: bool = True, base=10.0, dtype
     return out if dtype is None else bring(out, dtypes.check_user_dtype(dtype, "logspace"))
 
 
-def geomspace(start, stop, num: int = 50, endpoint: bool = True, dtype=None, axis: int = 0):
+def geomspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None, axis: int = 0) -> Array:
     """`num` values from `start` to `stop` with equal ratios.
+
+    Args:
+        start: where the numbers begin.
+        stop: where the numbers end.
+        num: how many.
+        endpoint: whether `stop` is the last one.
+        dtype: a dtype, floating by default.
+        axis: where the new axis stands, for arrays as ends.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -173,8 +211,15 @@ def geomspace(start, stop, num: int = 50, endpoint: bool = True, dtype=None, axi
     return out if dtype is None else bring(out, dtypes.check_user_dtype(dtype, "geomspace"))
 
 
-def eye(N, M=None, k=0, dtype=None, *, device=None):
+def eye(N: int, M: int | None = None, k: ArrayLike = 0, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None) -> Array:
     """A matrix with ones on a diagonal.
+
+    Args:
+        N: number of rows.
+        M: number of columns, by default as many as rows.
+        k: which diagonal: 0 the main one, positive above, negative below.
+        dtype: its dtype, float32 by default.
+        device: a device or sharding the result is put on.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -197,7 +242,7 @@ def _diagonal(n, m, k, dtype):
     return lax.convert_element_type(lax.eq(lax.add(rows, bring(k, np.dtype(np.int32))), columns), dtype)
 
 
-def identity(n, dtype=None):
+def identity(n: int, dtype: DTypeLike | None = None) -> Array:
     """The identity matrix.
 
     Example:
@@ -209,8 +254,14 @@ def identity(n, dtype=None):
     return eye(n, dtype=dtype)
 
 
-def tri(N, M=None, k: int = 0, dtype=None):
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
     """A matrix with ones at and below a diagonal.
+
+    Args:
+        N: number of rows.
+        M: number of columns, by default as many as rows.
+        k: which diagonal: 0 the main one, positive above, negative below.
+        dtype: its dtype, float32 by default.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -234,7 +285,7 @@ def _below(shape, k):
     return lax.ge(rows, lax.broadcasted_iota(np.int32, shape, 1))
 
 
-def tril(m, k: int = 0):
+def tril(m: ArrayLike, k: int = 0) -> Array:
     """The array with zeros above a diagonal of its last two dimensions.
 
     Example:
@@ -246,7 +297,7 @@ def tril(m, k: int = 0):
     return _triangle(*check("tril", m), k=operator.index(k), lower=True)
 
 
-def triu(m, k: int = 0):
+def triu(m: ArrayLike, k: int = 0) -> Array:
     """The array with zeros below a diagonal of its last two dimensions.
 
     Example:
@@ -269,8 +320,13 @@ def _triangle(m, k, lower):
     return choose(mask, m, zeros) if lower else choose(mask, zeros, m)
 
 
-def tril_indices(n, k: int = 0, m=None):
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, ...]:
     """Row and column indices of the lower triangle.
+
+    Args:
+        n: number of rows.
+        k: which diagonal: 0 the main one, positive above, negative below.
+        m: number of columns, by default as many as rows.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -280,8 +336,13 @@ def tril_indices(n, k: int = 0, m=None):
     return _indices(np.tril_indices, "tril_indices", n, k, m)
 
 
-def triu_indices(n, k: int = 0, m=None):
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, ...]:
     """Row and column indices of the upper triangle.
+
+    Args:
+        n: number of rows.
+        k: which diagonal: 0 the main one, positive above, negative below.
+        m: number of columns, by default as many as rows.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -298,7 +359,7 @@ def _indices(find, name, n, k, m):
     return tuple(array(i) for i in find(n, k, m))
 
 
-def diag_indices(n: int, ndim: int = 2):
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """Indices of the main diagonal of an array with equal sides.
 
     Example:
@@ -311,8 +372,13 @@ def diag_indices(n: int, ndim: int = 2):
     return (arange(n),) * ndim
 
 
-def indices(dimensions, dtype=None, sparse: bool = False):
+def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False) -> Array | tuple[Array, ...]:
     """The index along each dimension, for every element of a grid.
+
+    Args:
+        dimensions: the shape of the grid.
+        dtype: an integer dtype, int32 by default.
+        sparse: whether to return one array for each axis, of size 1 along the others.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -333,7 +399,7 @@ def indices(dimensions, dtype=None, sparse: bool = False):
     return lax.concatenate([lax.expand_dims(x, (0,)) for x in out], 0)
 
 
-def fromfunction(function, shape, *, dtype=float, **kwargs):
+def fromfunction(function: Callable, shape: ShapeLike, *, dtype: DTypeLike | None = float, **kwargs: Any) -> Any:
     """An array whose entries are a function of their indices; the function is called once, on scalars under `vmap`.
 
     Args:
@@ -359,8 +425,14 @@ def fromfunction(function, shape, *, dtype=float, **kwargs):
     return fun(*[arange(n, dtype=dtype) for n in sizes], **mapped)
 
 
-def meshgrid(*xi, copy: bool = True, sparse: bool = False, indexing: str = "xy"):
+def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
     """Coordinate arrays of the grid that vectors span.
+
+    Args:
+        xi: vectors, one for each axis.
+        copy: has to be True.
+        sparse: whether each result has size 1 along the axes of the others.
+        indexing: 'xy' (the first two axes swapped) or 'ij'.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -388,7 +460,7 @@ def _meshgrid(xi, sparse, indexing):
             for x, place in zip(xi, places)]
 
 
-def ix_(*args):
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """Index arrays that select the cross product of positions.
 
     Example:
@@ -409,8 +481,13 @@ def ix_(*args):
     return tuple(out)
 
 
-def vander(x, N=None, increasing: bool = False):
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """The matrix of powers of a vector.
+
+    Args:
+        x: a vector.
+        N: number of columns; by default a square matrix.
+        increasing: whether powers grow from left to right.
 
     Example:
         >>> import xlab.numpy as jnp

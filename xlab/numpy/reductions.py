@@ -13,6 +13,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike
 from xlab.lax.convert import convert
 from xlab.lax.reductions import highest, lowest
 from xlab.lax.shape import canonical_axis
@@ -32,7 +33,7 @@ from xlab.numpy.operands import (
 )
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum",
-           "var"]
+           "var"]  # fmt: skip
 
 
 def axes_of(name: str, axis, ndim: int) -> tuple[int, ...]:
@@ -117,7 +118,7 @@ def _additive(name, reduce, combine, identity, a, axis, dtype, out, keepdims, in
 
 
 @elementary(static=("axis", "dtype", "out", "keepdims", "promote_integers"))
-def sum(a, axis=None, dtype=None, out=None, keepdims: bool = False, initial=None, where=None, promote_integers: bool = True):
+def sum(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None, promote_integers: bool = True) -> Array:
     """Sum over axes.
 
     Args:
@@ -139,9 +140,19 @@ def sum(a, axis=None, dtype=None, out=None, keepdims: bool = False, initial=None
 
 
 @elementary(static=("axis", "dtype", "out", "keepdims", "promote_integers"))
-def prod(a, axis=None, dtype=None, out=None, keepdims: bool = False, initial=None, where=None,
-         promote_integers: bool = True):
+def prod(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None,
+         promote_integers: bool = True) -> Array:
     """Product over axes; the arguments are those of `sum`.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        dtype: the dtype of the result; by default that of the operands.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        initial: a value the reduction starts from.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
+        promote_integers: whether small integers are multiplied in the default integer width.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -179,8 +190,16 @@ def any_empty(a, axes) -> bool:
 
 
 @elementary(static=("axis", "out", "keepdims"))
-def max(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None):
+def max(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
     """Maximum over axes; NaN where there is one.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        initial: a value the reduction starts from.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -191,8 +210,16 @@ def max(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None
 
 
 @elementary(static=("axis", "out", "keepdims"))
-def min(a, axis=None, out=None, keepdims: bool = False, initial=None, where=None):
+def min(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
     """Minimum over axes; NaN where there is one.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        initial: a value the reduction starts from.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -216,8 +243,15 @@ def _logical(name, reduce, identity, a, axis, out, keepdims, where):
 
 
 @elementary(static=("axis", "out", "keepdims"))
-def any(a, axis=None, out=None, keepdims: bool = False, *, where=None):
+def any(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
     """Whether any element is true.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -228,8 +262,15 @@ def any(a, axis=None, out=None, keepdims: bool = False, *, where=None):
 
 
 @elementary(static=("axis", "out", "keepdims"))
-def all(a, axis=None, out=None, keepdims: bool = False, *, where=None):
+def all(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
     """Whether all elements are true.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -240,8 +281,13 @@ def all(a, axis=None, out=None, keepdims: bool = False, *, where=None):
 
 
 @elementary(static=("axis", "keepdims"))
-def count_nonzero(a, axis=None, keepdims: bool = False):
+def count_nonzero(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """Number of elements that are not zero.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        keepdims: whether the reduced dimensions stay, with size 1.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -252,8 +298,14 @@ def count_nonzero(a, axis=None, keepdims: bool = False):
 
 
 @elementary(static=("axis", "out", "keepdims"))
-def ptp(a, axis=None, out=None, keepdims: bool = False):
+def ptp(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False) -> Array:
     """Maximum minus minimum over axes.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the reduced dimensions stay, with size 1.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -277,8 +329,14 @@ def _arg(name, op, a, axis, out, keepdims):
 
 
 @elementary(static=("axis", "out", "keepdims"))
-def argmax(a, axis=None, out=None, keepdims=None):
+def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Position of the maximum; the first of several.
+
+    Args:
+        a: an array.
+        axis: the axis to search; by default the flattened array.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the searched dimension stays, with size 1.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -289,8 +347,14 @@ def argmax(a, axis=None, out=None, keepdims=None):
 
 
 @elementary(static=("axis", "out", "keepdims"))
-def argmin(a, axis=None, out=None, keepdims=None):
+def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Position of the minimum; the first of several.
+
+    Args:
+        a: an array.
+        axis: the axis to search; by default the flattened array.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the searched dimension stays, with size 1.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -325,8 +389,16 @@ def _count(a, axes, where, dtype, keepdims):
 
 
 @elementary(static=("axis", "dtype", "out", "keepdims"))
-def mean(a, axis=None, dtype=None, out=None, keepdims: bool = False, *, where=None):
+def mean(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
     """Mean over axes.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        dtype: the dtype of the result; by default that of the operands.
+        out: has to be None: arrays are not written to.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -363,8 +435,19 @@ def variance(name, a, axis, dtype, ddof, keepdims, where, mean_given):
     return choose(lax.gt(count, bring(0, real)), spread, bring(np.nan, result))
 
 
-def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, *, where=None, mean=None, correction=None):
+def var(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, ddof: int | float = 0, keepdims: bool = False, *, where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: int | float | None = None) -> Array:
     """Variance over axes; `ddof` (or `correction`) is subtracted from the number of elements.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        dtype: the dtype of the result; by default that of the operands.
+        out: has to be None: arrays are not written to.
+        ddof: delta degrees of freedom: the divisor is `n - ddof`.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
+        mean: the mean along the same axes, of a shape that broadcasts to `a`, if it is known.
+        correction: the array API's name of `ddof`.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -389,8 +472,19 @@ def _one_of(ddof, correction):
     return correction
 
 
-def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims: bool = False, *, where=None, mean=None, correction=None):
+def std(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, ddof: int | float = 0, keepdims: bool = False, *, where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: int | float | None = None) -> Array:
     """Standard deviation over axes; the arguments are those of `var`.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        dtype: the dtype of the result; by default that of the operands.
+        out: has to be None: arrays are not written to.
+        ddof: delta degrees of freedom: the divisor is `n - ddof`.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        where: which elements count, a boolean array that broadcasts to `a`; all by default.
+        mean: the mean along the same axes, of a shape that broadcasts to `a`, if it is known.
+        correction: the array API's name of `ddof`.
 
     Example:
         >>> import xlab.numpy as jnp

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike, ShardingLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, choose, remainder
 from xlab.numpy.elementary import elementary
@@ -31,7 +33,7 @@ from xlab.numpy.shape import moveaxis, ravel, swapaxes
 __all__ = ["diag", "diagflat", "diagonal", "flip", "fliplr", "flipud", "repeat", "roll", "rot90", "tile", "trace"]
 
 
-def flip(m, axis=None):
+def flip(m: ArrayLike, axis: AxisLike | None = None) -> Array:
     """The array with the order of elements along axes reversed.
 
     Example:
@@ -43,7 +45,7 @@ def flip(m, axis=None):
     return lax.rev(as_array(m), axes_of("flip", axis, ndim_of(m)))
 
 
-def fliplr(m):
+def fliplr(m: ArrayLike) -> Array:
     """The array with its second axis reversed.
 
     Example:
@@ -54,7 +56,7 @@ def fliplr(m):
     return flip(m, 1)
 
 
-def flipud(m):
+def flipud(m: ArrayLike) -> Array:
     """The array with its first axis reversed.
 
     Example:
@@ -65,8 +67,13 @@ def flipud(m):
     return flip(m, 0)
 
 
-def rot90(m, k: int = 1, axes=(0, 1)):
+def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """The array turned by 90 degrees, `k` times, in the plane of two axes.
+
+    Args:
+        m: an array of two or more dimensions.
+        k: how many quarter turns.
+        axes: the plane, from the first axis towards the second.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -86,8 +93,14 @@ def rot90(m, k: int = 1, axes=(0, 1)):
     return swapaxes(flip(m, two), one, two) if k == 1 else flip(swapaxes(m, one, two), two)
 
 
-def roll(a, shift, axis=None):
+def roll(a: ArrayLike, shift: ArrayLike | Sequence[int], axis: AxisLike | None = None) -> Array:
     """The array with elements moved along axes, those pushed out coming back at the start.
+
+    Args:
+        a: an array.
+        shift: how many places, one number or one for each axis; negative ones move towards the
+            start.
+        axis: the axes; None rolls the flattened array.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -133,7 +146,7 @@ def _roll_dynamic(a, shift, axes):
     return a
 
 
-def tile(A, reps):
+def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
     """The array repeated as a whole along each dimension.
 
     Example:
@@ -159,7 +172,7 @@ def _tile(A, reps):
     return lax.reshape(out, [r * d for r, d in zip(reps, dims)])
 
 
-def repeat(a, repeats, axis=None, *, total_repeat_length: int | None = None, out_sharding=None):
+def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *, total_repeat_length: int | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """Each element repeated along an axis; counts that are traced need `total_repeat_length`.
 
     Args:
@@ -218,8 +231,13 @@ def _repeat_total(a, repeats, axis, total):
 
 
 @elementary(static=("offset", "axis1", "axis2"))
-def diagonal(a, offset: int = 0, axis1: int = 0, axis2: int = 1):
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonals of the matrices in two axes, as a last dimension.
+
+    Args:
+        a: an array.
+        offset: which diagonal: 0 the main one, positive above, negative below.
+        axis1: the two axes of the matrices.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -240,7 +258,7 @@ def diagonal(a, offset: int = 0, axis1: int = 0, axis2: int = 1):
     return lax.slice_in_dim(flat, 0, n * n, n + 1, axis=len(lead)) if n else lax.reshape(flat, (*lead, 0))
 
 
-def diag(v, k: int = 0):
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """A matrix with the given diagonal, or the diagonal of a matrix.
 
     Example:
@@ -268,7 +286,7 @@ def _diag(v, k):
     return choose(mask, lax.broadcast_in_dim(padded, (1, n), (1,)), zero)
 
 
-def diagflat(v, k: int = 0):
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """A matrix with the flattened values as its diagonal.
 
     Example:
@@ -280,8 +298,15 @@ def diagflat(v, k: int = 0):
 
 
 @elementary(static=("offset", "axis1", "axis2", "dtype", "out"))
-def trace(a, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype=None, out=None):
+def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """Sum of a diagonal.
+
+    Args:
+        a: an array.
+        offset: which diagonal: 0 the main one, positive above, negative below.
+        axis1: the two axes of the matrices.
+        dtype: the dtype of the result; by default that of the operands.
+        out: has to be None: arrays are not written to.
 
     Example:
         >>> import xlab.numpy as jnp

@@ -6,17 +6,20 @@ when called.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.array import Array as ndarray
 from xlab.core.dtypes import finfo, iinfo, promote_types, result_type
+from xlab.core.typing import ArrayLike, DTypeLike
 
 __all__ = ["bool_", "can_cast", "character", "complex64", "complex128", "dtype", "e", "euler_gamma", "finfo", "flexible",
            "float16", "float32", "float64", "bfloat16", "iinfo", "inexact", "inf", "int1", "int2", "int4", "int8", "int16", "int32",
            "int64", "integer", "isdtype", "issubdtype", "iscomplexobj", "isrealobj", "isscalar", "nan", "ndarray",
            "newaxis", "number", "pi", "promote_types", "result_type", "uint1", "uint2", "uint4", "uint8", "uint16", "uint32",
-           "uint64"]
+           "uint64"]  # fmt: skip
 
 
 class _ScalarType(type):
@@ -75,7 +78,7 @@ ComplexWarning = np.exceptions.ComplexWarning
 pi, e, euler_gamma, inf, nan, newaxis = np.pi, np.e, np.euler_gamma, np.inf, np.nan, None
 
 
-def issubdtype(arg1, arg2) -> bool:
+def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
     """Whether dtype or category `arg1` lies in dtype or category `arg2`.
 
     Example:
@@ -86,8 +89,13 @@ def issubdtype(arg1, arg2) -> bool:
     return dtypes.issubdtype(arg1, arg2)
 
 
-def can_cast(from_, to, casting: str = "safe") -> bool:
+def can_cast(from_: DTypeLike | ArrayLike, to: DTypeLike, casting: str = "safe") -> bool:
     """Whether a cast keeps values, by NumPy's rules.
+
+    Args:
+        from_: a dtype or an array.
+        to: a dtype.
+        casting: 'no', 'equiv', 'safe', 'same_kind' or 'unsafe'.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -100,7 +108,7 @@ def can_cast(from_, to, casting: str = "safe") -> bool:
     return bool(np.can_cast(source, dtypes.to_dtype(to), casting=casting))
 
 
-def isdtype(dtype, kind) -> bool:
+def isdtype(dtype: DTypeLike, kind: DTypeLike | str | tuple[DTypeLike | str, ...]) -> bool:
     """Whether a dtype is of a kind: a dtype, or one of NumPy's kind names, or a tuple of them.
 
     Example:
@@ -123,7 +131,7 @@ def isdtype(dtype, kind) -> bool:
     return False
 
 
-def isscalar(element) -> bool:
+def isscalar(element: Any) -> bool:
     """Whether a value is a Python or NumPy number (or text), or an array of this package or of NumPy without dimensions.
 
     Example:
@@ -136,7 +144,7 @@ def isscalar(element) -> bool:
     return np.isscalar(element)
 
 
-def iscomplexobj(x) -> bool:
+def iscomplexobj(x: Any) -> bool:
     """Whether a value has a complex dtype.
 
     Example:
@@ -153,7 +161,7 @@ def iscomplexobj(x) -> bool:
     return issubdtype(dtype, np.complexfloating)
 
 
-def isrealobj(x) -> bool:
+def isrealobj(x: Any) -> bool:
     """Whether a value has a dtype that is not complex.
 
     Example:

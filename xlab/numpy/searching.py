@@ -9,6 +9,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, ShardingLike
 from xlab.errors import ShardingTypeError
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, choose
@@ -22,7 +23,7 @@ from xlab.sharding.typed import out_sharding as canonical_out_sharding
 __all__ = ["argwhere", "bincount", "compress", "extract", "flatnonzero", "nonzero", "where"]
 
 
-def nonzero(a, *, size: int | None = None, fill_value=None):
+def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> tuple[Array, ...]:
     """Positions of the elements that are not zero, one vector per axis.
 
     Args:
@@ -72,8 +73,16 @@ def _nonzero(a, fills, size):
     return out[::-1]
 
 
-def where(condition, x=None, y=None, /, *, size=None, fill_value=None):
+def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /, *, size: int | None = None, fill_value: ArrayLike | tuple[ArrayLike, ...] | None = None) -> Array | tuple[Array, ...]:
     """Elements of `x` where the condition holds, of `y` elsewhere; with the condition alone, as `nonzero`.
+
+    Args:
+        condition: booleans.
+        x, y: what is taken where they are true, and false; without both, the positions of true
+            elements are returned.
+        size: how many entries the result has; needed while tracing, where it cannot depend on
+            values.
+        fill_value: what stands in entries of `size` that nothing was found for.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -89,8 +98,14 @@ def where(condition, x=None, y=None, /, *, size=None, fill_value=None):
     return choose_where(condition, x, y)
 
 
-def flatnonzero(a, *, size: int | None = None, fill_value=None):
+def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
     """Positions in the flattened array of the elements that are not zero.
+
+    Args:
+        a: an array.
+        size: how many entries the result has; needed while tracing, where it cannot depend on
+            values.
+        fill_value: what stands in entries of `size` that nothing was found for.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -101,8 +116,14 @@ def flatnonzero(a, *, size: int | None = None, fill_value=None):
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a, *, size: int | None = None, fill_value=None):
+def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
     """Positions of the elements that are not zero, a row each.
+
+    Args:
+        a: an array.
+        size: how many entries the result has; needed while tracing, where it cannot depend on
+            values.
+        fill_value: what stands in entries of `size` that nothing was found for.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -118,8 +139,15 @@ def argwhere(a, *, size: int | None = None, fill_value=None):
     return stack(nonzero(a, size=size, fill_value=fill_value), axis=1)
 
 
-def extract(condition, arr, *, size: int | None = None, fill_value=0):
+def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = 0) -> Array:
     """Elements of the flattened array at which a condition holds.
+
+    Args:
+        condition: which elements to take.
+        arr: an array of as many elements.
+        size: how many entries the result has; needed while tracing, where it cannot depend on
+            values.
+        fill_value: what stands in entries of `size` that nothing was found for.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -129,8 +157,17 @@ def extract(condition, arr, *, size: int | None = None, fill_value=0):
     return compress(ravel(condition), ravel(arr), size=size, fill_value=fill_value)
 
 
-def compress(condition, a, axis: int | None = None, *, size: int | None = None, fill_value=0, out=None):
+def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, *, size: int | None = None, fill_value: ArrayLike | None = 0, out: None = None) -> Array:
     """Slices along an axis at which a vector of conditions holds.
+
+    Args:
+        condition: which slices to take, a vector.
+        a: an array.
+        axis: the axis of the slices; None for the flattened array.
+        size: how many entries the result has; needed while tracing, where it cannot depend on
+            values.
+        fill_value: what stands in entries of `size` that nothing was found for.
+        out: has to be None: arrays are not written to.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -173,7 +210,7 @@ def _bincount(x, weights, minlength, length):
     return zeros(length, aval_of(weights).dtype).at[x].add(weights, mode="drop")
 
 
-def bincount(x, weights=None, minlength: int = 0, *, length: int | None = None, out_sharding=None):
+def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """How often each of 0, 1, 2, ... occurs; `length` fixes the size of the result while tracing.
 
     Args:

@@ -10,6 +10,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax.sort import sort
 from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.creation import asarray
@@ -30,8 +31,8 @@ _INDEX = np.dtype(np.int32)
 # -- distinct elements ------------------------------------------------------------------------------------
 
 
-def unique(ar, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None,
-           *, equal_nan: bool = True, size: int | None = None, fill_value=None, sorted: bool = True):
+def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None,
+           *, equal_nan: bool = True, size: int | None = None, fill_value: ArrayLike | None = None, sorted: bool = True) -> Array | tuple[Array, ...]:
     """The different elements in order; optionally their first positions, the way back, and how often they occur.
 
     Args:
@@ -129,8 +130,14 @@ class _UniqueInverseResult(NamedTuple):
     inverse_indices: Any
 
 
-def unique_values(x, /, *, size: int | None = None, fill_value=None):
+def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
     """The different elements; every NaN is one of its own.
+
+    Args:
+        x: an array, flattened.
+        size: how many entries the result has; needed while tracing, where it cannot depend on
+            values.
+        fill_value: what stands in entries of `size` that nothing was found for.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -140,8 +147,14 @@ def unique_values(x, /, *, size: int | None = None, fill_value=None):
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
 
-def unique_counts(x, /, *, size: int | None = None, fill_value=None):
+def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> tuple[Array, ...]:
     """The different elements as `values` and how often they occur as `counts`.
+
+    Args:
+        x: an array, flattened.
+        size: how many entries the result has; needed while tracing, where it cannot depend on
+            values.
+        fill_value: what stands in entries of `size` that nothing was found for.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -151,8 +164,14 @@ def unique_counts(x, /, *, size: int | None = None, fill_value=None):
     return _UniqueCountsResult(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
-def unique_inverse(x, /, *, size: int | None = None, fill_value=None):
+def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> tuple[Array, ...]:
     """The different elements as `values`, and as `inverse_indices` the positions that rebuild the array from them.
+
+    Args:
+        x: an array, flattened.
+        size: how many entries the result has; needed while tracing, where it cannot depend on
+            values.
+        fill_value: what stands in entries of `size` that nothing was found for.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -162,8 +181,14 @@ def unique_inverse(x, /, *, size: int | None = None, fill_value=None):
     return _UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
-def unique_all(x, /, *, size: int | None = None, fill_value=None):
+def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> tuple[Array, ...]:
     """The different elements (`values`), their first positions (`indices`), the way back (`inverse_indices`), and `counts`.
+
+    Args:
+        x: an array, flattened.
+        size: how many entries the result has; needed while tracing, where it cannot depend on
+            values.
+        fill_value: what stands in entries of `size` that nothing was found for.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -182,7 +207,7 @@ MOST_COMPARED = 1 << 16
 """Pairs up to which comparing all of them is the method chosen."""
 
 
-def isin(element, test_elements, assume_unique: bool = False, invert: bool = False, *, method: str = "auto"):
+def isin(element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *, method: str = "auto") -> Array:
     """Whether each element is among others.
 
     Args:
@@ -228,7 +253,7 @@ def _among(element, test, method="auto"):
 # -- two arrays -------------------------------------------------------------------------------------------
 
 
-def union1d(ar1, ar2, *, size: int | None = None, fill_value=None):
+def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
     """The different elements of both arrays.
 
     Args:
@@ -245,7 +270,7 @@ def union1d(ar1, ar2, *, size: int | None = None, fill_value=None):
     return unique(concatenate([ravel(ar1), ravel(ar2)]), size=size, fill_value=fill_value)
 
 
-def setdiff1d(ar1, ar2, assume_unique: bool = False, *, size: int | None = None, fill_value=None):
+def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
     """The different elements of the first array that are not in the second, in the dtype of the first.
 
     Args:
@@ -272,8 +297,8 @@ def _difference(x, y, assume_unique):
     return x, lax.bitwise_and(new, lax.bitwise_not(_among(*promoted("setdiff1d", x, y))))
 
 
-def intersect1d(ar1, ar2, assume_unique: bool = False, return_indices: bool = False, *, size: int | None = None,
-                fill_value=None):
+def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False, *, size: int | None = None,
+                fill_value: ArrayLike | None = None) -> Array | tuple[Array, Array, Array]:
     """The different elements that are in both arrays; optionally their first positions in each.
 
     Args:
@@ -305,7 +330,7 @@ def _intersection(x, y):
     return x, bring(first, positions_dtype()), bring(second, positions_dtype()), keep
 
 
-def setxor1d(ar1, ar2, assume_unique: bool = False, *, size: int | None = None, fill_value=None):
+def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
     """The different elements that are in exactly one of the arrays.
 
     Args:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import operator
 import warnings
+from collections.abc import Sequence
 
 from xlab import lax
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, AxisLike, ShapeLike, ShardingLike
 from xlab.lax.reshard import reshard
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
@@ -17,12 +19,12 @@ from xlab.numpy.reductions import axes_of
 
 __all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims",
            "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "resize", "rollaxis", "shape", "size",
-           "squeeze", "swapaxes", "transpose"]
+           "squeeze", "swapaxes", "transpose"]  # fmt: skip
 
 broadcast_shapes = lax.broadcast_shapes
 
 
-def shape(a) -> tuple[int, ...]:
+def shape(a: ArrayLike) -> tuple[int, ...]:
     """The shape of an array.
 
     Example:
@@ -33,7 +35,7 @@ def shape(a) -> tuple[int, ...]:
     return _shape_of("shape", a)
 
 
-def ndim(a) -> int:
+def ndim(a: ArrayLike) -> int:
     """The number of dimensions of an array.
 
     Example:
@@ -44,8 +46,12 @@ def ndim(a) -> int:
     return len(_shape_of("ndim", a))
 
 
-def size(a, axis=None) -> int:
+def size(a: ArrayLike, axis: AxisLike | None = None) -> int:
     """The number of elements of an array, or along axes.
+
+    Args:
+        a: an array.
+        axis: the axes to count; all by default.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -97,8 +103,16 @@ def new_shape(a, sizes) -> tuple[int, ...]:
     return sizes
 
 
-def reshape(a, shape, order: str = "C", *, copy=None, out_sharding=None):
+def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """The elements under another shape; one size may be -1.
+
+    Args:
+        a: an array.
+        shape: the new shape; one entry may be -1.
+        order: 'C' or 'K': the only orders that arrays here have.
+        copy: has no meaning here: arrays are not written to.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -122,8 +136,14 @@ def reshape(a, shape, order: str = "C", *, copy=None, out_sharding=None):
     raise ValueError(f"reshape: order must be 'C' or 'F', got {order!r}")
 
 
-def ravel(a, order: str = "C", *, out_sharding=None):
+def ravel(a: ArrayLike, order: str = "C", *, out_sharding: ShardingLike | None = None) -> Array:
     """The elements as a vector.
+
+    Args:
+        a: an array.
+        order: 'C' or 'K': the only orders that arrays here have.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -136,8 +156,12 @@ def ravel(a, order: str = "C", *, out_sharding=None):
     return reshape(a, (math.prod(shape_of(a)),), order, out_sharding=out_sharding)
 
 
-def resize(a, new_shape):
+def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     """The elements repeated or cut to fill a shape.
+
+    Args:
+        a: an array.
+        new_shape: the new shape.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -162,7 +186,7 @@ def _resize(a, sizes):
     return lax.reshape(lax.slice(flat, (0,), (wanted,)), sizes)
 
 
-def expand_dims(a, axis):
+def expand_dims(a: ArrayLike, axis: AxisLike) -> Array:
     """The array with new dimensions of size 1 at the given places of the result.
 
     Example:
@@ -175,7 +199,7 @@ def expand_dims(a, axis):
     return lax.expand_dims(as_array(a), numbers(axis))
 
 
-def squeeze(a, axis=None):
+def squeeze(a: ArrayLike, axis: AxisLike | None = None) -> Array:
     """The array without dimensions of size 1: all of them, or the given ones.
 
     Example:
@@ -197,7 +221,7 @@ def _atleast(n, place, *arys):
     return out[0] if len(out) == 1 else out
 
 
-def atleast_1d(*arys):
+def atleast_1d(*arys: ArrayLike) -> Array | list[Array]:
     """Arrays with at least one dimension.
 
     Example:
@@ -208,7 +232,7 @@ def atleast_1d(*arys):
     return _atleast(1, lambda a: lax.expand_dims(a, (0,)), *arys)
 
 
-def atleast_2d(*arys):
+def atleast_2d(*arys: ArrayLike) -> Array | list[Array]:
     """Arrays with at least two dimensions, new ones in front.
 
     Example:
@@ -219,7 +243,7 @@ def atleast_2d(*arys):
     return _atleast(2, lambda a: lax.expand_dims(a, range(2 - a.ndim)), *arys)
 
 
-def atleast_3d(*arys):
+def atleast_3d(*arys: ArrayLike) -> Array | list[Array]:
     """Arrays with at least three dimensions: vectors become `(1, n, 1)`, matrices `(m, n, 1)`.
 
     Example:
@@ -233,7 +257,7 @@ def atleast_3d(*arys):
 # -- order of axes ----------------------------------------------------------------------------------------
 
 
-def transpose(a, axes=None):
+def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """The array with its axes reversed, or in the given order.
 
     Example:
@@ -249,7 +273,7 @@ def transpose(a, axes=None):
     return lax.transpose(as_array(a), axes)
 
 
-def permute_dims(a, /, axes):
+def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
     """As `transpose` with the axes given.
 
     Example:
@@ -262,7 +286,7 @@ def permute_dims(a, /, axes):
     return transpose(a, axes)
 
 
-def matrix_transpose(x, /):
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """The array with its last two axes exchanged.
 
     Example:
@@ -275,8 +299,12 @@ def matrix_transpose(x, /):
     return swapaxes(x, -1, -2)
 
 
-def swapaxes(a, axis1: int, axis2: int):
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """The array with two axes exchanged.
+
+    Args:
+        a: an array.
+        axis1: the two axes.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -290,8 +318,12 @@ def swapaxes(a, axis1: int, axis2: int):
     return lax.transpose(as_array(a), perm)
 
 
-def moveaxis(a, source, destination):
+def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Array:
     """The array with axes moved to other places, the rest in order.
+
+    Args:
+        a: an array.
+        source, destination: where the axes are, and where they go.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -309,8 +341,13 @@ def moveaxis(a, source, destination):
     return lax.transpose(as_array(a), perm)
 
 
-def rollaxis(a, axis: int, start: int = 0):
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """The array with one axis moved back until it stands at `start`.
+
+    Args:
+        a: an array.
+        axis: the axis to move.
+        start: the axis it is put before.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -328,8 +365,14 @@ def rollaxis(a, axis: int, start: int = 0):
 # -- broadcasting -----------------------------------------------------------------------------------------
 
 
-def broadcast_to(array, shape, *, out_sharding=None):
+def broadcast_to(array: ArrayLike, shape: ShapeLike, *, out_sharding: ShardingLike | None = None) -> Array:
     """The array spread over a shape.
+
+    Args:
+        array: an array.
+        shape: the shape of the result.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -343,7 +386,7 @@ def broadcast_to(array, shape, *, out_sharding=None):
     return as_array(spread_to(array, sizes))
 
 
-def broadcast_arrays(*args):
+def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     """The arrays spread over their common shape.
 
     Example:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.lax.shape import canonical_axis
 from xlab.lax.sort import sort as _sorted
 from xlab.numpy.arithmetic import as_array, choose
@@ -28,8 +30,16 @@ def _check_kind(name, kind, order):
 
 
 @elementary(static=("axis", "kind", "order", "stable", "descending"))
-def sort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True, descending: bool = False):
+def sort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False) -> Array:
     """The elements in increasing order along an axis; NaN comes last.
+
+    Args:
+        a: an array.
+        axis: the axis to sort along; None for the flattened array.
+        kind: has to be None.
+        order: has to be None.
+        stable: whether equal elements keep their order.
+        descending: whether the largest come first.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -44,8 +54,17 @@ def sort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True
 
 
 @elementary(static=("axis", "kind", "order", "stable", "descending", "dtype"))
-def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = True, descending: bool = False, dtype=None):
+def argsort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False, dtype: DTypeLike | None = None) -> Array:
     """Positions that sort the elements along an axis, as int32 or the dtype that is asked for.
+
+    Args:
+        a: an array.
+        axis: the axis to sort along; None for the flattened array.
+        kind: has to be None.
+        order: has to be None.
+        stable: whether equal elements keep their order.
+        descending: whether the largest come first.
+        dtype: an integer dtype, int32 by default.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -64,7 +83,7 @@ def argsort(a, axis: int | None = -1, *, kind=None, order=None, stable: bool = T
 
 
 @elementary(static="axis")
-def lexsort(keys, axis: int = -1):
+def lexsort(keys: ArrayLike | Sequence[ArrayLike], axis: int = -1) -> Array:
     """Positions that sort by several keys, the last one first in rank.
 
     Example:
@@ -85,9 +104,14 @@ def lexsort(keys, axis: int = -1):
     return _sorted([*keys[::-1], index], axis, num_keys=len(keys))[-1]
 
 
-def partition(a, kth: int, axis: int = -1):
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """The elements with the `kth` smallest in its place, smaller ones before it in increasing and larger ones after it in
     decreasing order.
+
+    Args:
+        a: an array.
+        kth: which place: smaller elements stand before it, larger ones behind.
+        axis: the axis.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -99,8 +123,13 @@ def partition(a, kth: int, axis: int = -1):
     return lax.concatenate([lax.slice_in_dim(out, 0, kth + 1, axis=axis), lax.rev(lax.slice_in_dim(out, kth + 1, None, axis=axis), (axis,))], axis)
 
 
-def argpartition(a, kth: int, axis: int = -1):
+def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """Positions that partition the elements, those of the larger ones in increasing order; see `partition`.
+
+    Args:
+        a: an array.
+        kth: which place: positions of smaller elements stand before it, of larger ones behind.
+        axis: the axis.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -120,7 +149,7 @@ def _kth(name, a, kth, axis):
     return as_array(a), axis, canonical_axis(operator.index(kth), shape_of(a)[axis])
 
 
-def sort_complex(a):
+def sort_complex(a: ArrayLike) -> Array:
     """The elements as complex numbers, in order.
 
     Example:
@@ -134,7 +163,7 @@ def sort_complex(a):
     return sort(bring(a, dtypes.promote_types(real, np.complex64)))
 
 
-def searchsorted(a, v, side: str = "left", sorter=None, *, method: str = "scan"):
+def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str = "scan") -> Array:
     """Positions in a sorted vector at which values would go in.
 
     Args:
@@ -201,7 +230,7 @@ def _before(x, y):
     return lax.bitwise_or(lax.lt(x, y), lax.bitwise_and(lax.eq(x, x), lax.ne(y, y)))
 
 
-def digitize(x, bins, right: bool = False, *, method: str | None = None):
+def digitize(x: ArrayLike, bins: ArrayLike | Sequence[ArrayLike], right: bool = False, *, method: str | None = None) -> Array:
     """The bin of each value, given increasing (or decreasing) bounds of bins.
 
     Args:

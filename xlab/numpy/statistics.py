@@ -7,6 +7,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike
 from xlab.lax.sort import sort as _sort
 from xlab.numpy.arithmetic import as_array, choose, is_complex
 from xlab.numpy.elementary import elementary
@@ -28,8 +29,15 @@ __all__ = ["average", "corrcoef", "cov", "interp"]
 
 
 @elementary(static=("axis", "returned", "keepdims"))
-def average(a, axis=None, weights=None, returned: bool = False, keepdims: bool = False):
+def average(a: ArrayLike, axis: AxisLike | None = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False) -> Array | tuple[Array, Array]:
     """Mean over axes, with weights; `returned` gives the sum of the weights too.
+
+    Args:
+        a: an array.
+        axis: the axis or axes to work along; all of them by default.
+        weights: a weight for each element, or None for equal ones.
+        returned: whether the sum of the weights is returned too.
+        keepdims: whether the reduced dimensions stay, with size 1.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -63,8 +71,18 @@ def _inexact_dtype(name, dtype):
 
 
 @elementary(static=("rowvar", "bias", "ddof", "dtype"))
-def cov(m, y=None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights=None, aweights=None, dtype=None):
+def cov(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, dtype: DTypeLike | None = None) -> Array:
     """Covariance of variables, which are rows (or columns, with `rowvar=False`); `dtype` is what it is computed in.
+
+    Args:
+        m: variables along rows, observations along columns.
+        y: more variables.
+        rowvar: whether rows are variables.
+        bias: whether the divisor is n instead of n - 1.
+        ddof: delta degrees of freedom, in place of `bias`.
+        fweights: how often each observation counts, integers.
+        aweights: how much each observation weighs.
+        dtype: the dtype of the result; by default that of the operands.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -118,8 +136,14 @@ def cov(m, y=None, rowvar: bool = True, bias: bool = False, ddof: int | None = N
 
 
 @elementary(static=("rowvar", "dtype"))
-def corrcoef(x, y=None, rowvar: bool = True, dtype=None):
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None) -> Array:
     """Correlation coefficients of variables; see `cov`.
+
+    Args:
+        x: variables along rows, observations along columns.
+        y: more variables.
+        rowvar: whether rows are variables.
+        dtype: the dtype of the result; by default that of the operands.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -144,7 +168,7 @@ def corrcoef(x, y=None, rowvar: bool = True, dtype=None):
 # -- interpolation ----------------------------------------------------------------------------------------
 
 
-def interp(x, xp, fp, left=None, right=None, period=None):
+def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: ArrayLike | str | None = None, right: ArrayLike | str | None = None, period: ArrayLike | None = None) -> Array:
     """Values at positions between given points, on straight lines.
 
     Args:

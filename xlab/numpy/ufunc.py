@@ -12,6 +12,7 @@ from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import ArrayLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, choose
 from xlab.numpy.creation import full
@@ -24,7 +25,7 @@ from xlab.transforms.make_jaxpr import eval_shape
 __all__ = ["frompyfunc", "ufunc"]
 
 
-def frompyfunc(func: Callable, /, nin: int, nout: int, *, identity=None) -> ufunc:
+def frompyfunc(func: Callable, /, nin: int, nout: int, *, identity: ArrayLike | None = None) -> ufunc:
     """A function of scalars as one of arrays that broadcast, with NumPy's methods `reduce`, `accumulate`, `at`, `outer`, `reduceat`.
 
     Args:
@@ -60,7 +61,7 @@ class ufunc(metaclass=_Kind):
          [ 6  8 10]]
     """
 
-    def __init__(self, func: Callable, /, nin: int, nout: int, *, name: str | None = None, identity=None):
+    def __init__(self, func: Callable, /, nin: int, nout: int, *, name: str | None = None, identity: ArrayLike | None = None):
         if not callable(func):
             raise TypeError(f"a ufunc is made of a function, got {func!r} of type {type(func).__name__}")
         if nin < 0 or nout < 0:

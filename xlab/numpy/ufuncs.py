@@ -12,6 +12,7 @@ from xlab import lax
 from xlab.compile.jit import jit
 from xlab.core import dtypes
 from xlab.core.trace import EVAL, Tracer, state
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax import arithmetic as _a
 from xlab.lax import bits as _b
 from xlab.lax import comparison as _c
@@ -73,7 +74,7 @@ def unary(name: str, prim, doc: str, *, floats: bool = True):
     traced.__name__ = traced.__qualname__ = name
     compiled = jit(traced)
 
-    def ufunc(x, /):
+    def ufunc(x: ArrayLike, /) -> Array:
         if state.trace is EVAL:
             return compiled(x)
         return traced(x)
@@ -105,7 +106,7 @@ def binary(name: str, prim, doc: str, *, promote=promoted, on_bool=None, categor
     traced.__name__ = traced.__qualname__ = name
     compiled = jit(traced)
 
-    def ufunc(x, y, /):
+    def ufunc(x: ArrayLike, y: ArrayLike, /) -> Array:
         if state.trace is EVAL:
             return compiled(x, y)
         return traced(x, y)
@@ -175,7 +176,7 @@ def _order(name: str, plain, prim, doc: str):
     traced.__name__ = traced.__qualname__ = name
     compiled = jit(traced)
 
-    def ufunc(x, y, /):
+    def ufunc(x: ArrayLike, y: ArrayLike, /) -> Array:
         if state.trace is EVAL:
             return compiled(x, y)
         if isinstance(x, Tracer) and isinstance(y, Tracer) and x.aval is y.aval and x.aval.dtype.kind != "c":

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from xlab import lax
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.lu import take_rows
 from xlab.lax.linalg.qr import geqrf_p
 from xlab.numpy.elementary import elementary
@@ -51,7 +52,7 @@ def hermitian_transpose(x):
 
 
 @elementary(static=("upper", "symmetrize_input"))
-def cholesky(a, *, upper: bool = False, symmetrize_input: bool = True):
+def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """The triangular factor of positive definite matrices: `a == l @ l.conj().mT`; NaN where they are not.
 
     Args:
@@ -74,7 +75,7 @@ def cholesky(a, *, upper: bool = False, symmetrize_input: bool = True):
 
 
 @elementary
-def eig(a):
+def eig(a: ArrayLike) -> tuple[Array, Array]:
     """Eigenvalues and right eigenvectors of square matrices; complex always.
 
     Example:
@@ -87,7 +88,7 @@ def eig(a):
 
 
 @elementary
-def eigvals(a):
+def eigvals(a: ArrayLike) -> Array:
     """Eigenvalues of square matrices; complex always.
 
     Example:
@@ -100,7 +101,7 @@ def eigvals(a):
 
 
 @elementary(static=("UPLO", "symmetrize_input"))
-def eigh(a, UPLO: str | None = None, symmetrize_input: bool = True):
+def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> tuple[Array, Array]:
     """Rising eigenvalues and eigenvectors, as columns, of Hermitian matrices.
 
     Args:
@@ -121,8 +122,13 @@ def eigh(a, UPLO: str | None = None, symmetrize_input: bool = True):
 
 
 @elementary(static=("UPLO", "symmetrize_input"))
-def eigvalsh(a, UPLO: str | None = "L", *, symmetrize_input: bool = True):
+def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Rising eigenvalues of Hermitian matrices; see `eigh`.
+
+    Args:
+        a: Hermitian matrices `(..., n, n)`.
+        UPLO: which triangle is read, 'L' or 'U'.
+        symmetrize_input: whether the mean of the matrix and its adjoint is taken first.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -133,7 +139,7 @@ def eigvalsh(a, UPLO: str | None = "L", *, symmetrize_input: bool = True):
 
 
 @elementary(static=("mode",))
-def qr(a, mode: str = "reduced"):
+def qr(a: ArrayLike, mode: str = "reduced") -> tuple[Array, Array] | Array:
     """Orthonormal columns and an upper triangular factor: `a == q @ r`.
 
     Args:
@@ -158,8 +164,8 @@ def qr(a, mode: str = "reduced"):
 
 
 @elementary(static=("full_matrices", "compute_uv", "hermitian", "subset_by_index"))
-def svd(a, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
-        subset_by_index: tuple[int, int] | None = None):
+def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
+        subset_by_index: tuple[int, int] | None = None) -> tuple[Array, Array, Array] | Array:
     """Singular values and vectors: `a == u * s @ vh`.
 
     Args:
@@ -193,7 +199,7 @@ def svd(a, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool 
 
 
 @elementary
-def svdvals(x, /):
+def svdvals(x: ArrayLike, /) -> Array:
     """Singular values, from the largest.
 
     Example:

@@ -9,6 +9,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.common import diagonal, over_rows, stacked, t
 from xlab.lax.linalg.common import eye as _eye
 from xlab.lax.linalg.lu import lu_p, solve, take_rows
@@ -39,7 +40,7 @@ def _checked(name, a):
 
 
 @elementary
-def det(a):
+def det(a: ArrayLike) -> Array:
     """The determinant of square matrices.
 
     Example:
@@ -103,7 +104,7 @@ def _adjugate(a):
     return out * (rest * _parity(pivots, a.dtype))[..., None, None]
 
 
-def slogdet(a, *, method: str | None = None):
+def slogdet(a: ArrayLike, *, method: str | None = None) -> tuple[Array, Array]:
     """Sign and logarithm of the absolute value of the determinant, where the determinant itself would overflow.
 
     Args:

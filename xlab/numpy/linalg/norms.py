@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlab import lax
+from xlab.core.typing import Array, ArrayLike, AxisLike
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
@@ -15,7 +16,7 @@ __all__ = ["matrix_norm", "norm", "vector_norm"]
 
 
 @elementary(static=("ord", "axis", "keepdims"))
-def norm(x, ord=None, axis=None, keepdims: bool = False):
+def norm(x: ArrayLike, ord: int | float | str | None = None, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """Length of vectors or size of matrices.
 
     Args:
@@ -86,8 +87,14 @@ def _matrix(x, ord, axes, keepdims):
     raise ValueError(f"Invalid order {str(ord)!r} for matrix norm: expected None, 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")
 
 
-def vector_norm(x, /, *, axis=None, keepdims: bool = False, ord=2):
+def vector_norm(x: ArrayLike, /, *, axis: AxisLike | None = None, keepdims: bool = False, ord: int | float | str = 2) -> Array:
     """Length of vectors along axes; of the flattened array by default.
+
+    Args:
+        x: an array.
+        axis: the axes of the vectors; all by default.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        ord: the order: a number, or inf.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -104,8 +111,13 @@ def _vector_norm(x, axis, keepdims, ord):
     return _vector(x, ord, _r.axes_of("vector_norm", axis, x.ndim), keepdims)
 
 
-def matrix_norm(x, /, *, keepdims: bool = False, ord="fro"):
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: int | float | str = "fro") -> Array:
     """Size of the matrices in the last two axes.
+
+    Args:
+        x: matrices `(..., m, n)`.
+        keepdims: whether the last two dimensions stay, with size 1.
+        ord: 'fro', 'nuc', 1, -1, 2, -2, inf or -inf.
 
     Example:
         >>> import xlab.numpy as jnp

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, DTypeLike
+from xlab.lax.precision import PrecisionLike
 from xlab.numpy import products as _p
 from xlab.numpy import repeating as _repeating
 from xlab.numpy.arithmetic import as_array
@@ -19,8 +22,12 @@ __all__ = ["cross", "diagonal", "matmul", "matrix_power", "matrix_transpose", "m
            "vecdot"]
 
 
-def cross(x1, x2, /, *, axis=-1):
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Cross products of vectors of three elements.
+
+    Args:
+        x1, x2: vectors of 3 components along the axis.
+        axis: the axis of the components.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -35,8 +42,11 @@ def cross(x1, x2, /, *, axis=-1):
     return _p.cross(a, b, axis=axis)
 
 
-def outer(x1, x2, /):
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """All products of an element of one vector with one of another.
+
+    Args:
+        x1, x2: vectors.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -51,8 +61,12 @@ def outer(x1, x2, /):
     return _p.outer(a, b)
 
 
-def diagonal(x, /, *, offset: int = 0):
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """The diagonal of each matrix in a stack, above the main one by `offset`.
+
+    Args:
+        x: matrices `(..., m, n)`.
+        offset: which diagonal: 0 the main one, positive above, negative below.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -62,8 +76,13 @@ def diagonal(x, /, *, offset: int = 0):
     return _repeating.diagonal(x, offset=offset, axis1=-2, axis2=-1)
 
 
-def trace(x, /, *, offset: int = 0, dtype=None):
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """The sum of the diagonal of each matrix in a stack.
+
+    Args:
+        x: matrices `(..., m, n)`.
+        offset: which diagonal: 0 the main one, positive above, negative below.
+        dtype: the dtype of the result; by default that of the operands.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -73,7 +92,7 @@ def trace(x, /, *, offset: int = 0, dtype=None):
     return _repeating.trace(x, offset=offset, axis1=-2, axis2=-1, dtype=dtype)
 
 
-def matrix_power(a, n: int):
+def matrix_power(a: ArrayLike, n: int) -> Array:
     """A square matrix multiplied by itself, or its inverse where `n` is negative.
 
     Example:
@@ -103,7 +122,7 @@ def matrix_power(a, n: int):
     return out
 
 
-def multi_dot(arrays, *, precision=None):
+def multi_dot(arrays: Sequence[ArrayLike], *, precision: PrecisionLike | None = None) -> Array:
     """Product of several matrices in the cheapest order; the first and last may be vectors.
 
     Example:

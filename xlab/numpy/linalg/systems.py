@@ -9,6 +9,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.lu import solve as _solve_columns
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import as_array
@@ -27,7 +28,7 @@ __all__ = ["cond", "inv", "lstsq", "matrix_rank", "pinv", "solve", "tensorinv", 
 
 
 @elementary
-def solve(a, b):
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """Solves `a @ x == b`.
 
     Args:
@@ -65,7 +66,7 @@ def solve(a, b):
 
 
 @elementary
-def inv(a):
+def inv(a: ArrayLike) -> Array:
     """The inverse of square matrices; `solve` is cheaper and more exact where a product with it is wanted.
 
     Example:
@@ -89,7 +90,7 @@ def _epsilon(dtype):
     return float(dtypes.finfo(dtype).eps)
 
 
-def pinv(a, rtol=None, hermitian: bool = False, *, rcond=None):
+def pinv(a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *, rcond: ArrayLike | None = None) -> Array:
     """The pseudo-inverse (Moore and Penrose).
 
     Args:
@@ -166,7 +167,7 @@ _pinv_general.defjvp(_pinv_jvp(_pinv_general, False))
 _pinv_hermitian.defjvp(_pinv_jvp(_pinv_hermitian, True))
 
 
-def lstsq(a, b, rcond: float | None = None, *, numpy_resid: bool = False):
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False) -> tuple[Array, Array, Array, Array]:
     """The smallest `x` that makes `norm(a @ x - b)` least.
 
     Args:
@@ -220,7 +221,7 @@ def _lstsq(a, b, cutoff):
     return (x if b.ndim == 2 else lax.squeeze(x, (1,))), residuals, rank, s
 
 
-def matrix_rank(M, rtol=None, *, hermitian: bool = False, tol=None):
+def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False, tol: ArrayLike | None = None) -> Array:
     """How many singular values are not nearly zero.
 
     Args:
@@ -254,7 +255,7 @@ def _matrix_rank(M, rtol, hermitian):
 
 
 @elementary(static=("p",))
-def cond(x, p=None):
+def cond(x: ArrayLike, p: int | float | str | None = None) -> Array:
     """The condition number: how much the solution of a system can change with its data.
 
     Args:
@@ -282,7 +283,7 @@ def cond(x, p=None):
     return where(isnan(r) & logical_not(_r.any(isnan(x), axis=(-2, -1))), np.inf, r)
 
 
-def tensorsolve(a, b, axes: tuple[int, ...] | None = None):
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: tuple[int, ...] | None = None) -> Array:
     """Solves `tensordot(a, x, x.ndim) == b`.
 
     Args:
@@ -308,7 +309,7 @@ def tensorsolve(a, b, axes: tuple[int, ...] | None = None):
     return reshape(solve(reshape(a, (b.size, b.size)), reshape(b, (b.size,))), rest)
 
 
-def tensorinv(a, ind: int = 2):
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     """The inverse for `tensordot` over the last dimensions: `tensordot(tensorinv(a, ind), a, ind)` is an identity.
 
     Args:
