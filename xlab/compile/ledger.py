@@ -83,7 +83,7 @@ def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differe
                          source_info.shown_name(position.rpartition(":")[0] if position.rpartition(":")[2].isdigit() else position) or ""))
 
 
-_CALLS = ("miss", "call_donating")      # functions between a caller and a compile: the native dispatcher's, and those of a jit
+_CALLS = ("miss", "cache_miss", "call_donating")      # functions between a caller and a compile: the native dispatcher's, and those of a jit
 
 
 def _library_call(name: str) -> tuple[str, str] | None:

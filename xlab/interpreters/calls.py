@@ -330,7 +330,7 @@ def define_call(prim: Primitive, jaxpr_param: str = "jaxpr", *updaters: ParamUpd
     call = calls[prim] = Call(prim, jaxpr_param, updaters, context, split, transpose, batch_axis)
     prim.def_impl(call.impl)
     prim.def_effectful_abstract_eval(call.abstract_eval)
-    mlir.register_lowering(prim, call.lowering)
+    mlir.register_text_lowering(prim, call.lowering)
     ad.primitive_jvps[prim] = call.jvp
     ad.primitive_transposes[prim] = call.transpose
     batching.axis_primitive_batchers[prim] = call.batch

@@ -31,7 +31,7 @@ class ReportWidget(anywidget.AnyWidget):
     closed, says nothing, and nothing ends. Each widget carries a small loader; the module of all views is sent once per page.
     """
 
-    _esm = assets.loader()
+    _esm = traitlets.Unicode().tag(sync=True)
     payload = traitlets.Dict().tag(sync=True)
 
     def __init__(
@@ -40,7 +40,7 @@ class ReportWidget(anywidget.AnyWidget):
     ) -> None:
         whole = view.payload(record)
         saved = view.bundle(record, whole)
-        super().__init__(payload=_sent(whole))
+        super().__init__(payload=_sent(whole), _esm=assets.loader())
         self._saved = saved
         self._view = view
         self._handlers = {**view.handlers(record), **(handlers or {})}
