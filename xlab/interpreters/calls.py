@@ -261,9 +261,9 @@ class Call:
         invars, params = self.applied(new, keep(eqn.invars, used), eqn.params, "dce", used, used_outputs)
         return used, eqn.replace(invars=list(invars), outvars=list(keep(eqn.outvars, used_outputs)), params=params)
 
-    def discharge(self, eqn, cells, operands):
+    def discharge(self, eqn, ref_mask, operands):
         with self.context(eqn.params):
-            new, written = discharge_jaxpr(self.closed(eqn.params), cells)
+            new, written = discharge_jaxpr(self.closed(eqn.params), ref_mask)
         outs = self.bind(new, operands, eqn.params, "discharge", written)
         n = len(eqn.outvars)
         return dict(zip(written, outs[n:])), outs[:n]
