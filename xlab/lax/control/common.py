@@ -86,7 +86,7 @@ def _prune_loop(params, used_outputs, eqn):
     """Drops what neither a used result nor the condition nor another round needs."""
     flow, used_outputs = flow_of(eqn), list(used_outputs)
     nc, nb, k, body = flow.cond_consts, flow.num_consts, flow.num_carry, flow.body
-    if not any(used_outputs) and not _effects.lasting(eqn.effects):
+    if not any(used_outputs) and not _effects.prevents_dce(eqn.effects):
         return [False] * len(eqn.invars), None
     carry, ys = used_outputs[:k], used_outputs[k:]
     if flow.cond is not None:

@@ -365,7 +365,7 @@ batching.axis_primitive_batchers[cond_p] = _cond_batch
 
 
 def _cond_dce(used_outputs, eqn):
-    if not any(used_outputs) and not _effects.lasting(eqn.effects):
+    if not any(used_outputs) and not _effects.prevents_dce(eqn.effects):
         return [False] * len(eqn.invars), None
     branches = eqn.params["branches"]
     used = list(map(any, zip(*(pe.dce_jaxpr(b.jaxpr, used_outputs)[1] for b in branches))))
