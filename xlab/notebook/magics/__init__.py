@@ -1,5 +1,10 @@
 """The magics, one file each: they parse, record, run through the public API and show.
 
+Also: `base.py` (what magics share), `xdiff.py` (`%xdiff f(x) g(x)`), `xflow.py` (`%xflow f(x)`), `xhlo.py` (`%xhlo
+f(x)`), `xjit.py` (`%%xjit`), `xladder.py` (`%xladder f(x)`), `xledger.py` (`%xledger`), `xmem.py` (`%xmem`),
+`xmesh.py` (`%xmesh`), `xreport.py` (`%xreport out.html`), `xshard.py` (`%xshard`), `xstep.py` (`%xstep f(x)`),
+`xtime.py` (`%xtime f(x)`).
+
 `MAGICS` is the list; the file of a magic is imported when it is first used or asked about. A class in it has one magic method, whose
 arguments are declared so that `%name?` explains them.
 """
