@@ -260,9 +260,9 @@ class Call:
         invars, params = self.applied(new, keep(eqn.invars, used), eqn.params, "dce", used, used_outputs)
         return used, eqn.replace(invars=list(invars), outvars=list(keep(eqn.outvars, used_outputs)), params=params)
 
-    def discharge(self, eqn, cells, operands):
+    def discharge(self, eqn, ref_mask, operands):
         with self.context(eqn.params):
-            new, written = discharge_jaxpr(self.closed(eqn.params), cells)
+            new, written = discharge_jaxpr(self.closed(eqn.params), ref_mask)
         outs = self.bind(new, operands, eqn.params, "discharge", written)
         n = len(eqn.outvars)
         return dict(zip(written, outs[n:])), outs[:n]
@@ -330,7 +330,7 @@ def define_call(prim: Primitive, jaxpr_param: str = "jaxpr", *updaters: ParamUpd
     call = calls[prim] = Call(prim, jaxpr_param, updaters, context, split, transpose, batch_axis)
     prim.def_impl(call.impl)
     prim.def_effectful_abstract_eval(call.abstract_eval)
-    mlir.register_lowering(prim, call.lowering)
+    mlir.register_text_lowering(prim, call.lowering)
     ad.primitive_jvps[prim] = call.jvp
     ad.primitive_transposes[prim] = call.transpose
     batching.axis_primitive_batchers[prim] = call.batch

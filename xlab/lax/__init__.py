@@ -1,7 +1,7 @@
 """The primitives, one family a file, each primitive with all its rules in one block.
 
 Reading order: `elementwise.py` (what such families share), `transcendental.py` (short and typical), `arithmetic.py`,
-`shape.py`, `reductions.py`, `slicing.py`, `dot.py`; then `control/` and `collectives/`.
+`shape.py`, `reductions.py`, `slicing.py`, `dot.py`; then `control/`, `collectives/` and `linalg/`.
 
 Also: `accuracy.py` (how exact the elementary functions have to be), `approximate.py` (the largest and smallest
 elements), `bits.py` (bitwise operations), `call.py` (calls of a function), `callback_calls.py` (how a program calls Python),

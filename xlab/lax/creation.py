@@ -145,7 +145,7 @@ iota_p.def_abstract_eval(_iota_aval)
 ad.defzero(iota_p)
 sharding_rules[iota_p] = sharding_in_types.requested_only
 batching.primitive_batchers.excuse(iota_p, "it has no operands to batch")
-mlir.register_lowering(iota_p, lambda ctx, *, dtype, shape, dimension, sharding: ctx.op(
+mlir.register_text_lowering(iota_p, lambda ctx, *, dtype, shape, dimension, sharding: ctx.op(
     f"stablehlo.iota dim = {dimension} : {ctx.type_out()}"))
 
 
@@ -159,7 +159,7 @@ copy_p.linear_in_unreduced = True
 copy_p.def_abstract_eval(lambda x: x)
 ad.deflinear2(copy_p, lambda ct, x: [ct])
 batching.defvectorized(copy_p)
-mlir.register_lowering(copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimization_barrier {x} : {ctx.type_out()}"))
+mlir.register_text_lowering(copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimization_barrier {x} : {ctx.type_out()}"))
 
 
 def optimization_barrier(operand: Any) -> Any:
@@ -176,7 +176,7 @@ ad.primitive_jvps[optimization_barrier_p] = lambda primals, tangents: (
 ad.primitive_transposes[optimization_barrier_p] = lambda cts, *xs: _barrier_tangents(cts)
 sharding_rules[optimization_barrier_p] = sharding_in_types.each_operand
 batching.primitive_batchers[optimization_barrier_p] = lambda xs, dims: (optimization_barrier_p.bind(*xs), list(dims))
-mlir.register_lowering(optimization_barrier_p, lambda ctx, *xs: ctx.ops(
+mlir.register_text_lowering(optimization_barrier_p, lambda ctx, *xs: ctx.ops(
     f"stablehlo.optimization_barrier {', '.join(xs)} : {ctx.types_in()}", len(xs)) if xs else [])
 
 

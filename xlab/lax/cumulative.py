@@ -196,7 +196,7 @@ def _family(name: str, accepts, combine: Callable, identity: Callable, op: str |
     ad.primitive_jvps[prim] = jvp
     sharding_rules[prim] = sharding_in_types.along(prim.name)
     batching.primitive_batchers[prim] = batch
-    mlir.register_lowering(prim, lowering)
+    mlir.register_text_lowering(prim, lowering)
     return prim
 
 

@@ -155,4 +155,4 @@ fft_p.def_abstract_eval(_fft_aval)
 ad.deflinear2(fft_p, _fft_transpose)
 sharding_rules[fft_p] = sharding_in_types.resized("a Fourier transform")
 batching.primitive_batchers[fft_p] = _fft_batch
-mlir.register_lowering(fft_p, _fft_lowering)
+mlir.register_text_lowering(fft_p, _fft_lowering)

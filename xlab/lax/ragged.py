@@ -262,4 +262,4 @@ ad.defjvp(ragged_dot_general_p, lambda t, x, y, g, **params: ragged_dot_general_
           lambda t, x, y, g, **params: ragged_dot_general_p.bind(x, t, g, **params), None)
 ad.primitive_transposes[ragged_dot_general_p] = _ragged_transpose
 batching.primitive_batchers[ragged_dot_general_p] = _ragged_batch
-mlir.register_lowering(ragged_dot_general_p, mlir.lower_fun(_ragged_as_dot, multiple_results=False))
+mlir.register_text_lowering(ragged_dot_general_p, mlir.lower_fun(_ragged_as_dot, multiple_results=False))

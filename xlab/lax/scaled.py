@@ -100,4 +100,4 @@ scaled_dot_p = Primitive("scaled_dot")
 scaled_dot_p.def_abstract_eval(_scaled_aval)
 ad.not_differentiable(scaled_dot_p, "its operands are rounded; xlab.nn.scaled_dot_general has a derivative")
 batching.primitive_batchers[scaled_dot_p] = _scaled_batch
-mlir.register_lowering(scaled_dot_p, mlir.lower_fun(_scaled_as_dot, multiple_results=False))
+mlir.register_text_lowering(scaled_dot_p, mlir.lower_fun(_scaled_as_dot, multiple_results=False))

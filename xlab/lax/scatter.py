@@ -358,7 +358,7 @@ def _family(name: str, accepts, combine=None, op: str | None = None):
     prim.def_abstract_eval(_scatter_aval(name.replace("-", "_"), accepts))
     sharding_rules[prim] = sharding_in_types.scatter
     batching.primitive_batchers[prim] = functools.partial(_scatter_batch, prim)
-    mlir.register_lowering(prim, _scatter_lowering(op, _clipped(prim)))
+    mlir.register_text_lowering(prim, _scatter_lowering(op, _clipped(prim)))
     return prim
 
 

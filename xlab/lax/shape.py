@@ -155,7 +155,7 @@ broadcast_in_dim_p.def_abstract_eval(_broadcast_aval)
 ad.deflinear2(broadcast_in_dim_p)  # its transpose, a sum, stands in reduce_sum.py
 sharding_rules[broadcast_in_dim_p] = sharding_in_types.broadcast
 batching.primitive_batchers[broadcast_in_dim_p] = _broadcast_batch
-mlir.register_lowering(broadcast_in_dim_p, _broadcast_lowering)
+mlir.register_text_lowering(broadcast_in_dim_p, _broadcast_lowering)
 
 
 # -- reshape, squeeze, expand_dims ------------------------------------------------------------------------
@@ -210,7 +210,7 @@ reshape_p.def_abstract_eval(_reshape_aval)
 ad.deflinear2(reshape_p, lambda ct, x, **_: [reshape(ct, x.aval.shape, out_sharding=sharding_in_types.like(x.aval, aval_of(ct)))])
 sharding_rules[reshape_p] = sharding_in_types.reshape
 batching.primitive_batchers[reshape_p] = _reshape_batch
-mlir.register_lowering(reshape_p, _reshape_lowering)
+mlir.register_text_lowering(reshape_p, _reshape_lowering)
 
 
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
@@ -240,7 +240,7 @@ squeeze_p.def_abstract_eval(_squeeze_aval)
 ad.deflinear2(squeeze_p, lambda ct, x, **_: [reshape(ct, x.aval.shape, out_sharding=sharding_in_types.like(x.aval, aval_of(ct)))])
 sharding_rules[squeeze_p] = sharding_in_types.squeeze
 batching.primitive_batchers[squeeze_p] = _squeeze_batch
-mlir.register_lowering(squeeze_p, _reshape_lowering)
+mlir.register_text_lowering(squeeze_p, _reshape_lowering)
 
 
 def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
@@ -305,7 +305,7 @@ transpose_p.def_abstract_eval(_transpose_aval)
 ad.deflinear2(transpose_p, lambda ct, x, permutation: [transpose(ct, tuple(np.argsort(permutation).tolist()))])
 sharding_rules[transpose_p] = sharding_in_types.transpose
 batching.primitive_batchers[transpose_p] = _transpose_batch
-mlir.register_lowering(transpose_p, _transpose_lowering)
+mlir.register_text_lowering(transpose_p, _transpose_lowering)
 
 
 def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
@@ -327,7 +327,7 @@ ad.deflinear2(rev_p, lambda ct, x, dimensions: [rev(ct, dimensions)])
 sharding_rules[rev_p] = sharding_in_types.first_operand
 batching.primitive_batchers[rev_p] = lambda xs, ds, dimensions: (
     rev_p.bind(xs[0], dimensions=tuple(d + (d >= ds[0]) for d in dimensions)), ds[0])
-mlir.register_lowering(rev_p, lambda ctx, x, dimensions: ctx.op(
+mlir.register_text_lowering(rev_p, lambda ctx, x, dimensions: ctx.op(
     f"stablehlo.reverse {x}, dims = [{', '.join(map(str, dimensions))}] : {ctx.type_out()}"))
 
 
@@ -376,7 +376,7 @@ concatenate_p.def_abstract_eval(_concatenate_aval)
 ad.deflinear2(concatenate_p)  # its transpose, slices, stands in slicing.py
 sharding_rules[concatenate_p] = sharding_in_types.concatenate
 batching.primitive_batchers[concatenate_p] = _concatenate_batch
-mlir.register_lowering(concatenate_p, lambda ctx, *xs, dimension: ctx.op(
+mlir.register_text_lowering(concatenate_p, lambda ctx, *xs, dimension: ctx.op(
     f"stablehlo.concatenate {', '.join(xs)}, dim = {dimension} : ({ctx.types_in()}) -> {ctx.type_out()}"))
 
 
@@ -428,7 +428,7 @@ pad_p.casts_to_reduced = True
 pad_p.def_abstract_eval(_pad_aval)
 ad.primitive_jvps[pad_p] = _pad_jvp
 # Its transpose and batching, which slice and select, stand in slicing.py.
-mlir.register_lowering(pad_p, lambda ctx, x, v, padding_config: ctx.op(
+mlir.register_text_lowering(pad_p, lambda ctx, x, v, padding_config: ctx.op(
     f"stablehlo.pad {x}, {v}, low = {mlir.values.dims_text(c[0] for c in padding_config)}, "
     f"high = {mlir.values.dims_text(c[1] for c in padding_config)}, "
     f"interior = {mlir.values.dims_text(c[2] for c in padding_config)} : ({ctx.types_in()}) -> {ctx.type_out()}"))

@@ -5,7 +5,7 @@ Reading order: `operands.py` (which values are accepted and how types meet), `uf
 `searching.py`, `sets.py`, `tensor_contractions.py`, `einsum.py`; `jit_when_eager.py` makes such a function one program when it is called eagerly. May import `parallel` and
 everything below it. Results equal the reference's in value, dtype and weak type.
 
-Also: `array_methods.py` (operators and methods of arrays), `bits.py` (`packbits`, `unpackbits`), `creation.py` (arrays from values, ranges and
+Also: `linalg/` (linear algebra), `array_methods.py` (operators and methods of arrays), `bits.py` (`packbits`, `unpackbits`), `creation.py` (arrays from values, ranges and
 nothing), `cumulative.py` (running sums, products and differences), `einsum_path.py` (the order in which an `einsum`
 multiplies), `fft.py` (Fourier transforms under the names of `numpy.fft`), `fitting.py` (`polyfit`),
 `flip_roll_repeat.py` (elements in other places), `functional.py` (functions of functions), `functions.py`

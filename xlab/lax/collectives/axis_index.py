@@ -103,4 +103,4 @@ axis_index_p = Primitive("axis_index", auto_pvary=False, context_dependent=True)
 axis_index_p.def_effectful_abstract_eval(_aval)
 ad.defzero(axis_index_p)
 batching.axis_primitive_batchers[axis_index_p] = _batch
-mlir.register_lowering(axis_index_p, _lowering)
+mlir.register_text_lowering(axis_index_p, _lowering)

@@ -351,10 +351,10 @@ for _p, _rule in ((psum_p, _aval), (pmax_p, _aval), (pmin_p, _aval), (psum_invar
                   (unreduced_psum_p, _unreduced_aval)):
     _p.def_effectful_abstract_eval(_rule)
 for _p in (psum_p, psum_invariant_p, unreduced_psum_p):
-    mlir.register_lowering(_p, _lowering("add", "or", "add", _zero))
+    mlir.register_text_lowering(_p, _lowering("add", "or", "add", _zero))
     _batch(_p, "psum", _times)
-mlir.register_lowering(pmax_p, _lowering("maximum", "or", "maximum", lowest))
-mlir.register_lowering(pmin_p, _lowering("minimum", "and", "minimum", highest))
+mlir.register_text_lowering(pmax_p, _lowering("maximum", "or", "maximum", lowest))
+mlir.register_text_lowering(pmin_p, _lowering("minimum", "and", "minimum", highest))
 _batch(pmax_p, "pmax", lambda x, n: x)
 _batch(pmin_p, "pmin", lambda x, n: x)
 ad.deflinear2(psum_p, _psum_transpose)

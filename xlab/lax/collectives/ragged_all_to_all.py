@@ -247,5 +247,5 @@ ragged_all_to_all_p.def_impl(_unmapped)
 ad.primitive_jvps[ragged_all_to_all_p] = _jvp
 ad.primitive_transposes[ragged_all_to_all_p] = _transpose
 batching.axis_primitive_batchers[ragged_all_to_all_p] = _batch
-mlir.register_lowering(ragged_all_to_all_p, _lowering)
-mlir.register_lowering(ragged_all_to_all_p, _emulation, "cpu")
+mlir.register_text_lowering(ragged_all_to_all_p, _lowering)
+mlir.register_text_lowering(ragged_all_to_all_p, _emulation, "cpu")

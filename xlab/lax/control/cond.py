@@ -401,6 +401,6 @@ def _cond_lowering(ctx, index, *ops, branches, branches_platforms=None, **_):
     return ctx.take_tokens(ordered, outs)
 
 
-mlir.register_lowering(cond_p, _cond_lowering)
+mlir.register_text_lowering(cond_p, _cond_lowering)
 
 

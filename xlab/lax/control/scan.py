@@ -442,4 +442,4 @@ def _store(ctx, buffer, y, aval, length, index):
     return ctx.op(f"stablehlo.dynamic_update_slice {buffer}, {piece}, {starts} : ({whole}, {part}, {types}) -> {whole}")
 
 
-mlir.register_lowering(scan_p, _scan_lowering)
+mlir.register_text_lowering(scan_p, _scan_lowering)

@@ -94,7 +94,7 @@ def _cholesky_lowering(ctx, x):
 
 cholesky_p = define("cholesky", _square, (2,))
 ad.primitive_jvps[cholesky_p] = _cholesky_jvp
-mlir.register_lowering(cholesky_p, _cholesky_lowering)
+mlir.register_text_lowering(cholesky_p, _cholesky_lowering)
 
 
 # -- a factor after a rank-one change ---------------------------------------------------------------------
@@ -151,7 +151,7 @@ def _update(r, w):
 cholesky_update_p = define("cholesky_update", _update_shapes, (2, 1), accepts=_e.floating,
                            no_derivative="rotations of single rows have no derivative rule; differentiate "
                                          "cholesky(r.T @ r + outer(w, w)) instead")
-mlir.register_lowering(cholesky_update_p, mlir.lower_fun(_update))
+mlir.register_text_lowering(cholesky_update_p, mlir.lower_fun(_update))
 
 
 # -- products with the own transpose ----------------------------------------------------------------------
@@ -188,4 +188,4 @@ def _symmetric_product(a, c, *, alpha, beta):
 
 symmetric_product_p = define("symmetric_product", _product_shapes, (2, 2),
                              no_derivative="it stands for a single call of a library; differentiate a @ a.T instead")
-mlir.register_lowering(symmetric_product_p, mlir.lower_fun(_symmetric_product))
+mlir.register_text_lowering(symmetric_product_p, mlir.lower_fun(_symmetric_product))

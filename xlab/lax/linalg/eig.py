@@ -149,4 +149,4 @@ def _lowering(ctx, x, *, compute_left_eigenvectors, compute_right_eigenvectors, 
 
 eig_p = define("eig", _shapes, (2,), multiple_results=True)
 ad.primitive_jvps[eig_p] = _jvp
-mlir.register_lowering(eig_p, _lowering)
+mlir.register_text_lowering(eig_p, _lowering)

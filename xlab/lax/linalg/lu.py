@@ -129,7 +129,7 @@ def _lu_lowering(ctx, x):
 
 lu_p = define("lu", _lu_shapes, (2,), multiple_results=True)
 ad.primitive_jvps[lu_p] = _lu_jvp
-mlir.register_lowering(lu_p, _lu_lowering)
+mlir.register_text_lowering(lu_p, _lu_lowering)
 
 
 # -- exchanges and permutations -----------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def _exchange(pivots, *, permutation_size):
 _permutation = mlir.lower_fun(_exchange)
 lu_pivots_to_permutation_p = define("lu_pivots_to_permutation", _permutation_shape, (1,), accepts=lambda d: d == np.int32)
 ad.defzero(lu_pivots_to_permutation_p)
-mlir.register_lowering(lu_pivots_to_permutation_p, _permutation)
+mlir.register_text_lowering(lu_pivots_to_permutation_p, _permutation)
 
 
 # -- solutions ------------------------------------------------------------------------------------------------

@@ -155,4 +155,4 @@ def _lowering(ctx, x, *, full_matrices, compute_uv, subset_by_index, algorithm):
 
 svd_p = define("svd", _shapes, (2,), multiple_results=True)
 ad.primitive_jvps[svd_p] = _jvp
-mlir.register_lowering(svd_p, _lowering)
+mlir.register_text_lowering(svd_p, _lowering)
