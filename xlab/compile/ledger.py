@@ -64,10 +64,15 @@ def unlisted() -> Iterator[None]:
         _here.unlisted = before
 
 
+def is_unlisted() -> bool:
+    """Whether this thread is inside `unlisted`."""
+    return getattr(_here, "unlisted", False)
+
+
 def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: keys.PlacementKey | None = None,
         disk: disk_cache.CacheLookup = disk_cache.NOTHING) -> None:
     """Notes a compile of a program."""
-    if getattr(_here, "unlisted", False):
+    if is_unlisted():
         return
     eqns = closed.jaxpr.eqns
     position = closed.jaxpr.debug_info.position
