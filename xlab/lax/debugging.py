@@ -72,10 +72,11 @@ def _split_static(args, kwargs):
             dynamic.append(x)
         else:
             static[i] = x
+    count = len(flat)
 
-    def restore(values):
+    def restore(values):        # kept by the program, whose tracers must not be: they would keep the function that was traced
         values = iter(values)
-        return [static[i] if i in static else next(values) for i in range(len(flat))]
+        return [static[i] if i in static else next(values) for i in range(count)]
     return dynamic, restore, in_tree
 
 
@@ -307,5 +308,5 @@ for _p in (debug_callback_p, debug_print_p):
     ad.primitive_jvps[_p] = _jvp(_p)
     ad.primitive_transposes[_p] = _transpose(_p)
     batching.axis_primitive_batchers[_p] = _batch(_p)
-mlir.register_lowering(debug_callback_p, _callback_lowering)
-mlir.register_lowering(debug_print_p, _print_lowering)
+mlir.register_text_lowering(debug_callback_p, _callback_lowering)
+mlir.register_text_lowering(debug_print_p, _print_lowering)

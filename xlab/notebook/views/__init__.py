@@ -1,7 +1,16 @@
 """Views draw records: a tree that reads without a script, and what a page needs to make it answer.
 
-In reading order: `draw.py` (trees), `base.py` (what a view is), `page.py` (a tree as a document), then one file per view, and
-`widget.py` (the live form, imported only when used). A view imports `xlab.observe` and nothing of the runtime.
+In reading order: `draw.py` (trees), `base.py` (what a view is), `tabs.py` (what it adds to a report), `page.py` (a tree as a document), then
+one file per view, and `widget.py` (the live form, imported only when used). A view imports `xlab.observe` and nothing of the runtime.
+A view is a file here and the `.js` and `.css` of its name in `js/views`; there is no list of them.
+
+Also: `buffers.py` (the buffers of a program drawn), `dataflow.py` (the collectives view), `diff.py` (the comparison
+view), `ladder.py` (the ladder view), `layout.py` (the sharding view), `ledger.py` (the ledger), `levels.py` (later
+forms of a program as columns for the page), `live.py` (live arrays), `memory.py` (the memory view), `mesh.py` (the
+mesh in its own coordinates), `page_codec.py` (how a page's data travels), `passes.py` (the passes of the compiler),
+`program.py` (the program view), `report.py` (the report of one cell), `resharding.py` (the comparison of two layouts
+of one array), `static_svg.py` (the first drawing of a view as an SVG file of its own), `stepper.py` (the stepper),
+`targets.py` (the targets), `timings.py` (the timings view), `whatif.py` (what if the arguments lay otherwise).
 
 >>> from xlab.observe.records import Report
 >>> view_for(Report("f")).name
@@ -10,40 +19,15 @@ In reading order: `draw.py` (trees), `base.py` (what a view is), `page.py` (a tr
 
 from __future__ import annotations
 
-from xlab.notebook.views.base import View
-from xlab.notebook.views.dataflow import DataflowView
-from xlab.notebook.views.diff import DiffView
-from xlab.notebook.views.ladder import LadderView
-from xlab.notebook.views.layout import LayoutView
-from xlab.notebook.views.ledger import LedgerView
-from xlab.notebook.views.live import LiveView
-from xlab.notebook.views.memory import MemoryView
-from xlab.notebook.views.mesh import MeshView
-from xlab.notebook.views.program import ProgramView
-from xlab.notebook.views.report import ReportView
-from xlab.notebook.views.resharding import ReshardingView
-from xlab.notebook.views.stepper import StepperView
-from xlab.notebook.views.targets import TargetsView
-from xlab.notebook.views.whatif import RankingView, WhatIfView
+from importlib import import_module
+from pkgutil import iter_modules
+
+from xlab.notebook.views.base import VIEWS, View
 from xlab.observe.records import Record
 
-VIEWS: list[View] = [
-    ReportView(),
-    ProgramView(),
-    StepperView(),
-    LayoutView(),
-    MeshView(),
-    DataflowView(),
-    ReshardingView(),
-    WhatIfView(),
-    RankingView(),
-    LedgerView(),
-    MemoryView(),
-    LiveView(),
-    DiffView(),
-    LadderView(),
-    TargetsView(),
-]
+for _name in sorted((module.name for module in iter_modules(__path__)), key=lambda name: name != "report"):
+    if _name != "widget":        # needs packages that need not be there
+        import_module(f"{__name__}.{_name}")
 
 
 def view_for(record: Record) -> View:
