@@ -1,6 +1,6 @@
 """What every record is: a frozen dataclass that turns into JSON and back, has a schema number, and shows itself by its text form.
 
-The nouns are in `records.py` and in files of their own; this file knows none of them.
+The records are in files of their own; this file knows none of them.
 """
 
 from __future__ import annotations
