@@ -192,7 +192,7 @@ def _array(array: Any) -> dict[str, str]:
     from xlab.notebook.views import view_for
     from xlab.notebook.views.page import inline
     from xlab.notebook.views.static_svg import static_svg
-    from xlab.observe.records.text import layout_line
+    from xlab.observe.records.layout import layout_line
 
     if not isinstance(array, xlab.Array) or len(array.sharding.device_set) < 2:
         return {}
