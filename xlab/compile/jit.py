@@ -407,7 +407,7 @@ def jit(fun: Callable | None = None, *, in_shardings: Any = None, out_shardings:
         static_argnums: int | Sequence[int] | None = None, static_argnames: str | Sequence[str] | None = None,
         donate_argnums: int | Sequence[int] | None = None, donate_argnames: str | Sequence[str] | None = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool = False, name: str | None = None,
-        compiler_options: dict[str, Any] | None = None) -> Callable:
+        compiler_options: dict[str, Any] | None = None) -> Any:
     """Compiles a function: traced once per combination of argument types, then run as one program.
 
     Args:
