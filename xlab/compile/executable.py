@@ -12,6 +12,8 @@ import operator
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from xlab import events
@@ -28,7 +30,7 @@ from xlab.config import check_thread, config
 from xlab.core import donation, dtypes
 from xlab.core.array import KeyArray, is_native_array, key_sharding
 from xlab.core.avals import TOKEN, ShapedArray, aval_of, explicit_types
-from xlab.core.jaxpr import ClosedJaxpr, Var, number_part
+from xlab.core.jaxpr import ClosedJaxpr, number_part
 from xlab.core.refs import Ref
 from xlab.core.tokens import Token
 from xlab.interpreters import partial_eval as pe
@@ -102,29 +104,29 @@ def _settled(sharding):
     return sharding.update(spec=PartitionSpec(*(None if p is UNCONSTRAINED else p for p in sharding.spec)))
 
 
-def _used_arguments(jaxpr) -> tuple[int, ...]:
-    """Positions of the arguments that anything reads; stops looking once all are found."""
-    unread = set(jaxpr.invars)
-    unread.difference_update(v for v in jaxpr.outvars if type(v) is Var)
-    for eqn in jaxpr.eqns:
-        if not unread:
-            break
-        for v in eqn.invars:
-            if type(v) is Var:
-                unread.discard(v)
-    return tuple(i for i, v in enumerate(jaxpr.invars) if v not in unread)
-
-
-def needed(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program without the equations and constants that no result and no effect needs; its arguments all stay."""
+def needed(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, tuple[int, ...]]:
+    """The program without the equations and constants that no result and no effect needs, and which arguments it reads; all of them stay."""
     def make():
         old = closed.jaxpr
-        jaxpr, read, _ = pe.dce_jaxpr_consts(old, [True] * len(old.outvars), instantiate=True)
-        if all(read) and len(jaxpr.eqns) == len(old.eqns) and all(map(operator.is_, jaxpr.eqns, old.eqns)):
-            return False        # for the program itself, which must not refer to itself: it would wait for the garbage collector
-        return ClosedJaxpr(jaxpr.replace(debug_info=old.debug_info), [c for c, r in zip(closed.consts, read) if r])
-    smaller = closed.memo("needed", make)
-    return smaller or closed
+        read = _read(old)
+        if read.issuperset(chain(old.constvars, chain.from_iterable(map(attrgetter("outvars"), old.eqns)))):
+            return None, _positions(old, read)
+        jaxpr, used, _ = pe.dce_jaxpr_consts(old, [True] * len(old.outvars), instantiate=True)
+        if all(used) and len(jaxpr.eqns) == len(old.eqns) and all(map(operator.is_, jaxpr.eqns, old.eqns)):
+            return None, _positions(old, read)
+        smaller = ClosedJaxpr(jaxpr.replace(debug_info=old.debug_info), [c for c, r in zip(closed.consts, used) if r])
+        return smaller, _positions(jaxpr, _read(jaxpr))
+    smaller, kept = closed.memo("needed", make)      # not the program itself, which would wait for the garbage collector
+    return smaller or closed, kept
+
+
+def _read(jaxpr) -> set:
+    """What the equations and results read."""
+    return {*chain.from_iterable(map(attrgetter("invars"), jaxpr.eqns)), *jaxpr.outvars}
+
+
+def _positions(jaxpr, read: set) -> tuple[int, ...]:
+    return tuple(i for i, v in enumerate(jaxpr.invars) if v in read)
 
 
 def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardings: Sequence | None = None,
@@ -145,8 +147,7 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
     arg_shardings = [_settled(s) for s in arg_shardings]
     names = list(arg_names) if len(arg_names) == n else [f"argument {i}" for i in range(n)]
 
-    live = closed if keep_unused else needed(closed)
-    kept = tuple(range(n)) if keep_unused else _used_arguments(live.jaxpr)
+    live, kept = (closed, tuple(range(n))) if keep_unused else needed(closed)
 
     asked = {i: claim(in_shardings[i], f"the in_shardings entry of `{names[i]}`") for i in kept if in_shardings[i] is not None}
     claims = [claim(arg_shardings[i], f"argument `{names[i]}` of {name} with type {jaxpr.invars[i].aval}")

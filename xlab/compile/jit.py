@@ -229,15 +229,16 @@ class _Jit:
         reason, differences = explain.compile_miss(self, program.closed, key)
         events.emit("cache_miss", name=self.name, cache="memory", reason=reason, closed=program.closed)
         try:
-            return self.compiled(self.lowered(program, placements, flat, in_tree), in_tree, reason, differences)
+            return self.compiled(self.lowered(program, placements, flat, in_tree, key), in_tree, reason, differences)
         except BaseException:
             explain.compile_ended(self, program.closed)
             raise
 
-    def lowered(self, program, placements, flat, in_tree) -> _executable.Lowered:
+    def lowered(self, program, placements, flat, in_tree, key=None) -> _executable.Lowered:
         """The program lowered for these placements, once for all who ask."""
+        key = key or keys.of_program(program.closed, placements, get_concrete_mesh())
         wanted = tuple(getattr(x, "_layout", None) for x in flat)       # of a ShapeDtypeStruct
-        key = keys.of_program(program.closed, placements, get_concrete_mesh()) + ((wanted,) if any(wanted) else ())
+        key += (wanted,) if any(wanted) else ()
         found = self.programs.lowered.get(key)
         if found is None or found.closed is not program.closed:
             found = self.lower(program, placements, flat, in_tree)

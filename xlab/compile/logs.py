@@ -6,6 +6,7 @@ import itertools
 import logging
 import re
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from xlab.config import config
@@ -23,9 +24,15 @@ def log(text: str, *args) -> None:
         logger.log(level, text, *args)
 
 
-class timed:
-    """Context manager: a line with the name and the seconds when the stage ends, `timed("Finished tracing %s in %.9f sec", name)`."""
+def timed(*what) -> AbstractContextManager:
+    """A line with the name and the seconds when the stage ends, `with timed("Finished tracing %s in %.9f sec", name)`."""
+    return _Timed(*what) if config.log_compiles or logger.isEnabledFor(logging.DEBUG) else _SILENT
 
+
+_SILENT = nullcontext()
+
+
+class _Timed:
     __slots__ = ("start", "what")
 
     def __init__(self, *what):
