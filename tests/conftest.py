@@ -1,10 +1,9 @@
-"""Fixtures shared by all tests, and the order they run in: quick ones first, browsers last."""
+"""Fixtures shared by all tests; which tests a run takes, and in which order, is said in `tests/tiers.py`."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections import Counter
 
 import pytest
 
@@ -20,8 +19,6 @@ else:
         "xlab", derandomize=True, deadline=None, database=None, max_examples=50, print_blob=False)
     hypothesis.settings.load_profile("xlab")
 
-TOGETHER = 200     # tests of a file that one worker of a parallel run takes at once
-_LATER = {"reference": 1, "slow": 2, "notebook": 3, "browser": 4}
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -30,39 +27,12 @@ def in_ci() -> bool:
     return os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
 
-def pytest_collection_modifyitems(items):
-    """The shortest tour first, marked tests by what they cost; otherwise the order of the files.
+def pytest_collect_file(file_path, parent):
+    """Tables of samples are test files."""
+    if file_path.match("samples*.py"):
+        from tests.reference.table import Table
 
-    Of a table of samples, all tests of one sample follow each other: they share what was compiled for it.
-    Parallel runs get a file's tests together for the same reason, and browsers early, so that nobody waits for them at the end.
-    """
-    tables = {item.path for item in items if item.get_closest_marker("reference") is not None}
-    parallel = "PYTEST_XDIST_WORKER" in os.environ
-    samples: dict[tuple, int] = {}
-
-    def cost(item):
-        late = max((_LATER[m.name] for m in item.iter_markers() if m.name in _LATER), default=0)
-        if item.path in tables:
-            late = max(late, _LATER["reference"])
-        if parallel and late == _LATER["browser"]:
-            late = 0.5
-        return late, item.path.name != "test_tiny.py"
-
-    def place(item):
-        """Where its table's sample first stood; the place of the file for other tests."""
-        case = getattr(item, "callspec", None) and item.callspec.params.get("case")
-        return samples.setdefault((item.path, getattr(getattr(case, "sample", None), "name", None)), len(samples))
-
-    items.sort(key=lambda item: (*cost(item), place(item)))
-    counts: Counter = Counter()
-    for item in items:
-        if item.get_closest_marker("xdist_group") is not None:
-            continue
-        if item.get_closest_marker("browser") is not None:
-            item.add_marker(pytest.mark.xdist_group("browser"))   # one Chromium, not one a worker
-        elif item.get_closest_marker("notebook") is None:
-            counts[item.path] += 1
-            item.add_marker(pytest.mark.xdist_group(f"{item.nodeid.split('::')[0]}:{counts[item.path] // TOGETHER}"))
+        return Table.from_parent(parent, path=file_path)
 
 
 _ended = 0

@@ -116,7 +116,7 @@ EFFECTS = {
     "explain_cache_misses": (True, lambda: logged(compiles)),
     "log_compiles": (True, lambda: logged(compiles)),
     "log_checkpoint_residuals": (True, lambda: logged(lambda: xlab.grad(xlab.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(1.0))),
-}
+}  # fmt: skip
 
 # Options whose effect other tests look for, in processes or folders of their own.
 ELSEWHERE = {

@@ -184,6 +184,7 @@ def test_files_are_short_and_say_what_they_are_for():
     report(faults)
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize(("statement", "absent"), [
     ("import xlab", ["jax", "IPython", "ipywidgets", "anywidget", "matplotlib", "graphviz", "sklearn", "scipy"]),
     ("import xlab.observe", ["jax", "IPython", "ipywidgets", "anywidget", "matplotlib", "graphviz"]),

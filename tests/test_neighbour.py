@@ -76,15 +76,18 @@ def needs_public_api() -> None:
         pytest.skip("xlab.grad and xlab.numpy.arange are not there")
 
 
+@pytest.mark.beside
 def test_native_code_does_not_bring_the_reference():
     run("ours()", "import sys", "assert not [n for n in sys.modules if n == 'jax' or n.startswith('jax.')]")
 
 
+@pytest.mark.beside
 def test_whole_session_leaves_the_reference_out():
     needs_public_api()
     run("ours(); public()", "import sys", "assert 'jax' not in sys.modules")
 
 
+@pytest.mark.beside
 def test_absence_is_reported_as_absence():
     run("import sys, importlib.util",
         "found = importlib.util.find_spec('jax')",

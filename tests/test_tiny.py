@@ -120,6 +120,7 @@ class TestNames:
         with pytest.raises(AttributeError, match=f"xlab.{near}"):
             getattr(xlab, wrong)
 
+    @pytest.mark.beside
     def test_importing_is_light(self):
         code = ("import sys, xlab\n"
                 "heavy = {'IPython', 'matplotlib', 'scipy', 'jax', 'ipywidgets', 'anywidget', 'xlab.numpy', 'xlab.observe'}\n"

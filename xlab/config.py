@@ -455,12 +455,12 @@ class flag_context:
 def _scoped(name: str, *default: Any) -> Callable[..., flag_context]:
     if default:
 
-        def scope(new_val=default[0]):
+        def scope(new_val: Any = default[0]) -> flag_context:
             return flag_context(name, new_val)
 
     else:
 
-        def scope(new_val):
+        def scope(new_val: Any) -> flag_context:
             return flag_context(name, new_val)
 
     scope.__name__ = scope.__qualname__ = name

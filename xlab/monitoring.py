@@ -26,7 +26,7 @@ __all__ = [
     "get_event_listeners", "get_event_time_span_listeners", "get_scalar_listeners", "record_event", "record_event_duration_secs",
     "record_event_time_span", "record_scalar", "register_event_duration_secs_listener", "register_event_listener",
     "register_event_time_span_listener", "register_scalar_listener", "unregister_event_duration_listener",
-    "unregister_event_listener", "unregister_event_time_span_listener", "unregister_scalar_listener"]
+    "unregister_event_listener", "unregister_event_time_span_listener", "unregister_scalar_listener"]  # fmt: skip
 
 JAXPR_TRACE_EVENT = "/jax/core/compile/jaxpr_trace_duration"
 JAXPR_TO_MLIR_MODULE_EVENT = "/jax/core/compile/jaxpr_to_mlir_module_duration"

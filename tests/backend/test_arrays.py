@@ -44,6 +44,7 @@ def test_wrong_dtype_is_refused():
         arrays.put([np.zeros(2, np.int32)], ShapedArray((2,), np.float32), toys.single(), client.devices()[:1])
 
 
+@pytest.mark.beside
 def test_shards_are_arrays_of_ours_and_cheap():
     array = toys.put(np.arange(16, dtype=np.float32), toys.along("x"))
     parts = arrays.shards(array)

@@ -64,6 +64,7 @@ def within(seconds, test):
         time.sleep(0.02)
 
 
+@pytest.mark.beside
 def test_is_kept_and_has_no_client():
     assert worker.run(worker.divisors, 6) == ([1, 2, 3, 6], "")
     before = worker.process_id()

@@ -24,7 +24,7 @@ METHODS = {
     "astype": lambda x: x.astype("int32"), "real": lambda x: x.real, "repeat": lambda x: x.repeat(2), "neg": lambda x: -x,
     "abs": abs, "pos": lambda x: +x, "copy": lambda x: x.copy(), "view": lambda x: x.view("int32"), "take": lambda x: x.take(np.array(1)),
     "view_smaller": lambda x: x.view("uint8"), "diagonal": lambda x: x.diagonal(), "dot": lambda x: x.dot(np.float32([1, 2, 3])),
-    "any": lambda x: (x > 4).any(), "all": lambda x: (x > 4).all(axis=1), "invert": lambda x: ~(x > 0)}
+    "any": lambda x: (x > 4).any(), "all": lambda x: (x > 4).all(axis=1), "invert": lambda x: ~(x > 0)}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -14,7 +14,7 @@ NAMES = [
     "bool", "uint2", "uint4", "uint8", "uint16", "uint32", "uint64", "int2", "int4", "int8", "int16", "int32", "int64",
     "float4_e2m1fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz",
     "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "bfloat16", "float16", "float32", "float64", "complex64",
-    "complex128"]
+    "complex128"]  # fmt: skip
 TABLE = r'''
 import json, sys, itertools, warnings
 import numpy as np, ml_dtypes

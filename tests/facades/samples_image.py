@@ -9,6 +9,7 @@ import numpy as np
 from tests.reference.data import floats
 from tests.reference.sample import Sample
 
+LAWS = False        # compared with the reference alone
 IMAGE = floats(5, 6, 2)
 
 

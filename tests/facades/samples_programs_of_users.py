@@ -10,6 +10,7 @@ import numpy as np
 from tests.reference.data import floats
 from tests.reference.sample import Sample
 
+LAWS = False        # compared with the reference alone
 PROGRAMS = []
 BATCH, TARGETS = floats(16, 4), floats(16, 2)
 

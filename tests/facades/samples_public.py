@@ -11,6 +11,7 @@ from tests.numpy.samples_more import rows
 from tests.reference.data import floats
 from tests.reference.sample import ALL, VALUE, WHOLE, Sample
 
+LAWS = False        # compared with the reference alone
 X = floats(3, 5)
 
 

@@ -10,7 +10,7 @@ import warnings
 
 ROOMS = ("", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack", "dtypes", "export", "extend.core", "flatten_util", "image", "lax",
          "lax.linalg", "monitoring", "nn", "nn.initializers", "numpy", "numpy.fft", "numpy.linalg", "ops", "profiler", "random", "scipy.integrate",
-         "scipy.linalg", "scipy.ndimage", "scipy.signal", "scipy.sparse.linalg", "scipy.special", "sharding", "stages", "tree", "tree_util")
+         "scipy.linalg", "scipy.ndimage", "scipy.signal", "scipy.sparse.linalg", "scipy.special", "sharding", "stages", "tree", "tree_util")  # fmt: skip
 
 
 def parameters(fun) -> dict | None:

@@ -8,7 +8,8 @@ from importlib import import_module
 
 import pytest
 
-ROOMS = ["xlab.numpy", "xlab.numpy.fft", "xlab.numpy.linalg", "xlab.random"]
+ROOMS = ["xlab.lax", "xlab.lax.linalg", "xlab.nn", "xlab.nn.initializers", "xlab.numpy", "xlab.numpy.fft", "xlab.numpy.linalg", "xlab.random", "xlab.scipy.fft", "xlab.scipy.integrate", "xlab.scipy.linalg",
+         "xlab.scipy.ndimage", "xlab.scipy.signal", "xlab.scipy.sparse.linalg", "xlab.scipy.special", "xlab.scipy.stats.norm", "xlab"]  # fmt: skip
 
 
 def functions(room):

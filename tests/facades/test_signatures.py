@@ -26,7 +26,7 @@ EXCEPTIONS = {
     "export.export": "_override_lowering_rules is private",
     "extend.core.find_top_trace": "its parameter is called _ in the reference",
     "numpy.ufunc": "its methods are found from the function, not given",
-}
+}  # fmt: skip
 
 
 def differences(ours: dict, theirs: dict) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from tests.reference.data import floats, ints
 from tests.reference.sample import Sample
 
+LAWS = False        # compared with the reference alone
 X, W, K = floats(3), floats(3, 3), ints(4)
 MAPPED = ("eager", "jit", "vmap", "jit.vmap", "vmap.vmap")
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from tests.reference.sample import ALL, Sample
 
+LAWS = False        # compared with the reference alone
 Z = np.array([[1 + 2j, 3 - 1j, 3 + 4j, -1j], [1 - 2j, 3 - 1j, -2 + 4j, 1j]], np.complex64)
 
 SAMPLES = [

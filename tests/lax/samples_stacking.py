@@ -7,6 +7,7 @@ import numpy as np
 from tests.reference.data import floats
 from tests.reference.sample import ALL, Sample
 
+LAWS = False        # compared with the reference alone
 TEXT = (*ALL, "text")
 WORDS = np.array([1, 2, 3, 4], np.uint32)
 

@@ -7,6 +7,7 @@ import numpy as np
 from tests.reference.data import floats
 from tests.reference.sample import ALL, Sample
 
+LAWS = False        # compared with the reference alone
 TEXT = (*ALL, "text")
 X = floats(2, 3)
 

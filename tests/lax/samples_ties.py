@@ -8,6 +8,7 @@ import numpy as np
 
 from tests.reference.sample import Sample
 
+COMPARED_IN = "tests/lax/test_ties.py"
 POINTS = np.float32(list(itertools.product([-1, 0, 1], repeat=4)))
 WEIGHTS = np.float32([1, 2, -1, 0.5])
 FUNCTIONS = {

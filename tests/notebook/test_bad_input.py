@@ -76,7 +76,7 @@ MISTAKES = {
     "a cell that is no Python": (
         "%%xjit\ny = (x + 1",
         "SyntaxError", ("never closed",), "y = (x + 1"),
-}
+}  # fmt: skip
 
 
 @pytest.fixture

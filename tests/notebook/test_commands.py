@@ -82,7 +82,7 @@ BAD = {
     "fewer than no runs": (["{script}:step", "--args", "1", "1", "--repeat", "-3"], 2, "--repeat -3"),
     "shapes that do not fit": (["{script}:step", "--args", "f32[4,2]", "f32[8,5]"], 1, "step failed: TypeError"),
     "control flow": (["{script}:broken", "--args", "f32[4]"], 1, "broken failed: TracerBoolConversionError"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("mistake", BAD)

@@ -49,7 +49,7 @@ CELLS = {
         "--mesh data=4 --in x=data", "y = xlab.shard_map(lambda a: lax.psum(a.sum(), 'data'), in_specs=P('data'), out_specs=P())(x)",
         "y = xlab.shard_map(lambda a: lax.psum(a.sum(), 'data'), in_specs=P('data'), out_specs=P())(x)\nreturn y"),
     "profiled, with passes": ("--passes --profile --repeat 2", "y = jnp.exp(x) @ w", "y = jnp.exp(x) @ w\nreturn y"),
-}
+}  # fmt: skip
 
 
 @pytest.fixture

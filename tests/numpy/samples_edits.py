@@ -11,6 +11,7 @@ from tests.numpy.samples_more import do, rows
 from tests.reference.data import floats, ints
 from tests.reference.sample import VALUE, WHOLE, Sample
 
+LAWS = False        # compared with the reference alone
 X, V, I = floats(3, 4), floats(6), ints(3, 4)
 A, B = np.int32([3, 1, 3, 2, 5, 1]), np.int32([1, 2, 7])
 F = np.float32([1, np.nan, 2, np.nan, 1, -0.0, 0.0])

@@ -6,6 +6,7 @@ import numpy as np
 
 from tests.reference.sample import Sample
 
+LAWS = False        # compared with the reference alone
 f32 = np.float32
 A = np.array([[3, 1, 2], [0, 5, 4]], f32)
 N = np.array([[1, np.nan, 3], [4, 5, np.nan]], f32)

@@ -7,6 +7,7 @@ import numpy as np
 from tests.reference.data import floats
 from tests.reference.sample import ALL, Sample
 
+LAWS = False        # compared with the reference alone
 A = np.float32([[1, 3, 2], [5, 4, 0]])
 V = np.float32([1, 3, 2, 5, 4])
 X = np.arange(1, 6, dtype=np.float32)

@@ -6,6 +6,7 @@ import numpy as np
 
 from tests.reference.sample import Sample
 
+LAWS = False        # compared with the reference alone
 INDEX = (0, np.array([1, 1]))
 VALUES = {"int": 2, "float": 2.5, "bool": True, "complex": 1 + 2j, "int32": np.int32(3), "float32": np.float32(1.5), "int8": np.int8([100, 100]),
           "uint8": np.uint8(200), "float16": np.float16(0.5), "list": [1, 2], "floats": [1.5, 2.5], "bools": np.array([True, False])}

@@ -16,7 +16,7 @@ INDICES = [
     (I, slice(None), I), (I, I[::-1]), (J, slice(None), np.array([0, 1])), (slice(None), J), (slice(1, 3), J),
     (slice(None, None, 2), J), (J, slice(None, None, -1), 1), (I, None, I), (None, 0, None, I), (0, slice(None), I), (..., I),
     M, M[:, 0], (M[:, 0], slice(None), 0), True, False, (True, 1), (1, True), np.zeros(0, int), np.int64(2), np.array(1),
-    np.uint8([1, 3]), np.int8([1, -1]), ([0, 1], 0), slice(None), ..., ()]
+    np.uint8([1, 3]), np.int8([1, -1]), ([0, 1], 0), slice(None), ..., ()]  # fmt: skip
 NAMES = [str(i).replace("\n", "").replace(" ", "")[:60] for i in INDICES]
 
 

@@ -56,7 +56,7 @@ PROGRAMS = {
     "Fourier transform": lambda: (xlab.vmap(lambda v: jnp.fft.fft(v, axis=0)), put((3, 8, 8), None, ("data", "model"))),
     "values nobody reads": lambda: (lambda x: (x + 1, xlab.grad(lambda x: jnp.sum(-x))(x)), put(TABLE, "data")),
     "composite": lambda: (lax.composite(lambda x: jnp.sum(x, 0), name="my.sum"), put(TABLE, "data")),
-}
+}  # fmt: skip
 
 
 def look(name: str) -> dict:

@@ -9,7 +9,7 @@ import re
 
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast", "ragged-all-to-all")
 WIDTH = {"pred": 1, "s4": 1, "s8": 1, "u8": 1, "s16": 2, "u16": 2, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8,
-         "f64": 8, "c64": 8, "c128": 16}
+         "f64": 8, "c64": 8, "c128": 16}  # fmt: skip
 
 
 @dataclasses.dataclass

@@ -29,7 +29,7 @@ ADVISED = {
     "what is reversed": (lambda x: jnp.flip(x, 0), (ones(16, 32, spec=("data", None)),)),
     "a maximum": (lambda x: x.max(1), (ones(16, 32, spec=("data", "model")),)),
     "what an algorithm needs whole": (lambda x: jnp.linalg.qr(x), (ones(16, 16, spec=("data", None)),)),
-}
+}  # fmt: skip
 
 
 def follow(fix, args, names):

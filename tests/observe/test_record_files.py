@@ -32,7 +32,7 @@ ODD = {
     "a list of null": [None], "a list of lists": [[]], "numbers": [1, 2, 3], "texts": ["a"], "lists in lists": wrapped(3000, [], lambda x: [x]), "a dict": {},
     "a foreign record": {"record": "os.system"}, "a record of no name": {"record": []}, "another record": {"record": "Source", "file": "f", "line": 1},
     "records in records": wrapped(3000, CALL, call), "a float of markup": {"float": "<b>"}, "a float of a list": {"float": []},
-}
+}  # fmt: skip
 
 
 @functools.cache

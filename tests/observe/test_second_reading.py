@@ -162,7 +162,7 @@ PROGRAMS = {
     "running sums": lambda: (lambda x: jnp.cumsum(x, 0), put(16, 32, spec=X)),
     "one device per group": lambda: (xlab.shard_map(lambda x: lax.psum(x, "one"), mesh=make_mesh((1,), ("one",), axis_types=(AxisType.Auto,)),
                                                     in_specs=P("one"), out_specs=P()), VEC),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=list(PROGRAMS))

@@ -24,11 +24,11 @@ from xlab.sharding import AxisType, Mesh, NamedSharding, P, SingleDeviceSharding
 VALUE = (np.arange(32, dtype=np.float32).reshape(8, 4) - 7) / 4
 REFUSALS = ("RuntimeError", "ValueError", "TypeError", "NotImplementedError", "BufferError", "AssertionError", "ShardingTypeError")
 INTERNAL = ("'NoneType'", "has no attribute", "INTERNAL", "UNIMPLEMENTED", "FAILED_PRECONDITION")
-FEW = ("sin", "sort", "cumsum", "argmax", "median", "transpose", "ravel", "nonzero", "unique", "mean", "var", "flip", "any", "isnan", "diff")
+FEW = ("sin", "sort", "cumsum", "argmax", "median", "transpose", "ravel", "nonzero", "unique", "mean", "var", "flip", "any", "isnan", "diff")  # fmt: skip
 # Nothing that is compared: of the devices, the buffers, other processes' files, or drawn at random.
 SKIPPED = {"delete", "unsafe_buffer_pointer", "on_device_size_in_bytes", "save", "savez", "load", "copy_to_host_async", "empty_like", "block_until_ready",
            "is_ready", "addressable_data", "addressable_shards", "global_shards", "committed", "is_fully_addressable", "is_fully_replicated", "__dir__",
-           "reduce_precision", "fromfile", "frombuffer", "save_device_memory_profile", "is_deleted"}
+           "reduce_precision", "fromfile", "frombuffer", "save_device_memory_profile", "is_deleted"}  # fmt: skip
 
 
 def spread(value: np.ndarray, sharding: NamedSharding) -> Any:

@@ -180,7 +180,7 @@ ERRORS = {
     "static_count": (ValueError, r"static_broadcasted_argnums=\(1,\)", lambda: xlab.pmap(
         lambda x, n: x, static_broadcasted_argnums=1)(X)),
     "range": (ValueError, "out of range", lambda: xlab.pmap(lambda x: x, in_axes=1)(X)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ERRORS)

@@ -137,7 +137,7 @@ PUT_ERRORS = {
     "constraint_manual": (ValueError, "manual", lambda: xlab.shard_map(
         lambda v: lax.with_sharding_constraint(v, NamedSharding(grid(), P("x"))), mesh=grid(), in_specs=P("x"), out_specs=P("x"),
         axis_names={"x"})(np.arange(32.0))),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PUT_ERRORS)

@@ -272,7 +272,7 @@ ERRORS = {
     "nested_same": (ValueError, "manual control already", lambda: along(lambda x: along(lambda y: y)(x))(X)),
     "nested_mesh": (ValueError, "context mesh", lambda: along(lambda x: along(lambda y: y, P("x"), P("x"), grid())(x))(X)),
     "unreduced_spec": (ValueError, "nreduced", lambda: along(lambda x: x, out=P(unreduced={"i"}))(X)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ERRORS)

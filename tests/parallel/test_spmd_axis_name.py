@@ -8,7 +8,7 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from xlab import lax
-from xlab.sharding import AxisType, NamedSharding
+from xlab.sharding import AxisType, NamedSharding, SingleDeviceSharding
 from xlab.sharding import PartitionSpec as P
 
 X = np.arange(32, dtype=np.float32).reshape(4, 8)
@@ -70,3 +70,39 @@ def test_errors(mesh):
         xlab.jit(xlab.vmap(constrained(mesh), spmd_axis_name="zz"))(X)
     with pytest.raises(ValueError, match="that 2 divides"):
         xlab.vmap(summed(mesh), spmd_axis_name="a")(X[:3])
+
+
+class TestJitInside:
+    """The shardings of a `jit` inside are those of one example: a batch of them lies over the axes of `spmd_axis_name` too."""
+
+    def mapped(self, **options):
+        mesh = xlab.make_mesh((2, 4), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+        model = NamedSharding(mesh, P("model"))
+        one = xlab.jit(lambda x: jnp.sin(x) * 2, in_shardings=model, out_shardings=model)
+        return xlab.vmap(one, **options), NamedSharding(mesh, P("data", "model")), jnp.arange(64.0).reshape(8, 8)
+
+    def test_entries(self):
+        f, whole, x = self.mapped(spmd_axis_name="data")
+        eqn, = xlab.make_jaxpr(f)(x).eqns
+        assert eqn.params["in_shardings"] == eqn.params["out_shardings"] == (whole,)
+        f, _, x = self.mapped(spmd_axis_name="data", in_axes=1)
+        eqn = xlab.make_jaxpr(f)(x).eqns[-1]
+        assert eqn.params["in_shardings"] == (whole,)
+
+    def test_no_communication(self):
+        f, whole, x = self.mapped(spmd_axis_name="data")
+        compiled = xlab.jit(f, in_shardings=whole).lower(x).compile()
+        assert "all-gather" not in compiled.as_text() and "all-to-all" not in compiled.as_text()
+        out = xlab.jit(f, in_shardings=whole)(x)
+        assert out.sharding.spec == P("data", "model")
+        np.testing.assert_allclose(out, np.sin(np.asarray(x)) * 2, rtol=1e-6)
+
+    def test_one_axis_twice(self):
+        f, _, x = self.mapped(spmd_axis_name="model")
+        with pytest.raises(ValueError, match="spmd_axis_name .* cannot appear"):
+            f(x)
+
+    def test_a_device_is_kept(self):
+        there = SingleDeviceSharding(xlab.devices()[1])
+        out = xlab.vmap(xlab.jit(lambda x: x + 1, out_shardings=there))(jnp.ones(3))
+        assert out.devices() == {xlab.devices()[1]}

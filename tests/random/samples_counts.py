@@ -7,6 +7,7 @@ import numpy as np
 from tests.reference.data import floats
 from tests.reference.sample import Sample
 
+LAWS = False        # compared with the reference alone
 BOTH = ("eager", "jit")
 SAMPLES = [
     *(Sample(f"binomial_{n}_{p}", lambda s, n=n, p=p: s.random.binomial(s.random.key(7), n, p, (200,)), [], BOTH, tol=1e-6)

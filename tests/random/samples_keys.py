@@ -7,6 +7,7 @@ import numpy as np
 from tests.random.samples import SEED, WAYS
 from tests.reference.sample import Sample
 
+LAWS = False        # compared with the reference alone
 I, B = np.int32([2, 0]), np.array([True, False, True, False])
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import zlib
+from collections.abc import Iterable
 from contextlib import contextmanager
 from functools import cache
 from unittest import mock
@@ -13,7 +15,7 @@ from tests.reference import laws
 from tests.reference.compare import differences
 from tests.reference.oracle import QUICK, Oracle
 from tests.reference.run import remembered
-from tests.reference.sample import Case, Namespaces, load, namespaces
+from tests.reference.sample import Case, Namespaces, Sample, load, namespaces
 
 
 @contextmanager
@@ -35,17 +37,34 @@ def compiled_quickly():
 
 def cases(table: str):
     """Parametrises a test with `case` and marks it `reference`: every sample under every transformation."""
-    found = load(table)
-    parametrise = pytest.mark.parametrize("case", found, ids=[case.id for case in found])
-    return lambda test: pytest.mark.reference(parametrise(test))
+    return _parametrised(load(table), pytest.mark.reference)
 
 
-def law_cases(table: str):
-    """Parametrises a test with the cases whose transformation has a law (`jit`, `vmap`, `jvp`, `grad`)."""
-    found = [case for case in load(table) if case.transform in laws.LAWS
-             and case.sample.lawful
-             and case.sample.error is None and not case.sample.x64]
-    return pytest.mark.parametrize("case", found, ids=[case.id for case in found])
+def law_cases(table: str | Iterable[Case]):
+    """Parametrises a test with the cases whose transformation has a law (`jit`, `vmap`, `jvp`, `grad`) and marks it `law`.
+
+    Args:
+        table: the name of a table, or cases that are in none.
+    """
+    found = list(table) if not isinstance(table, str) else [
+        case for case in load(table) if case.transform in laws.LAWS
+        and case.sample.lawful
+        and case.sample.error is None and not case.sample.x64]
+    of_sample: dict[str, list[str]] = {}
+    for case in found:
+        of_sample.setdefault(case.sample.name, []).append(case.transform)
+    return _parametrised(found, pytest.mark.law, lambda case: case.transform == chosen(case.sample, of_sample[case.sample.name]))
+
+
+def chosen(sample: Sample, transforms: list[str]) -> str:
+    """The transformation whose law a quick run checks: always the same one of a sample, another one of another."""
+    return transforms[zlib.crc32(sample.name.encode()) % len(transforms)]
+
+
+def _parametrised(found: list[Case], mark, quick=lambda case: True):
+    parametrise = pytest.mark.parametrize("case", [
+        pytest.param(case, id=case.id, marks=() if quick(case) else pytest.mark.sweep) for case in found])
+    return lambda test: mark(parametrise(test))
 
 
 def check(case: Case, oracle: Oracle):

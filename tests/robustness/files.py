@@ -18,7 +18,7 @@ import xlab.numpy as jnp
 from xlab.export import deserialize, export
 
 BIG = np.arange(4096, dtype=np.float32)
-ODD = (None, True, -1, 0, 2**70, 1e308, "", "x", "../../x", [], [[]], {}, {"a": 1}, [None], [3, "f4"], "*", ["@os.system", "eA==", []], ["dict", 3, []])
+ODD = (None, True, -1, 0, 2**70, 1e308, "", "x", "../../x", [], [[]], {}, {"a": 1}, [None], [3, "f4"], "*", ["@os.system", "eA==", []], ["dict", 3, []])  # fmt: skip
 
 
 def repacked(blob: bytes, change) -> bytes:

@@ -9,6 +9,8 @@ import numpy as np
 from tests.reference.sample import Sample
 from tests.robustness.samples_drawn import Raised
 
+COMPARED_IN = "tests/robustness/test_axes.py"
+
 
 class Row(Sequence):
     """A sequence that is neither a list nor a tuple."""

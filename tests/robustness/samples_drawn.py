@@ -18,6 +18,8 @@ import numpy as np
 
 from tests.reference.sample import Sample
 
+COMPARED_IN = "tests/robustness/test_drawn.py"
+
 
 def words(text: str) -> frozenset[str]:
     return frozenset(text.split())

@@ -11,6 +11,7 @@ import numpy as np
 from tests.reference.data import floats, ints
 from tests.reference.sample import Sample
 
+LAWS = False        # compared with the reference alone
 A, B, V, CUBE = floats(8, 4), floats(4, 8), floats(8), floats(8, 4, 2)
 XY, X_, _Y, YX = ("x", "y"), ("x", None), (None, "y"), ("y", "x")
 AXES = {"x": 1, "y": 2}

@@ -276,7 +276,7 @@ ERRORS = {
     "batch_and_body": (lambda: xlab.vmap(xlab.shard_map(lambda v: v * 2, out_specs=P("y")))(put("x", "y")), xlab.errors.ShardingTypeError,
                        "one piece"),
     "vmap_of_two": (lambda: xlab.vmap(lambda a, b: a + b)(put("x"), put("y")), ValueError, "inconsistent axis specs"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", ERRORS)

@@ -13,6 +13,7 @@ import numpy as np
 from tests.reference.sample import Sample
 from tests.transforms import programs
 
+LAWS = False        # compared with the reference alone
 X = np.array([0.3, -0.7, 0.9], np.float32)
 SEEDS = range(int(os.environ.get("XLAB_RANDOM_PROGRAMS", "60")))
 THOROUGH = 10       # of these, every composition is compared; of the others, the ones that contain most

@@ -112,7 +112,16 @@ def device_tuple() -> tuple[Device, ...]:
 
 
 def local_devices(process_index: int | None = None, backend: str | Any | None = None, host_id: int | None = None) -> list[Device]:
-    """The devices of one process, by default this one; `host_id` is the former name of `process_index`."""
+    """The devices of one process.
+
+    Args:
+        process_index: which process; this one by default.
+        backend: the platform.
+        host_id: the former name of `process_index`.
+
+    Raises:
+        ValueError: there is no such process.
+    """
     if host_id is not None:
         warnings.warn("local_devices(host_id=...) is now called process_index", stacklevel=2)
         process_index = host_id

@@ -404,11 +404,11 @@ def _hoist(closed, moves):
     return [c for _, c in moved], ClosedJaxpr(jaxpr, [c for _, c in kept])
 
 
-def jit(fun: Callable | None = None, *, in_shardings=None, out_shardings=None,
+def jit(fun: Callable | None = None, *, in_shardings: Any = None, out_shardings: Any = None,
         static_argnums: int | Sequence[int] | None = None, static_argnames: str | Sequence[str] | None = None,
         donate_argnums: int | Sequence[int] | None = None, donate_argnames: str | Sequence[str] | None = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool = False, name: str | None = None,
-        compiler_options: dict[str, Any] | None = None):
+        compiler_options: dict[str, Any] | None = None) -> Callable:
     """Compiles a function: traced once per combination of argument types, then run as one program.
 
     Args:

@@ -91,17 +91,6 @@ def _on_values(closed: ClosedJaxpr):
                          len(jaxpr.outvars))
 
 
-def forward_refs(known: ClosedJaxpr, n_res: int):
-    """A program that does not return references among its residuals, and which of its operands those residuals are."""
-    outvars, first = known.jaxpr.outvars, len(known.jaxpr.outvars) - n_res
-    places = {v: i for i, v in enumerate(known.jaxpr.invars)}
-    forwarded = {i: places[v] for i, v in enumerate(outvars[first:]) if type(v.aval) is AbstractRef}
-    if not forwarded:
-        return known, forwarded
-    keep = [v for i, v in enumerate(outvars) if i - first not in forwarded]
-    return ClosedJaxpr(known.jaxpr.replace(outvars=keep), known.consts), forwarded
-
-
 # -- one reference, one name ------------------------------------------------------------------------------
 
 

@@ -483,7 +483,7 @@ _LATER_METHODS = (
                              "delitem", "iter")),
     "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "byteswap", "choose", "clip", "compress", "conj",
     "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat",
-    "reshape", "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "to_device", "trace", "transpose", "var", "view")
+    "reshape", "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "to_device", "trace", "transpose", "var", "view")  # fmt: skip
 _LATER_PROPERTIES = ("T", "mT", "real", "imag", "at", "flat")
 _load_members: Callable[[], object] | None = None
 

@@ -301,7 +301,7 @@ def itemsize(dtype: Any) -> int:
 
 _DLPACK = frozenset([
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64",
-    "complex64", "complex128"])
+    "complex64", "complex128"])  # fmt: skip
 
 
 def is_dlpack_dtype(dtype: Any) -> bool:

@@ -25,7 +25,7 @@ Effects = frozenset
 no_effects = NO_EFFECTS
 array_types: set[type] = {np.ndarray, *(np.dtype(t).type for t in (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
-    "complex64", "complex128")), dtypes.bfloat16}
+    "complex64", "complex128")), dtypes.bfloat16}  # fmt: skip
 
 
 class DropVar(Var):

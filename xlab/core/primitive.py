@@ -53,7 +53,7 @@ class Primitive:
 
     __slots__ = ("__dict__", "__weakref__", "_abstract", "_cache", "_with_effects", "call", "casts_to_reduced", "context_dependent",
                  "custom_process", "impl", "joins", "linear_in_unreduced", "makes_ref", "module",
-                 "multiple_results", "name", "takes_refs", "transposes_zeros")
+                 "multiple_results", "name", "takes_refs", "transposes_zeros")  # fmt: skip
 
     call_primitive = map_primitive = False
 

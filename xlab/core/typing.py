@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from xlab.backend.client import Device
 from xlab.core.array import Array as Array
-from xlab.sharding import NamedSharding, PartitionSpec, Sharding
+from xlab.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
 
 
 class SupportsDType(Protocol):
@@ -25,3 +25,5 @@ ShapeLike = int | Sequence[int]
 AxisLike = int | Sequence[int]
 ShardingLike = NamedSharding | PartitionSpec
 DeviceLike = Device | Sharding
+MeshLike = Mesh | AbstractMesh
+AxisName = Hashable | tuple[Hashable, ...]

@@ -25,4 +25,4 @@ from xlab.transforms.checks import (
 
 __all__ = ["DivisionByZeroError", "Error", "ErrorCategory", "FailedCheckError", "JaxRuntimeError", "NaNError", "OOBError", "all_checks",
            "automatic_checks", "check", "check_error", "checkify", "debug_check", "div_checks", "float_checks", "index_checks", "init_error",
-           "nan_checks", "user_checks"]
+           "nan_checks", "user_checks"]  # fmt: skip

@@ -88,20 +88,6 @@ def evaluate(jaxpr: Jaxpr, consts, args, cells: Sequence[bool]) -> tuple[list, l
     return [read(a) for a in jaxpr.outvars], [env[v] for v in jaxpr.invars]
 
 
-def closed_call(name: str, widen: Callable[[Any, tuple[int, ...]], dict] | None = None) -> Callable:
-    """The rule for a primitive whose parameter `name` is a closed jaxpr called on all operands.
-
-    `widen(eqn, finals)` gives the other parameters that change when the final values of some operands are added to the results.
-    """
-    def rule(eqn, cells, operands):
-        new, finals = discharge_jaxpr(eqn.params[name], cells)
-        changes = {} if widen is None else widen(eqn, finals)
-        outs = eqn.primitive.bind(*operands, **{**eqn.params, **changes, name: new})
-        n = len(eqn.outvars)
-        return dict(zip(finals, outs[n:])), outs[:n]
-    return rule
-
-
 def written_out(name: str) -> Callable:
     """The rule for a call whose own meaning for derivatives is no longer needed: its program is written out in its place."""
     def rule(eqn, cells, operands):

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from xlab.core import effects as _effects
 from xlab.core.avals import ShapedArray
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, inner_jaxprs, open_jaxpr
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, open_jaxpr
 from xlab.core.rules import RuleTable
+from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 
 arrivals = RuleTable("divergence.arrivals", "say who has to arrive for", "rule(params) -> Arrival", required=False)
 """Who takes part in a collective. Worked example, a sum over everybody: `lambda p: Arrival(p["axes"], same=True)`."""
@@ -115,11 +116,7 @@ class _Analysis:
             return [self.real((params["axis_name"],))]
         if eqn.primitive.name == "shard_map":
             return self.inside_mesh(params, ins)
-        outs = self.control(eqn, ins, joined)
-        if outs is None:
-            outs = [joined] * n
-            for inner in inner_jaxprs(params):      # functions called in ways of the primitive's own
-                outs = [o | r for o, r in zip(outs, [NOWHERE.union(joined, *self.values(inner, [joined] * len(inner.invars)))] * n)]
+        outs = self.through(eqn, ins, joined)
         if any(isinstance(e, _effects.IO_EFFECTS) for e in eqn.effects):
             return [self.real(self.sizes)] * n      # the world may answer each device differently
         if _effects.on_refs(eqn.effects):
@@ -147,45 +144,36 @@ class _Analysis:
         finally:
             self.sizes, self.typed = outer
 
-    def control(self, eqn: JaxprEqn, ins: list[frozenset], joined: frozenset) -> list[frozenset] | None:
-        """Through the programs inside an equation, where it is known how they are called."""
-        params = eqn.params
-        if "branches" in params:
+    def through(self, eqn: JaxprEqn, ins: list[frozenset], joined: frozenset) -> list[frozenset]:
+        """Through the programs inside an equation."""
+        flow = flow_of(eqn)
+        if type(flow) is CallFlow:
+            return self.values(flow.jaxpr, ins)
+        if type(flow) is BranchFlow:
             index, operands = ins[0], ins[1:]
             outs = [index] * len(eqn.outvars)
-            for branch in params["branches"]:
+            for branch in flow.branches:
                 mine = self.deciding(eqn, index, lambda b=branch: self.values(b, operands))
                 outs = [o | m for o, m in zip(outs, mine)]
             return outs
-        if "body_jaxpr" in params:
-            return self.loop(eqn, ins)
-        inner = next((params[name] for name in ("jaxpr", "call_jaxpr") if isinstance(params.get(name), (Jaxpr, ClosedJaxpr))), None)
-        if inner is None or len(open_jaxpr(inner).invars) != len(ins):
-            return None
-        if "num_carry" not in params:
-            outs = self.values(inner, ins)
-            return outs if len(outs) == len(eqn.outvars) else None
-        nc, k = params["num_consts"], params["num_carry"]
+        if type(flow) is LoopFlow:
+            return self.loop(eqn, flow, ins)
+        for _, inner in flow.jaxprs if flow is not None else ():
+            joined = joined.union(*self.values(inner, [joined] * len(inner.in_avals)))
+        return [joined] * len(eqn.outvars)
 
-        def step(carry):
-            return self.values(inner, [*ins[:nc], *carry, *ins[nc + k:]])
-        carry = self.settled(ins[nc:nc + k], lambda c: step(c)[:k])
-        return [*carry, *step(carry)[k:]]
-
-    def loop(self, eqn: JaxprEqn, ins) -> list[frozenset]:
-        """A while: whoever leaves it earlier takes no part in what the others do, the test of the condition included."""
-        p = eqn.params
-        nc, nb = p["cond_nconsts"], p["body_nconsts"]
-        cond_in, body_in = ins[:nc], ins[nc:nc + nb]
+    def loop(self, eqn: JaxprEqn, flow: LoopFlow, ins) -> list[frozenset]:
+        """With a condition, whoever leaves earlier takes no part in what the others do, the test of the condition included."""
+        cond_consts, consts, first, xs = flow.split(ins)
         again = NOWHERE
 
         def step(carry):
             nonlocal again
-            again |= self.deciding(eqn, again, lambda: self.values(p["cond_jaxpr"], [*cond_in, *carry]))[0]
-            return [c | again for c in self.deciding(eqn, again, lambda: self.values(p["body_jaxpr"], [*body_in, *carry]))]
-        carry = self.settled(ins[nc + nb:], step)
-        step(carry)
-        return carry
+            if flow.cond is not None:
+                again |= self.deciding(eqn, again, lambda: self.values(flow.cond, [*cond_consts, *carry]))[0]
+            return [c | again for c in self.deciding(eqn, again, lambda: self.values(flow.body, [*consts, *carry, *xs]))]
+        carry = self.settled(first, lambda c: step(c)[:flow.num_carry])
+        return [*carry, *step(carry)[flow.num_carry:]]
 
     def settled(self, carry: Sequence[frozenset], step: Callable) -> list[frozenset]:
         """What a loop's carry differs over after any number of rounds."""

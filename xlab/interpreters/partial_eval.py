@@ -335,15 +335,13 @@ def close_jaxpr(jaxpr: Jaxpr) -> ClosedJaxpr:
     return closed
 
 
-def hoist_tracer_consts(closed: ClosedJaxpr) -> tuple[list, ClosedJaxpr]:
-    """Turns constants that are traced values, which no program may keep, into leading inputs."""
-    if not any(isinstance(c, Tracer) for c in closed.consts):
-        return [], closed
-    moved = [(v, c) for v, c in zip(closed.jaxpr.constvars, closed.consts) if isinstance(c, Tracer)]
-    kept = [(v, c) for v, c in zip(closed.jaxpr.constvars, closed.consts) if not isinstance(c, Tracer)]
-    jaxpr = closed.jaxpr.replace(constvars=[v for v, _ in kept],
-                                 invars=[*(v for v, _ in moved), *closed.jaxpr.invars])
-    return [c for _, c in moved], ClosedJaxpr(jaxpr, [c for _, c in kept])
+def open_closed_jaxpr(closed: ClosedJaxpr) -> tuple[list, Jaxpr]:
+    """The constants of a program and the program that takes them as leading inputs; `close_jaxpr` finds what is remembered of it."""
+    if closed.consts:
+        return closed.consts, closed.memo("open", lambda: convert_constvars_jaxpr(closed.jaxpr))
+    if getattr(closed.jaxpr, "_closed", None) is None:
+        closed.jaxpr._closed = closed
+    return [], closed.jaxpr
 
 
 # -- known and unknown ----------------------------------------------------------------------------------
@@ -469,25 +467,7 @@ def prune_closed_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
     return ClosedJaxpr(closed.jaxpr.replace(constvars=[v for v, _ in kept]), [c for _, c in kept])
 
 
-def dce_closed_call(name: str):
-    """A dead-code rule for primitives whose parameter `name` is a closed jaxpr called on all operands."""
-    def rule(used_outputs, eqn):
-        closed = eqn.params[name]
-        key = ("dce", tuple(used_outputs))
-        new, used_inputs = closed.memo(key, lambda: _dce_closed(closed, used_outputs))
-        if not any(used_outputs) and not _effects.lasting(new.effects):
-            return used_inputs, None
-        params = {**eqn.params, name: new}
-        return used_inputs, eqn.replace(
-            invars=[v for v, u in zip(eqn.invars, used_inputs) if u],
-            outvars=[v for v, u in zip(eqn.outvars, used_outputs) if u], params=params)
-    return rule
-
-
-def _dce_closed(closed, used_outputs):
+def dce_closed_jaxpr(closed: ClosedJaxpr, used_outputs: Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
+    """Like `dce_jaxpr`, of a closed program."""
     new, used_inputs = dce_jaxpr(closed.jaxpr, used_outputs)
     return ClosedJaxpr(new, closed.consts), used_inputs
-
-
-def eqn_effects(jaxpr: Jaxpr) -> frozenset:
-    return _effects.join(e.effects for e in jaxpr.eqns)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xlab.core import effects as _effects
-from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, open_jaxpr
+from xlab.core.jaxpr import Jaxpr, Literal, Var, open_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.core.trace import state
+from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 
 
 def waiting_variables(jaxpr: Jaxpr, unknown_in: Sequence[bool]) -> set[Var]:
@@ -32,25 +33,16 @@ def waiting_variables(jaxpr: Jaxpr, unknown_in: Sequence[bool]) -> set[Var]:
 
 def _through(eqn, unknown) -> tuple[set[int], list[bool]]:
     """The operands that are references and become unknown in an equation, and its unknown results."""
-    params, n = eqn.params, len(eqn.outvars)
-    if "branches" in params:
+    flow, n = flow_of(eqn), len(eqn.outvars)
+    if type(flow) is CallFlow:
+        return _inside(flow.jaxpr, unknown)
+    if type(flow) is BranchFlow:
         if unknown[0]:
-            return {i + 1 for b in params["branches"] for i in _effects.written(b.effects)}, [True] * n
-        parts = [_inside(b, unknown[1:]) for b in params["branches"]]
+            return {i + 1 for b in flow.branches for i in _effects.written(b.effects)}, [True] * n
+        parts = [_inside(b, unknown[1:]) for b in flow.branches]
         return {i + 1 for refs, _ in parts for i in refs}, [any(p[1][i] for p in parts) for i in range(n)]
-    if "body_jaxpr" in params:
-        nc, nb = params["cond_nconsts"], params["body_nconsts"]
-        refs, carry = _loop(params["body_jaxpr"], unknown[nc:], nb, n)
-        cond_refs, (answer,) = _inside(params["cond_jaxpr"], [*unknown[:nc], *carry])
-        if answer:     # nobody knows how often it runs
-            return {*_effects.written(params["cond_jaxpr"].effects), *(i + nc for i in _effects.written(params["body_jaxpr"].effects))}, \
-                [True] * n
-        return {*cond_refs, *(i + nc for i in refs)}, carry
-    for name in ("jaxpr", "call_jaxpr"):
-        if isinstance(params.get(name), (Jaxpr, ClosedJaxpr)):
-            if "num_carry" in params:
-                return _loop(params[name], unknown, params["num_consts"], params["num_carry"])
-            return _inside(params[name], unknown)
+    if type(flow) is LoopFlow:
+        return _loop(flow, unknown, n)
     written = _effects.written(eqn.effects)
     if written and not unknown[0] and any(unknown[1:]):
         return written, [False] * n            # something unknown is stored in a known reference; what was there is known
@@ -64,19 +56,27 @@ def _inside(jaxpr, unknown):
     return refs, [type(v) is Var and v in waiting for v in jaxpr.outvars]
 
 
-def _loop(jaxpr, unknown, first, num_carry):
-    """A body that is repeated, with `num_carry` inputs from number `first` on that are its own first results."""
-    unknown = list(unknown)
+def _loop(flow: LoopFlow, unknown, n):
+    cond_consts, consts, carry, xs = flow.split(unknown)
+    first, num_consts = len(cond_consts), len(consts)
+    given = [*consts, *carry, *xs]
     while True:
-        refs, results = _inside(jaxpr, unknown)
-        new = list(unknown)
-        for i, u in enumerate(results[:num_carry]):
-            new[first + i] = new[first + i] or u
+        refs, results = _inside(flow.body, given)
+        new = list(given)
+        for i, u in enumerate(results[:flow.num_carry]):
+            new[num_consts + i] = new[num_consts + i] or u
         for i in refs:
             new[i] = True
-        if new == unknown:
-            return refs, results
-        unknown = new
+        if new == given:
+            break
+        given = new
+    refs = {first + i for i in refs}
+    if flow.cond is None:
+        return refs, results
+    cond_refs, (answer,) = _inside(flow.cond, [*cond_consts, *results])
+    if answer:     # nobody knows how often it runs
+        return {*_effects.written(flow.cond.effects), *(first + i for i in _effects.written(flow.body.effects))}, [True] * n
+    return cond_refs | refs, results
 
 
 def eval_split(record: Callable, jaxpr: Jaxpr, consts, args, waiting: set[Var]) -> list:

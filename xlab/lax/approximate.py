@@ -11,6 +11,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import cuts
@@ -21,8 +22,8 @@ from xlab.lax.sort import take_along
 __all__ = ["approx_max_k", "approx_min_k"]
 
 
-def approx_max_k(operand, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
-                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True):
+def approx_max_k(operand: ArrayLike, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
+                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True) -> tuple[Array, Array]:
     """The `k` largest elements along a dimension, or most of them, in descending order, and their positions.
 
     Args:
@@ -43,9 +44,21 @@ def approx_max_k(operand, k: int, reduction_dimension: int = -1, recall_target: 
     return _bind(operand, k, reduction_dimension, recall_target, True, reduction_input_size_override, aggregate_to_topk)
 
 
-def approx_min_k(operand, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
-                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True):
+def approx_min_k(operand: ArrayLike, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
+                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True) -> tuple[Array, Array]:
     """The `k` smallest elements along a dimension, or most of them, in ascending order, and their positions.
+
+    Args:
+        operand: an array of floats.
+        k: how many.
+        reduction_dimension: the dimension to search.
+        recall_target: the share of the true ones that is wanted.
+        reduction_input_size_override: the size to plan for, where the operand is a part of
+            something larger.
+        aggregate_to_topk: whether the candidates are sorted and cut to `k`.
+
+    Source:
+        Chern et al. (2022), TPU-KNN: K nearest neighbor search at peak FLOP/s.
 
     Example:
         >>> import numpy as np

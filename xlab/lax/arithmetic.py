@@ -11,6 +11,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.jaxpr import Literal
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, is_undefined_primal
 from xlab.lax import cuts
@@ -23,7 +24,7 @@ from xlab.lax.reduce_sum import reduce_sum_p
 from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, full_like, reshape, zeros_like_aval
 
 __all__ = ["RoundingMethod", "abs", "add", "ceil", "clamp", "div", "floor", "integer_pow", "is_finite", "max", "min", "mul", "neg", "pow",
-           "reciprocal", "rem", "round", "sign", "square", "sub"]
+           "reciprocal", "rem", "round", "sign", "square", "sub"]  # fmt: skip
 
 
 def _summed(ct, x):
@@ -52,7 +53,7 @@ def _spread_tangent(t, out):
     return broadcast_in_dim(t, shape, range(aval_of(t).ndim))
 
 
-def add(x, y):
+def add(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise sum `x + y`."""
     return add_p.bind(x, y)
 
@@ -86,7 +87,7 @@ ad.primitive_transposes[add_any_p] = lambda ct, x, y: [ct if is_undefined_primal
 mlir.register_lowering(add_any_p, mlir.binary("stablehlo.add"))
 
 
-def sub(x, y):
+def sub(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise difference `x - y`."""
     return sub_p.bind(x, y)
 
@@ -113,8 +114,12 @@ ad.primitive_transposes[sub_p] = lambda ct, x, y: [
 mlir.register_lowering(sub_p, mlir.binary("stablehlo.subtract"))
 
 
-def mul(x, y, *, out_dtype=None):
+def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Array:
     """Elementwise product `x * y`, of `out_dtype` where that is given: the operands become it before they are multiplied.
+
+    Args:
+        x, y: arrays of one shape and dtype.
+        out_dtype: dtype of the product, where it is wider than the operands'.
 
     Example:
         >>> import numpy as np
@@ -163,7 +168,7 @@ def _guarded(op: str, by_zero):
     return rule
 
 
-def div(x, y):
+def div(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise quotient; integers divide towards zero."""
     return div_p.bind(x, y)
 
@@ -185,7 +190,7 @@ mlir.register_lowering(div_p, _guarded("stablehlo.divide", lambda ctx, x, aval: 
     else int(dtypes.iinfo(aval.dtype).max), aval)))
 
 
-def rem(x, y):
+def rem(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise remainder with the sign of the dividend."""
     return rem_p.bind(x, y)
 
@@ -200,7 +205,7 @@ def _truncate(x):
     return mul(sign(x), floor(abs(x)))
 
 
-def neg(x):
+def neg(x: ArrayLike) -> Array:
     """Elementwise negation."""
     return neg_p.bind(x)
 
@@ -211,7 +216,7 @@ ad.deflinear2(neg_p, lambda ct, x: [neg(ct)])
 mlir.register_lowering(neg_p, mlir.unary("stablehlo.negate"))
 
 
-def abs(x):
+def abs(x: ArrayLike) -> Array:
     """Elementwise absolute value; the modulus of complex numbers."""
     return abs_p.bind(x)
 
@@ -224,7 +229,7 @@ mlir.register_lowering(abs_p, lambda ctx, x: ctx.op(
 )
 
 
-def sign(x):
+def sign(x: ArrayLike) -> Array:
     """Elementwise sign: -1, 0 or 1; x/|x| for complex numbers."""
     return sign_p.bind(x)
 
@@ -245,7 +250,7 @@ ad.defzero(sign_p)
 mlir.register_lowering(sign_p, _sign_lowering)
 
 
-def floor(x):
+def floor(x: ArrayLike) -> Array:
     """Elementwise largest integer not above `x`, as a float."""
     return floor_p.bind(x)
 
@@ -255,7 +260,7 @@ ad.defzero(floor_p)
 mlir.register_lowering(floor_p, mlir.unary("stablehlo.floor"))
 
 
-def ceil(x):
+def ceil(x: ArrayLike) -> Array:
     """Elementwise smallest integer not below `x`, as a float."""
     return ceil_p.bind(x)
 
@@ -272,7 +277,7 @@ class RoundingMethod(enum.IntEnum):
     TO_NEAREST_EVEN = 1
 
 
-def round(x, rounding_method=RoundingMethod.AWAY_FROM_ZERO):
+def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
     """Elementwise nearest integer, as a float; halves away from zero or to even."""
     return round_p.bind(x, rounding_method=int(RoundingMethod(rounding_method)))
 
@@ -283,7 +288,7 @@ mlir.register_lowering(round_p, lambda ctx, x, rounding_method: ctx.op(
     f"stablehlo.round_nearest_{'even' if rounding_method else 'afz'} {x} : {ctx.type_out()}"))
 
 
-def is_finite(x):
+def is_finite(x: ArrayLike) -> Array:
     """Elementwise test for neither infinity nor NaN."""
     return is_finite_p.bind(x)
 
@@ -294,7 +299,7 @@ mlir.register_lowering(is_finite_p, lambda ctx, x: ctx.op(
     f"stablehlo.is_finite {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
 
 
-def pow(x, y):
+def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise power; the exponent has the base's dtype, or is an integer."""
     return pow_p.bind(x, y)
 
@@ -322,7 +327,7 @@ batching.defbroadcasting(pow_p)
 mlir.register_lowering(pow_p, _pow_lowering)
 
 
-def integer_pow(x, y: int):
+def integer_pow(x: ArrayLike, y: int) -> Array:
     """Elementwise power with a fixed integer exponent, by repeated squaring."""
     if y < 0 and not _e.inexact(aval_of(x).dtype):
         raise TypeError(f"Integers cannot be raised to negative powers, got integer_pow({aval_of(x)}, {y})")
@@ -362,7 +367,7 @@ ad.defjvp(integer_pow_p, _integer_pow_jvp)
 mlir.register_lowering(integer_pow_p, _integer_pow_lowering)
 
 
-def square(x):
+def square(x: ArrayLike) -> Array:
     """Elementwise `x * x`."""
     return square_p.bind(x)
 
@@ -372,7 +377,7 @@ ad.defjvp(square_p, lambda t, x: mul(t, mul(_e.beside(2, x), x)))
 mlir.register_lowering(square_p, lambda ctx, x: ctx.op(f"stablehlo.multiply {x}, {x} : {ctx.type_out()}"))
 
 
-def reciprocal(x):
+def reciprocal(x: ArrayLike) -> Array:
     """Elementwise `1 / x`."""
     return integer_pow(x, -1)
 
@@ -387,7 +392,7 @@ def _share_by(wins_over):
     return share
 
 
-def max(x, y):
+def max(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise maximum; NaN if either is NaN. Complex numbers compare by real part, then by imaginary part."""
     return max_p.bind(x, y)
 
@@ -437,7 +442,7 @@ ad.defjvp(max_p, lambda t, x, y: mul(t, _max_share(x, y)), lambda t, x, y: mul(t
 mlir.register_lowering(max_p, _extremum_lowering("stablehlo.maximum"))
 
 
-def min(x, y):
+def min(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise minimum; NaN if either is NaN. Complex numbers compare by real part, then by imaginary part."""
     return min_p.bind(x, y)
 
@@ -448,8 +453,13 @@ ad.defjvp(min_p, lambda t, x, y: mul(t, _min_share(x, y)), lambda t, x, y: mul(t
 mlir.register_lowering(min_p, _extremum_lowering("stablehlo.minimum"))
 
 
-def clamp(min, x, max):
-    """Elementwise `x` limited to `[min, max]`; the bounds have the shape of `x` or are scalars."""
+def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
+    """Elementwise `x` limited to `[min, max]`; the bounds have the shape of `x` or are scalars.
+
+    Args:
+        min, max: the bounds, of the shape of `x` or scalars.
+        x: an array.
+    """
     return clamp_p.bind(min, x, max)
 
 

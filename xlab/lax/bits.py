@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlab.core import dtypes
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.elementwise import elementwise
@@ -34,52 +35,52 @@ mulhi_p = elementwise("mulhi", _e.integer, operands=2)
 ad.defzero(mulhi_p)
 
 
-def bitwise_and(x, y):
+def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise and."""
     return and_p.bind(x, y)
 
 
-def bitwise_or(x, y):
+def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise or."""
     return or_p.bind(x, y)
 
 
-def bitwise_xor(x, y):
+def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise exclusive or."""
     return xor_p.bind(x, y)
 
 
-def bitwise_not(x):
+def bitwise_not(x: ArrayLike) -> Array:
     """Elementwise complement."""
     return not_p.bind(x)
 
 
-def shift_left(x, y):
+def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise `x << y`; 0 where `y` is at least the width."""
     return shift_left_p.bind(x, y)
 
 
-def shift_right_logical(x, y):
+def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise `x >> y`, filling with zeros."""
     return shift_right_logical_p.bind(x, y)
 
 
-def shift_right_arithmetic(x, y):
+def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise `x >> y`, filling with the sign."""
     return shift_right_arithmetic_p.bind(x, y)
 
 
-def population_count(x):
+def population_count(x: ArrayLike) -> Array:
     """Number of one bits in each element."""
     return population_count_p.bind(x)
 
 
-def clz(x):
+def clz(x: ArrayLike) -> Array:
     """Number of leading zero bits in each element."""
     return clz_p.bind(x)
 
 
-def mulhi(x, y, /):
+def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The upper half of the elementwise product: what does not fit into the integers' own width.
 
     Example:

@@ -8,6 +8,7 @@ the program through `emit_python_callback`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from xlab.sharding import SingleDeviceSharding
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
 
 
-def pure_callback(callback: Callable, result_shape_dtypes, *args, sharding=None, vmap_method: str | None = None, **kwargs):
+def pure_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, sharding: Any = None, vmap_method: str | None = None, **kwargs: Any) -> Any:
     """Calls a Python function without side effects from inside a program.
 
     The function may run any number of times, or not at all when nobody reads its results. Derivatives need

@@ -8,6 +8,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.lax import cuts
@@ -74,42 +75,47 @@ le_to_p = _comparison("le_to", _e.ordered, _total_kind)
 lt_to_p = _comparison("lt_to", _e.ordered, _total_kind)
 
 
-def eq(x, y):
+def eq(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise `x == y`."""
     return eq_p.bind(x, y)
 
 
-def ne(x, y):
+def ne(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise `x != y`."""
     return ne_p.bind(x, y)
 
 
-def ge(x, y):
+def ge(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise `x >= y`."""
     return ge_p.bind(x, y)
 
 
-def gt(x, y):
+def gt(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise `x > y`."""
     return gt_p.bind(x, y)
 
 
-def le(x, y):
+def le(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise `x <= y`."""
     return le_p.bind(x, y)
 
 
-def lt(x, y):
+def lt(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise `x < y`."""
     return lt_p.bind(x, y)
 
 
-def select(pred, on_true, on_false):
-    """Elementwise `on_true` where `pred` holds, else `on_false`; `pred` may be a scalar."""
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
+    """Elementwise `on_true` where `pred` holds, else `on_false`; `pred` may be a scalar.
+
+    Args:
+        pred: booleans, of the shape of the cases or a scalar.
+        on_true, on_false: what is taken where they are true, and false.
+    """
     return select_n(pred, on_false, on_true)
 
 
-def select_n(which, *cases):
+def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """Elementwise choice among cases: by a bool (two cases) or an index; `which` may be a scalar."""
     if not cases:
         raise TypeError("select_n needs at least one case")

@@ -7,6 +7,7 @@ import numpy as np
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import is_undefined_primal
 from xlab.lax import elementwise as _e
@@ -22,7 +23,7 @@ def _zeros(x):
     return full_like(x, 0)
 
 
-def complex(x, y):
+def complex(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise `x + iy` from two real arrays of one dtype."""
     return complex_p.bind(x, y)
 
@@ -53,12 +54,12 @@ def _complex_lowering(ctx, x, y):
 mlir.register_lowering(complex_p, _complex_lowering)
 
 
-def real(x):
+def real(x: ArrayLike) -> Array:
     """Real part of complex numbers."""
     return real_p.bind(x)
 
 
-def imag(x):
+def imag(x: ArrayLike) -> Array:
     """Imaginary part of complex numbers."""
     return imag_p.bind(x)
 
@@ -73,7 +74,7 @@ ad.deflinear2(imag_p, lambda ct, x: [complex(_zeros(ct), neg(ct))])
 mlir.register_lowering(imag_p, lambda ctx, x: ctx.op(f"stablehlo.imag {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
 
 
-def conj(x):
+def conj(x: ArrayLike) -> Array:
     """Complex conjugate; real numbers become complex."""
     if not _e.complexes(aval_of(x).dtype):
         return complex(x, _zeros(x))

@@ -16,13 +16,14 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import Tracer
 from xlab.errors import UnexpectedTracerError
 from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.control_flow import CallFlow, control_flow_rules
 from xlab.interpreters.mlir.values import dense_text, escape, scalar_text
 from xlab.lax.control.common import args_tree, trace_body
 
 __all__ = ["composite", "composite_p"]
 
 
-def composite(decomposition: Callable, name: str, version: int = 0):
+def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     """A function that becomes one named operation; compilers that do not know the name run `decomposition`.
 
     Args:
@@ -139,4 +140,5 @@ def _lowering(ctx, *xs, name, attributes, version, jaxpr):
                    len(ctx.avals_out))
 
 
+control_flow_rules[composite_p] = lambda params: CallFlow(params["jaxpr"])
 mlir.register_lowering(composite_p, _lowering)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xlab import tree as _tree
 from xlab.compile.devices import sharding_sources
 from xlab.compile.dispatch import apply_primitive
@@ -30,7 +32,7 @@ from xlab.sharding.typed import entries, memory_space
 __all__ = ["with_sharding_constraint"]
 
 
-def with_sharding_constraint(x, shardings):
+def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     """Fixes the sharding of values inside a jitted function; outside, moves them.
 
     Args:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.lax.conv import ConvDimensionNumbers, conv_general_dilated_p, ordered, place
 from xlab.lax.dot import dot_general
-from xlab.lax.precision import canonical_precision
+from xlab.lax.precision import PrecisionLike, canonical_precision
 from xlab.lax.shape import broadcast_in_dim, reshape, rev, transpose
 from xlab.lax.window_selection import check_pairs, dilated, window_counts
 from xlab.lax.windows import padtype_to_pads
@@ -25,7 +27,7 @@ __all__ = ["ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "conv",
 ConvGeneralDilatedDimensionNumbers = None | ConvDimensionNumbers | tuple[str, str, str]
 
 
-def conv_general_permutations(dimension_numbers) -> tuple[tuple[int, ...], ...]:
+def conv_general_permutations(dimension_numbers: Any) -> tuple[tuple[int, ...], ...]:
     """Three strings, like `("NHWC", "HWIO", "NHWC")`, as positions: the fields of `ConvDimensionNumbers`.
 
     Example:
@@ -48,7 +50,7 @@ def conv_general_permutations(dimension_numbers) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(spec.index(c) for c in (*ends, *space)) for spec, ends in zip((lhs, rhs, out), ("NC", "OI", "NC")))
 
 
-def conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers) -> ConvDimensionNumbers:
+def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any) -> ConvDimensionNumbers:
     """Dimension numbers in any of their forms as a `ConvDimensionNumbers`.
 
     Args:
@@ -85,9 +87,9 @@ _NO_STRING = ("String padding is not implemented for transposed convolution usin
               "required padding or use conv_transpose.")
 
 
-def conv_general_dilated(lhs, rhs, window_strides: Sequence[int], padding, lhs_dilation: Sequence[int] | None = None,
-                         rhs_dilation: Sequence[int] | None = None, dimension_numbers=None, feature_group_count: int = 1,
-                         batch_group_count: int = 1, precision=None, preferred_element_type=None, out_sharding=None):
+def conv_general_dilated(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]], lhs_dilation: Sequence[int] | None = None,
+                         rhs_dilation: Sequence[int] | None = None, dimension_numbers: Any = None, feature_group_count: int = 1,
+                         batch_group_count: int = 1, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """Convolution (without mirroring the kernel) with everything that can be said about one.
 
     Args:
@@ -136,8 +138,16 @@ def conv_general_dilated(lhs, rhs, window_strides: Sequence[int], padding, lhs_d
         out_sharding=canonical_out_sharding(out_sharding, "conv_general_dilated", left.ndim))
 
 
-def conv(lhs, rhs, window_strides: Sequence[int], padding: str, precision=None, preferred_element_type=None):
+def conv(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None) -> Array:
     """Convolution of (batch, features, space...) with (output features, input features, space...).
+
+    Args:
+        lhs: the input, `(batch, features, ...)`.
+        rhs: the kernel, `(out, in, ...)`.
+        window_strides: steps of the window along each spatial dimension.
+        padding: 'SAME', 'VALID', 'SAME_LOWER', or a pair of numbers for each spatial dimension.
+        precision: how exact products are, as in `lax.dot`.
+        preferred_element_type: the dtype to add products up in, and of the result.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -149,9 +159,19 @@ def conv(lhs, rhs, window_strides: Sequence[int], padding: str, precision=None, 
                                 preferred_element_type=preferred_element_type)
 
 
-def conv_with_general_padding(lhs, rhs, window_strides: Sequence[int], padding, lhs_dilation, rhs_dilation, precision=None,
-                              preferred_element_type=None):
-    """`conv` with explicit padding and dilations."""
+def conv_with_general_padding(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]], lhs_dilation: Sequence[int] | None, rhs_dilation: Sequence[int] | None, precision: PrecisionLike | None = None,
+                              preferred_element_type: DTypeLike | None = None) -> Array:
+    """`conv` with explicit padding and dilations.
+
+    Args:
+        lhs: the input, `(batch, features, ...)`.
+        rhs: the kernel, `(out, in, ...)`.
+        window_strides: steps of the window along each spatial dimension.
+        padding: 'SAME', 'VALID', 'SAME_LOWER', or a pair of numbers for each spatial dimension.
+        lhs_dilation: how far apart elements of each operand are set, along each spatial dimension.
+        precision: how exact products are, as in `lax.dot`.
+        preferred_element_type: the dtype to add products up in, and of the result.
+    """
     return conv_general_dilated(lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, precision=precision,
                                 preferred_element_type=preferred_element_type)
 
@@ -176,9 +196,9 @@ _DEFAULT_NUMBERS = {2: ("NC", "IO", "NC"), 3: ("NHC", "HIO", "NHC"), 4: ("NHWC",
                     5: ("NHWDC", "HWDIO", "NHWDC")}
 
 
-def conv_transpose(lhs, rhs, strides: Sequence[int], padding, rhs_dilation: Sequence[int] | None = None,
-                   dimension_numbers=None, transpose_kernel: bool = False, precision=None, preferred_element_type=None,
-                   use_consistent_padding: bool = False):
+def conv_transpose(lhs: ArrayLike, rhs: ArrayLike, strides: Sequence[int], padding: str | Sequence[tuple[int, int]], rhs_dilation: Sequence[int] | None = None,
+                   dimension_numbers: Any = None, transpose_kernel: bool = False, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None,
+                   use_consistent_padding: bool = False) -> Array:
     """Convolution over an input spread out by `strides`: what a strided convolution does to cotangents.
 
     Args:
@@ -225,10 +245,20 @@ def conv_transpose(lhs, rhs, strides: Sequence[int], padding, rhs_dilation: Sequ
 # -- patches, kernels that differ from place to place -------------------------------------------------------
 
 
-def conv_general_dilated_patches(lhs, filter_shape: Sequence[int], window_strides: Sequence[int], padding,
+def conv_general_dilated_patches(lhs: ArrayLike, filter_shape: Sequence[int], window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]],
                                  lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
-                                 dimension_numbers=None, precision=None, preferred_element_type=None):
+                                 dimension_numbers: Any = None, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None) -> Array:
     """What each window of a convolution sees, as features: per input feature, the window's elements in order.
+
+    Args:
+        lhs: an array.
+        filter_shape: shape of a patch.
+        window_strides: steps of the window along each spatial dimension.
+        padding: 'SAME', 'VALID', 'SAME_LOWER', or a pair of numbers for each spatial dimension.
+        lhs_dilation: how far apart elements of each operand are set, along each spatial dimension.
+        dimension_numbers: which dimension is which.
+        precision: how exact products are, as in `lax.dot`.
+        preferred_element_type: the dtype to add products up in, and of the result.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -249,9 +279,9 @@ def conv_general_dilated_patches(lhs, filter_shape: Sequence[int], window_stride
                                 preferred_element_type=preferred_element_type)
 
 
-def conv_general_dilated_local(lhs, rhs, window_strides: Sequence[int], padding, filter_shape: Sequence[int],
+def conv_general_dilated_local(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]], filter_shape: Sequence[int],
                                lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
-                               dimension_numbers=None, precision=None):
+                               dimension_numbers: Any = None, precision: PrecisionLike | None = None) -> Array:
     """Convolution with a kernel of its own at every place.
 
     Args:
@@ -280,8 +310,15 @@ def conv_general_dilated_local(lhs, rhs, window_strides: Sequence[int], padding,
 # -- shapes -------------------------------------------------------------------------------------------------
 
 
-def conv_shape_tuple(lhs_shape, rhs_shape, strides, pads, batch_group_count: int = 1) -> tuple[int, ...]:
-    """The shape of a convolution of (batch, features, space...) with (output features, input features, space...)."""
+def conv_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], strides: Sequence[int], pads: str | Sequence[tuple[int, int]], batch_group_count: int = 1) -> tuple[int, ...]:
+    """The shape of a convolution of (batch, features, space...) with (output features, input features, space...).
+
+    Args:
+        lhs_shape, rhs_shape: shapes of the operands, `(batch, features, ...)` and `(out, in, ...)`.
+        strides: steps of the window.
+        pads: padding of each spatial dimension.
+        batch_group_count: into how many groups the batch is divided.
+    """
     if isinstance(pads, str):
         pads = padtype_to_pads(lhs_shape[2:], rhs_shape[2:], strides, pads)
     if len(pads) != len(lhs_shape) - 2:
@@ -292,15 +329,28 @@ def conv_shape_tuple(lhs_shape, rhs_shape, strides, pads, batch_group_count: int
     return (lhs_shape[0] // batch_group_count, rhs_shape[0], *counts)
 
 
-def conv_general_shape_tuple(lhs_shape, rhs_shape, window_strides, padding, dimension_numbers) -> tuple[int, ...]:
-    """The shape of a convolution with dimension numbers in three strings."""
+def conv_general_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]], dimension_numbers: Any) -> tuple[int, ...]:
+    """The shape of a convolution with dimension numbers in three strings.
+
+    Args:
+        lhs_shape, rhs_shape: shapes of the operands.
+        window_strides: steps of the window along each spatial dimension.
+        padding: 'SAME', 'VALID', 'SAME_LOWER', or a pair of numbers for each spatial dimension.
+        dimension_numbers: which dimension is which.
+    """
     lhs_spec, rhs_spec, out_spec = conv_general_permutations(dimension_numbers)
     return place(conv_shape_tuple(ordered(lhs_shape, lhs_spec), ordered(rhs_shape, rhs_spec), window_strides, padding),
                  out_spec)
 
 
-def conv_transpose_shape_tuple(lhs_shape, rhs_shape, window_strides, padding, dimension_numbers) -> tuple[int, ...]:
+def conv_transpose_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]], dimension_numbers: Any) -> tuple[int, ...]:
     """The shape of a `conv_transpose` with dimension numbers in three strings.
+
+    Args:
+        lhs_shape, rhs_shape: shapes of the operands.
+        window_strides: steps of the window along each spatial dimension.
+        padding: 'SAME', 'VALID', 'SAME_LOWER', or a pair of numbers for each spatial dimension.
+        dimension_numbers: which dimension is which.
 
     Example:
         >>> conv_transpose_shape_tuple((2, 8, 9, 3), (3, 3, 3, 4), (2, 2), "VALID", ("NHWC", "HWIO", "NCHW"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import cuts
@@ -15,7 +18,7 @@ from xlab.lax import cuts
 __all__ = ["bitcast_convert_type", "convert_element_type", "reduce_precision", "stop_gradient"]
 
 
-def convert_element_type(operand, new_dtype):
+def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The operand with another dtype; floats are truncated towards zero on the way to integers."""
     return convert(operand, new_dtype, weak_type=False)
 
@@ -85,7 +88,7 @@ batching.defvectorized(convert_element_type_p)
 mlir.register_lowering(convert_element_type_p, _convert_lowering)
 
 
-def bitcast_convert_type(operand, new_dtype):
+def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The same bits read as another dtype; a change of width adds or removes a last dimension."""
     if new_dtype is None:
         raise ValueError("bitcast_convert_type needs the dtype that the bits are read as, got None")
@@ -121,8 +124,14 @@ mlir.register_lowering(bitcast_convert_type_p, lambda ctx, x, new_dtype: ctx.op(
     f"stablehlo.bitcast_convert {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
 
 
-def reduce_precision(operand, exponent_bits: int, mantissa_bits: int):
-    """Rounds to the given number of exponent and mantissa bits, keeping the dtype."""
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
+    """Rounds to the given number of exponent and mantissa bits, keeping the dtype.
+
+    Args:
+        operand: an array.
+        exponent_bits: how many bits the exponent keeps.
+        mantissa_bits: how many bits the mantissa keeps.
+    """
     dtype, exponent_bits, mantissa_bits = aval_of(operand).dtype, int(exponent_bits), int(mantissa_bits)
     if not dtypes.issubdtype(dtype, np.floating):
         raise TypeError(f"reduce_precision rounds floats, got {dtypes.name(dtype)}")
@@ -141,7 +150,7 @@ mlir.register_lowering(reduce_precision_p, lambda ctx, x, exponent_bits, mantiss
     f"stablehlo.reduce_precision {x}, format = e{exponent_bits}m{mantissa_bits} : {ctx.type_out()}"))
 
 
-def stop_gradient(x):
+def stop_gradient(x: Any) -> Any:
     """The value itself, with derivative zero; works on pytrees."""
     from xlab import tree
 

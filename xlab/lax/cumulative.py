@@ -10,6 +10,7 @@ from xlab.config import config
 from xlab.core.avals import aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
 from xlab.interpreters.mlir.values import i64_array
@@ -35,8 +36,13 @@ from xlab.lax.transcendental import exp, log1p
 __all__ = ["cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"]
 
 
-def cumsum(operand, axis: int = 0, reverse: bool = False):
+def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """Running sum along an axis, from the end if `reverse`.
+
+    Args:
+        operand: an array.
+        axis: the axis.
+        reverse: whether to run from the end.
 
     Example:
         >>> import numpy as np
@@ -47,23 +53,47 @@ def cumsum(operand, axis: int = 0, reverse: bool = False):
     return _bind(cumsum_p, operand, axis, reverse)
 
 
-def cumprod(operand, axis: int = 0, reverse: bool = False):
-    """Running product along an axis, from the end if `reverse`."""
+def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """Running product along an axis, from the end if `reverse`.
+
+    Args:
+        operand: an array.
+        axis: the axis.
+        reverse: whether to run from the end.
+    """
     return _bind(cumprod_p, operand, axis, reverse)
 
 
-def cummax(operand, axis: int = 0, reverse: bool = False):
-    """Running maximum along an axis, from the end if `reverse`."""
+def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """Running maximum along an axis, from the end if `reverse`.
+
+    Args:
+        operand: an array.
+        axis: the axis.
+        reverse: whether to run from the end.
+    """
     return _bind(cummax_p, operand, axis, reverse)
 
 
-def cummin(operand, axis: int = 0, reverse: bool = False):
-    """Running minimum along an axis, from the end if `reverse`."""
+def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """Running minimum along an axis, from the end if `reverse`.
+
+    Args:
+        operand: an array.
+        axis: the axis.
+        reverse: whether to run from the end.
+    """
     return _bind(cummin_p, operand, axis, reverse)
 
 
-def cumlogsumexp(operand, axis: int = 0, reverse: bool = False):
-    """Running log of the sum of exponentials along an axis, from the end if `reverse`."""
+def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """Running log of the sum of exponentials along an axis, from the end if `reverse`.
+
+    Args:
+        operand: an array.
+        axis: the axis.
+        reverse: whether to run from the end.
+    """
     return _bind(cumlogsumexp_p, operand, axis, reverse)
 
 

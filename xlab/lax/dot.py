@@ -8,12 +8,19 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of, explicit_types
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import is_undefined_primal
 from xlab.lax import cuts
 from xlab.lax.convert import convert
+from xlab.lax.precision import (
+    DotDimensionNumbers,
+    PrecisionLike,
+    canonical_precision,
+    flipped,
+    precision_text,
+)
 from xlab.lax.precision import Precision as Precision
-from xlab.lax.precision import canonical_precision, flipped, precision_text
 from xlab.lax.shape import canonical_axes, transpose
 from xlab.sharding import NamedSharding, PartitionSpec
 from xlab.sharding.typed import out_sharding as canonical_out_sharding
@@ -21,7 +28,7 @@ from xlab.sharding.typed import out_sharding as canonical_out_sharding
 __all__ = ["batch_matmul", "dot", "dot_general"]
 
 
-def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_type=None, *, out_sharding=None):
+def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: DotDimensionNumbers, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None, *, out_sharding: ShardingLike | None = None) -> Array:
     """Generalised product: contract and batch any dimensions.
 
     Args:
@@ -51,10 +58,19 @@ def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_t
                               out_sharding=canonical_out_sharding(out_sharding, "dot_general", rank))
 
 
-def dot(lhs, rhs, *, dimension_numbers=None, precision=None, preferred_element_type=None, out_sharding=None):
+def dot(lhs: ArrayLike, rhs: ArrayLike, *, dimension_numbers: DotDimensionNumbers | None = None, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """Products of vectors and matrices: contracts the last dimension of `lhs` with the first of `rhs`.
 
     With `dimension_numbers` it is `dot_general`.
+
+    Args:
+        lhs, rhs: the operands.
+        dimension_numbers: contracting and batch dimensions, as for `dot_general`; by default the
+            last of `lhs` meets the last but one of `rhs`.
+        precision: how exact products are, as in `lax.dot`.
+        preferred_element_type: the dtype to add products up in, and of the result.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -75,8 +91,13 @@ def dot(lhs, rhs, *, dimension_numbers=None, precision=None, preferred_element_t
     return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding)
 
 
-def batch_matmul(lhs, rhs, precision=None):
-    """Matrix products over equal leading dimensions."""
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike | None = None) -> Array:
+    """Matrix products over equal leading dimensions.
+
+    Args:
+        lhs, rhs: stacks of matrices of equal batch dimensions.
+        precision: how exact products are, as in `lax.dot`.
+    """
     n = aval_of(lhs).ndim
     if min(n, aval_of(rhs).ndim) < 2:
         raise ValueError(f"batch_matmul takes matrices, arrays of two dimensions or more; got {aval_of(lhs)} and {aval_of(rhs)}")

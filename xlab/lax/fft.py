@@ -13,6 +13,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import dims_text
 from xlab.lax import cuts
@@ -34,7 +35,7 @@ class FftType(enum.IntEnum):
     IRFFT = 3
 
 
-def fft(x, fft_type, fft_lengths: Sequence[int]):
+def fft(x: ArrayLike, fft_type: str | int | FftType, fft_lengths: Sequence[int]) -> Array:
     """Fourier transform over as many trailing dimensions as there are lengths.
 
     Args:

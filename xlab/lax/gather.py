@@ -17,6 +17,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.core.trace import state
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import dims_text, i64_array, physical_aval
 from xlab.lax import cuts
@@ -79,8 +80,8 @@ class GatherDimensionNumbers(NamedTuple):
     start_indices_batching_dims: tuple[int, ...] = ()
 
 
-def gather(operand, start_indices, dimension_numbers: GatherDimensionNumbers, slice_sizes: Sequence[int], *,
-           unique_indices: bool = False, indices_are_sorted: bool = False, mode=None, fill_value: Any = None):
+def gather(operand: ArrayLike, start_indices: ArrayLike, dimension_numbers: GatherDimensionNumbers, slice_sizes: Sequence[int], *,
+           unique_indices: bool = False, indices_are_sorted: bool = False, mode: Any = None, fill_value: Any = None) -> Array:
     """Slices of `operand` at run-time positions.
 
     Args:
@@ -114,8 +115,13 @@ def gather(operand, start_indices, dimension_numbers: GatherDimensionNumbers, sl
         unique_indices=bool(unique_indices), mode=mode, fill_value=fill_value)
 
 
-def index_take(src, idxs, axes: Sequence[int]):
+def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -> Array:
     """The slices of `src` at positions along some of its axes: `idxs` holds one vector of positions per axis, counted around the end.
+
+    Args:
+        src: an array.
+        idxs: one array of positions for each axis.
+        axes: the axes.
 
     Example:
         >>> import numpy as np

@@ -16,6 +16,7 @@ from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.trace import is_tracer
+from xlab.core.typing import ArrayLike
 from xlab.errors import NonConcreteBooleanIndexError
 from xlab.lax.arithmetic import add, mul
 from xlab.lax.comparison import lt, select
@@ -45,10 +46,15 @@ _tree.register_pytree_node(
     lambda aux, children: Slice(children[0] if children else aux[0], *aux[1:]))
 
 
-def ds(start, size=None, stride: int | None = None):
+def ds(start: ArrayLike, size: int | None = None, stride: int | None = None) -> Slice | slice:
     """An index for `size` positions from `start` on, which may be a value of the program.
 
     `ds(n)` is `:n`, `ds(None)` is `:`, and with a stride every `stride`-th position is taken.
+
+    Args:
+        start: the first position, a Python int or an integer of the program.
+        size: how many positions, a Python int.
+        stride: the distance of positions, 1 by default.
 
     Example:
         >>> import xlab

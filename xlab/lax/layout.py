@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xlab import tree as _tree
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
@@ -13,7 +15,7 @@ from xlab.sharding.placement import Layout
 __all__ = ["layout_constraint_p", "with_layout_constraint"]
 
 
-def with_layout_constraint(x, layouts):
+def with_layout_constraint(x: Any, layouts: Any) -> Any:
     """Asks the compiler to lay values out in a given order of dimensions at this point of the program.
 
     Args:

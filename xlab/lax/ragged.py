@@ -12,6 +12,7 @@ from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import UndefinedPrimal, is_undefined_primal
@@ -21,7 +22,7 @@ from xlab.lax.comparison import le, lt, select
 from xlab.lax.convert import convert
 from xlab.lax.cumulative import cumsum
 from xlab.lax.dot import dot_general
-from xlab.lax.precision import canonical_precision
+from xlab.lax.precision import PrecisionLike, canonical_precision
 from xlab.lax.shape import broadcast_in_dim, broadcasted_iota, full, moveaxis, transpose
 
 __all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general"]
@@ -49,7 +50,7 @@ class RaggedDotDimensionNumbers:
         object.__setattr__(self, "rhs_group_dimensions", ints(self.rhs_group_dimensions))
 
 
-def ragged_dot(lhs, rhs, group_sizes, precision=None, preferred_element_type=None, group_offset=None, out_sharding=None):
+def ragged_dot(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None, group_offset: ArrayLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """Rows in groups, each group times a matrix of its own.
 
     Args:
@@ -71,8 +72,8 @@ def ragged_dot(lhs, rhs, group_sizes, precision=None, preferred_element_type=Non
     return ragged_dot_general(lhs, rhs, group_sizes, numbers, precision, preferred_element_type, group_offset, out_sharding)
 
 
-def ragged_dot_general(lhs, rhs, group_sizes, ragged_dot_dimension_numbers: RaggedDotDimensionNumbers, precision=None,
-                       preferred_element_type=None, group_offset=None, out_sharding=None):
+def ragged_dot_general(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike, ragged_dot_dimension_numbers: RaggedDotDimensionNumbers, precision: PrecisionLike | None = None,
+                       preferred_element_type: DTypeLike | None = None, group_offset: ArrayLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """`dot_general` with groups along one dimension of the left operand.
 
     Where that is a dimension of rows, each group has a matrix of its own in `rhs`. Where it is a contracted one, each group

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +21,11 @@ from xlab.core.cuts import cut_rules
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.trace import Axis, Tracer
+from xlab.core.typing import ShardingLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import Zero
+from xlab.interpreters.control_flow import OpaqueFlow, control_flow_rules
 from xlab.lax import arithmetic as _a
 from xlab.lax import bits as _b
 from xlab.lax import cuts
@@ -51,8 +54,16 @@ _KNOWN = {_a.add: (reduce_sum, lambda d: 0, _NUMBER), _a.mul: (reduce_prod, lamb
           _b.bitwise_xor: (reduce_xor, lambda d: 0, None)}
 
 
-def reduce(operands, init_values, computation: Callable, dimensions: Sequence[int], out_sharding=None):
+def reduce(operands: Any, init_values: Any, computation: Callable, dimensions: Sequence[int], out_sharding: ShardingLike | None = None) -> Any:
     """Reduces axes with an associative `computation(a, b)`; operands and initial values are pytrees of one structure.
+
+    Args:
+        operands: an array or a tree of arrays of one shape.
+        init_values: what each reduction starts from, a scalar for each.
+        computation: combines two values; associative.
+        dimensions: the dimensions to reduce.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
 
     Example:
         >>> import numpy as np
@@ -243,4 +254,5 @@ reduce_p.def_abstract_eval(_reduce_aval)
 ad.primitive_jvps[reduce_p] = _reduce_jvp
 cut_rules[reduce_p] = cuts.reduction
 batching.primitive_batchers[reduce_p] = _reduce_batch
+control_flow_rules[reduce_p] = lambda params: OpaqueFlow((("body", params["jaxpr"]),))
 mlir.register_lowering(reduce_p, _reduce_lowering)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import i64_array
 from xlab.lax import cuts
@@ -33,8 +35,15 @@ def _axes(x, axes):
     return axes
 
 
-def reduce_sum(operand, axes, *, out_sharding=None):
-    """Sum over the given axes."""
+def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: ShardingLike | None = None) -> Array:
+    """Sum over the given axes.
+
+    Args:
+        operand: an array.
+        axes: the dimensions to reduce.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
+    """
     axes = _axes(operand, axes)
     asked = None if out_sharding is None else canonical_out_sharding(out_sharding, "reduce_sum", aval_of(operand).ndim - len(axes))
     return reduce_sum_p.bind(operand, axes=axes, out_sharding=asked)
@@ -108,15 +117,29 @@ def _extremum_jvp(t, ans, x, *, axes, out_sharding=None):
     return div(reduce_sum(mul(t, where), axes), reduce_sum(where, axes))
 
 
-def reduce_max(operand, axes, *, out_sharding=None):
+def reduce_max(operand: ArrayLike, axes: Sequence[int], *, out_sharding: ShardingLike | None = None) -> Array:
     """Maximum over the given axes; -inf (or the lowest integer) where there is nothing. Complex numbers compare by real part, then by
-    imaginary part."""
+    imaginary part.
+
+    Args:
+        operand: an array.
+        axes: the dimensions to reduce.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
+    """
     idle_argument("reduce_max", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding")
     return reduce_max_p.bind(operand, axes=_axes(operand, axes), out_sharding=None)
 
 
-def reduce_min(operand, axes, *, out_sharding=None):
-    """Minimum over the given axes."""
+def reduce_min(operand: ArrayLike, axes: Sequence[int], *, out_sharding: ShardingLike | None = None) -> Array:
+    """Minimum over the given axes.
+
+    Args:
+        operand: an array.
+        axes: the dimensions to reduce.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
+    """
     idle_argument("reduce_min", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding")
     return reduce_min_p.bind(operand, axes=_axes(operand, axes), out_sharding=None)
 
@@ -127,8 +150,15 @@ ad.defjvp2(reduce_max_p, _extremum_jvp)
 ad.defjvp2(reduce_min_p, _extremum_jvp)
 
 
-def reduce_prod(operand, axes, *, out_sharding=None):
-    """Product over the given axes."""
+def reduce_prod(operand: ArrayLike, axes: Sequence[int], *, out_sharding: ShardingLike | None = None) -> Array:
+    """Product over the given axes.
+
+    Args:
+        operand: an array.
+        axes: the dimensions to reduce.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
+    """
     idle_argument("reduce_prod", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding")
     return reduce_prod_p.bind(operand, axes=_axes(operand, axes))
 
@@ -137,17 +167,17 @@ reduce_prod_p = _reduction("reduce_prod", "stablehlo.multiply", _e.numeric, lamb
 # Its derivative, which needs running products, stands in cumulative.py.
 
 
-def reduce_and(operand, axes):
+def reduce_and(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """Bitwise and over the given axes."""
     return reduce_and_p.bind(operand, axes=_axes(operand, axes))
 
 
-def reduce_or(operand, axes):
+def reduce_or(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """Bitwise or over the given axes."""
     return reduce_or_p.bind(operand, axes=_axes(operand, axes))
 
 
-def reduce_xor(operand, axes):
+def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """Bitwise exclusive or over the given axes."""
     return reduce_xor_p.bind(operand, axes=_axes(operand, axes))
 
@@ -166,14 +196,26 @@ for _p in (reduce_and_p, reduce_or_p, reduce_xor_p):
 # -- argmax, argmin ---------------------------------------------------------------------------------------
 
 
-def argmax(operand, axis: int, index_dtype=np.int32):
-    """Position of the maximum along an axis; the first of several; of a NaN if there is one."""
+def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike = np.int32) -> Array:
+    """Position of the maximum along an axis; the first of several; of a NaN if there is one.
+
+    Args:
+        operand: an array.
+        axis: the dimension to search.
+        index_dtype: dtype of the positions.
+    """
     return argmax_p.bind(operand, axes=(canonical_axis(axis, aval_of(operand).ndim),),
                          index_dtype=dtypes.canonicalize_dtype(index_dtype))
 
 
-def argmin(operand, axis: int, index_dtype=np.int32):
-    """Position of the minimum along an axis; the first of several; of a NaN if there is one."""
+def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike = np.int32) -> Array:
+    """Position of the minimum along an axis; the first of several; of a NaN if there is one.
+
+    Args:
+        operand: an array.
+        axis: the dimension to search.
+        index_dtype: dtype of the positions.
+    """
     return argmin_p.bind(operand, axes=(canonical_axis(axis, aval_of(operand).ndim),),
                          index_dtype=dtypes.canonicalize_dtype(index_dtype))
 

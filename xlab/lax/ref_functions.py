@@ -5,6 +5,8 @@ The primitives behind them are in `refs.py`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from xlab import tree as _tree
@@ -12,6 +14,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.refs import AbstractRef, Ref, is_ref, set_operations
 from xlab.core.trace import EVAL, state
+from xlab.core.typing import Array
 from xlab.lax import ref_batching as _ref_batching  # noqa: F401  (its rules)
 from xlab.lax.convert import convert
 from xlab.lax.indexers import indexer
@@ -30,7 +33,7 @@ from xlab.lax.refs import (
 # -- functions ----------------------------------------------------------------------------------------------
 
 
-def new_ref(init_val, *, memory_space=None, kind: str | None = None) -> Ref:
+def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Ref:
     """A mutable reference to an array that starts as `init_val`.
 
     Args:
@@ -60,7 +63,7 @@ def new_ref(init_val, *, memory_space=None, kind: str | None = None) -> Ref:
     return new_ref_p.bind(init_val, memory_space=memory_space, kind=kind)
 
 
-def empty_ref(ty, memory_space=None) -> Ref:
+def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     """A mutable reference to an array of a type, with unspecified contents: write before you read.
 
     Args:
@@ -82,7 +85,7 @@ def empty_ref(ty, memory_space=None) -> Ref:
     return empty_ref_p.bind(ty=aval, memory_space=memory_space)
 
 
-def freeze(ref: Ref):
+def freeze(ref: Ref) -> Array:
     """Gives a reference up and returns its last value.
 
     Example:

@@ -7,6 +7,8 @@ With Explicit axes the type of every value says how it lies, and operations foll
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from xlab import tree as _tree
 from xlab.compile.devices import sharding_sources
@@ -37,7 +39,7 @@ from xlab.sharding.typed import out_sharding as canonical_out_sharding
 __all__ = ["auto_axes", "explicit_axes", "reshard"]
 
 
-def reshard(xs, out_shardings):
+def reshard(xs: Any, out_shardings: Any) -> Any:
     """Brings values to a sharding over Explicit mesh axes, moving data where it must.
 
     Args:
@@ -140,7 +142,7 @@ _trace.set_reshard(lambda x, aval: bind_reshard(x, aval.sharding) if not aval.sh
 # -- regions ----------------------------------------------------------------------------------------------
 
 
-def auto_axes(f=None, /, *, axes=None, out_sharding=None):
+def auto_axes(f: Callable | None = None, /, *, axes: Any = None, out_sharding: Any = None) -> Callable:
     """Leaves the mesh axes inside a function to the compiler; its results get the shardings one asks for.
 
     Args:
@@ -184,7 +186,7 @@ def auto_axes(f=None, /, *, axes=None, out_sharding=None):
     return region
 
 
-def explicit_axes(f=None, /, *, axes=None, in_sharding=None):
+def explicit_axes(f: Callable | None = None, /, *, axes: Any = None, in_sharding: Any = None) -> Callable:
     """Makes mesh axes Explicit inside a function; its arguments come in with the shardings one asks for.
 
     Args:

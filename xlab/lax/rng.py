@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax.shape import canonical_shape, squeeze
 from xlab.lax.slicing import dynamic_update_index_in_dim, slice_in_dim
@@ -30,8 +32,13 @@ class RandomAlgorithm(enum.IntEnum):
 _DRAWN = ("float16", "bfloat16", "float32", "float64", "int32", "uint32", "int64", "uint64")
 
 
-def rng_uniform(a, b, shape):
-    """Uniform numbers in [a, b) from the device's stateful generator; prefer `xlab.random`."""
+def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[int]) -> Array:
+    """Uniform numbers in [a, b) from the device's stateful generator; prefer `xlab.random`.
+
+    Args:
+        a, b: the bounds.
+        shape: the shape of the result.
+    """
     return rng_uniform_p.bind(a, b, shape=canonical_shape(shape))
 
 
@@ -58,7 +65,7 @@ batching.primitive_batchers.excuse(rng_uniform_p, "draws have state, as in the r
 mlir.register_lowering(rng_uniform_p, _uniform_lowering)
 
 
-def rng_bit_generator(key, shape, dtype=np.uint32, algorithm=RandomAlgorithm.RNG_DEFAULT, *, out_sharding=None):
+def rng_bit_generator(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike = np.uint32, algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT, *, out_sharding: ShardingLike | None = None) -> tuple[Array, Array]:
     """The state after drawing, and random bits of an unsigned dtype, from the generator of the device.
 
     Args:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax.arithmetic import mul
 from xlab.lax.convert import convert, convert_element_type
 from xlab.lax.dot import dot_general
+from xlab.lax.precision import DotDimensionNumbers
 from xlab.lax.shape import broadcast_in_dim, canonical_axes, full, reshape
 
 __all__ = ["scaled_dot"]
 
 
-def scaled_dot(lhs, rhs, *, lhs_scale=None, rhs_scale=None, dimension_numbers=None, preferred_element_type=None):
+def scaled_dot(lhs: ArrayLike, rhs: ArrayLike, *, lhs_scale: ArrayLike | None = None, rhs_scale: ArrayLike | None = None, dimension_numbers: DotDimensionNumbers | None = None, preferred_element_type: DTypeLike | None = None) -> Array:
     """Product of operands in blocks with scales: of `lhs * lhs_scale` and `rhs * rhs_scale`, each scale spread over its block.
 
     Args:

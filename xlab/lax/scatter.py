@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from xlab.core.cuts import cut_rules
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.trace import Axis
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
@@ -94,8 +95,8 @@ def _combiner(prim, dtype):
     return pe.trace_to_closed_jaxpr(lambda a, b: [prim.bind(a, b)], (scalar, scalar)).jaxpr
 
 
-def scatter(operand, scatter_indices, updates, dimension_numbers: ScatterDimensionNumbers, *,
-            indices_are_sorted: bool = False, unique_indices: bool = False, mode=None):
+def scatter(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: ScatterDimensionNumbers, *,
+            indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None) -> Array:
     """The operand with slices at run-time positions replaced by updates.
 
     Args:
@@ -117,46 +118,106 @@ def scatter(operand, scatter_indices, updates, dimension_numbers: ScatterDimensi
                    mode)
 
 
-def scatter_add(operand, scatter_indices, updates, dimension_numbers, *, indices_are_sorted: bool = False,
-                unique_indices: bool = False, mode=None):
-    """The operand with updates added at run-time positions; arguments as for `scatter`."""
+def scatter_add(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: Any, *, indices_are_sorted: bool = False,
+                unique_indices: bool = False, mode: Any = None) -> Array:
+    """The operand with updates added at run-time positions; arguments as for `scatter`.
+
+    Args:
+        operand: an array.
+        scatter_indices: where windows begin, as for `scatter`.
+        updates: what is combined at those places.
+        dimension_numbers: which dimension is which.
+        indices_are_sorted: a promise that the indices are sorted.
+        unique_indices: a promise that no two indices are equal.
+        mode: what happens to indices outside of the bounds.
+    """
     return _public(scatter_add_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
                    unique_indices, mode)
 
 
-def scatter_sub(operand, scatter_indices, updates, dimension_numbers, *, indices_are_sorted: bool = False,
-                unique_indices: bool = False, mode=None):
-    """The operand with updates subtracted at run-time positions; arguments as for `scatter`."""
+def scatter_sub(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: Any, *, indices_are_sorted: bool = False,
+                unique_indices: bool = False, mode: Any = None) -> Array:
+    """The operand with updates subtracted at run-time positions; arguments as for `scatter`.
+
+    Args:
+        operand: an array.
+        scatter_indices: where windows begin, as for `scatter`.
+        updates: what is combined at those places.
+        dimension_numbers: which dimension is which.
+        indices_are_sorted: a promise that the indices are sorted.
+        unique_indices: a promise that no two indices are equal.
+        mode: what happens to indices outside of the bounds.
+    """
     return _public(scatter_sub_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
                    unique_indices, mode)
 
 
-def scatter_mul(operand, scatter_indices, updates, dimension_numbers, *, indices_are_sorted: bool = False,
-                unique_indices: bool = False, mode=None):
-    """The operand multiplied by updates at run-time positions; arguments as for `scatter`."""
+def scatter_mul(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: Any, *, indices_are_sorted: bool = False,
+                unique_indices: bool = False, mode: Any = None) -> Array:
+    """The operand multiplied by updates at run-time positions; arguments as for `scatter`.
+
+    Args:
+        operand: an array.
+        scatter_indices: where windows begin, as for `scatter`.
+        updates: what is combined at those places.
+        dimension_numbers: which dimension is which.
+        indices_are_sorted: a promise that the indices are sorted.
+        unique_indices: a promise that no two indices are equal.
+        mode: what happens to indices outside of the bounds.
+    """
     return _public(scatter_mul_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
                    unique_indices, mode)
 
 
-def scatter_min(operand, scatter_indices, updates, dimension_numbers, *, indices_are_sorted: bool = False,
-                unique_indices: bool = False, mode=None):
-    """The minimum of operand and updates at run-time positions; arguments as for `scatter`."""
+def scatter_min(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: Any, *, indices_are_sorted: bool = False,
+                unique_indices: bool = False, mode: Any = None) -> Array:
+    """The minimum of operand and updates at run-time positions; arguments as for `scatter`.
+
+    Args:
+        operand: an array.
+        scatter_indices: where windows begin, as for `scatter`.
+        updates: what is combined at those places.
+        dimension_numbers: which dimension is which.
+        indices_are_sorted: a promise that the indices are sorted.
+        unique_indices: a promise that no two indices are equal.
+        mode: what happens to indices outside of the bounds.
+    """
     return _public(scatter_min_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
                    unique_indices, mode)
 
 
-def scatter_max(operand, scatter_indices, updates, dimension_numbers, *, indices_are_sorted: bool = False,
-                unique_indices: bool = False, mode=None):
-    """The maximum of operand and updates at run-time positions; arguments as for `scatter`."""
+def scatter_max(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike, dimension_numbers: Any, *, indices_are_sorted: bool = False,
+                unique_indices: bool = False, mode: Any = None) -> Array:
+    """The maximum of operand and updates at run-time positions; arguments as for `scatter`.
+
+    Args:
+        operand: an array.
+        scatter_indices: where windows begin, as for `scatter`.
+        updates: what is combined at those places.
+        dimension_numbers: which dimension is which.
+        indices_are_sorted: a promise that the indices are sorted.
+        unique_indices: a promise that no two indices are equal.
+        mode: what happens to indices outside of the bounds.
+    """
     return _public(scatter_max_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted,
                    unique_indices, mode)
 
 
-def scatter_apply(operand, scatter_indices, func: Callable, dimension_numbers, *, update_shape: Sequence[int] = (),
-                  indices_are_sorted: bool = False, unique_indices: bool = False, mode=None):
+def scatter_apply(operand: ArrayLike, scatter_indices: ArrayLike, func: Callable, dimension_numbers: Any, *, update_shape: Sequence[int] = (),
+                  indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None) -> Array:
     """The operand with a function of one number applied at run-time positions (again where they repeat).
 
     `update_shape` is the shape that updates would have; the other arguments are as for `scatter`.
+
+    Args:
+        operand: an array.
+        scatter_indices: where windows begin, as for `scatter`.
+        func: takes an element and returns the new one.
+        dimension_numbers: which dimension is which.
+        update_shape: shape of the updates that there would be.
+        indices_are_sorted: a promise that the indices are sorted.
+        unique_indices: a promise that no two indices are equal.
+        mode: what happens to indices outside of the bounds.
     """
     dtype = aval_of(operand).dtype
     unused = full(canonical_shape(update_shape), 0, dtype)

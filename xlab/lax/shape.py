@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, Tracer, state
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike, ShardingLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros
 from xlab.interpreters.mlir.values import physical_aval
@@ -25,7 +27,7 @@ from xlab.lax.elementwise import scalar_like
 from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
 __all__ = ["broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcasted_iota", "collapse", "concatenate", "copy",
-           "empty", "expand_dims", "full", "full_like", "iota", "optimization_barrier", "pad", "reshape", "rev", "squeeze", "transpose"]
+           "empty", "expand_dims", "full", "full_like", "iota", "optimization_barrier", "pad", "reshape", "rev", "squeeze", "transpose"]  # fmt: skip
 
 
 def canonical_shape(shape) -> tuple[int, ...]:
@@ -56,7 +58,7 @@ def canonical_axes(axes, ndim: int) -> tuple[int, ...]:
 # -- broadcast_in_dim -------------------------------------------------------------------------------------
 
 
-def broadcast_in_dim(operand, shape: Sequence[int], broadcast_dimensions: Sequence[int], *, out_sharding=None):
+def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int], *, out_sharding: ShardingLike | None = None) -> Array:
     """The operand spread over `shape`; its dimension i becomes `broadcast_dimensions[i]`.
 
     The dimensions may come in any order, which permutes them; an operand that has the shape already is left as it is.
@@ -90,15 +92,22 @@ def broadcast_in_dim(operand, shape: Sequence[int], broadcast_dimensions: Sequen
     return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims, sharding=out_sharding)
 
 
-def broadcast(operand, sizes: Sequence[int], *, out_sharding=None):
-    """The operand with new leading dimensions."""
+def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: ShardingLike | None = None) -> Array:
+    """The operand with new leading dimensions.
+
+    Args:
+        operand: an array.
+        sizes: the new leading dimensions.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
+    """
     ndim = aval_of(operand).ndim
     sizes = canonical_shape(sizes)
     return broadcast_in_dim(operand, (*sizes, *aval_of(operand).shape), range(len(sizes), len(sizes) + ndim),
                             out_sharding=out_sharding)
 
 
-def broadcast_shapes(*shapes) -> tuple[int, ...]:
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """The shape that all given shapes, or single sizes, broadcast to, by NumPy's rule."""
     if not shapes:
         return ()
@@ -160,8 +169,16 @@ mlir.register_lowering(broadcast_in_dim_p, _broadcast_lowering)
 # -- reshape, squeeze, expand_dims ------------------------------------------------------------------------
 
 
-def reshape(operand, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None, *, out_sharding=None):
-    """The elements in row-major order under another shape."""
+def reshape(operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None, *, out_sharding: ShardingLike | None = None) -> Array:
+    """The elements in row-major order under another shape.
+
+    Args:
+        operand: an array.
+        new_sizes: the new shape.
+        dimensions: the order to read the dimensions in.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
+    """
     shape = canonical_shape(new_sizes)
     aval = aval_of(operand)
     if dimensions is not None and tuple(dimensions) != tuple(range(aval.ndim)):
@@ -204,7 +221,7 @@ batching.primitive_batchers[reshape_p] = _reshape_batch
 mlir.register_lowering(reshape_p, _reshape_lowering)
 
 
-def squeeze(array, dimensions: Sequence[int]):
+def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """The array without the given dimensions of size 1."""
     dims = tuple(sorted(canonical_axes(dimensions, aval_of(array).ndim)))
     if not dims and hasattr(array, "aval"):
@@ -234,7 +251,7 @@ batching.primitive_batchers[squeeze_p] = _squeeze_batch
 mlir.register_lowering(squeeze_p, _reshape_lowering)
 
 
-def expand_dims(array, dimensions: Sequence[int]):
+def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """The array with new dimensions of size 1 at the given places of the result."""
     aval = aval_of(array)
     ndim = aval.ndim + len(tuple(dimensions))
@@ -246,8 +263,14 @@ def expand_dims(array, dimensions: Sequence[int]):
     return broadcast_in_dim(array, shape, [i for i in range(ndim) if i not in new])
 
 
-def collapse(operand, start_dimension: int, stop_dimension: int | None = None):
-    """Dimensions from start to stop (exclusive) as one."""
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
+    """Dimensions from start to stop (exclusive) as one.
+
+    Args:
+        operand: an array.
+        start_dimension: the first dimension that is joined.
+        stop_dimension: the one after the last.
+    """
     shape = aval_of(operand).shape
     lo, hi, _ = slice(start_dimension, stop_dimension).indices(len(shape))
     if hi < lo:
@@ -258,7 +281,7 @@ def collapse(operand, start_dimension: int, stop_dimension: int | None = None):
 # -- transpose, rev ---------------------------------------------------------------------------------------
 
 
-def transpose(operand, permutation: Sequence[int]):
+def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """The operand with its dimensions in another order: result dimension i is operand dimension permutation[i]."""
     perm = tuple(map(operator.index, permutation))
     if perm == tuple(range(len(perm))) and hasattr(operand, "aval") and len(perm) == operand.aval.ndim:
@@ -293,7 +316,7 @@ batching.primitive_batchers[transpose_p] = _transpose_batch
 mlir.register_lowering(transpose_p, _transpose_lowering)
 
 
-def rev(operand, dimensions: Sequence[int]):
+def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
     """The operand with the given dimensions reversed."""
     dims = canonical_axes(dimensions, aval_of(operand).ndim)
     return rev_p.bind(operand, dimensions=dims)
@@ -319,7 +342,7 @@ mlir.register_lowering(rev_p, lambda ctx, x, dimensions: ctx.op(
 # -- concatenate, pad -------------------------------------------------------------------------------------
 
 
-def concatenate(operands, dimension: int):
+def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
     """Arrays of one dtype joined along a dimension."""
     operands = list(operands)
     if not operands:
@@ -365,8 +388,15 @@ mlir.register_lowering(concatenate_p, lambda ctx, *xs, dimension: ctx.op(
     f"stablehlo.concatenate {', '.join(xs)}, dim = {dimension} : ({ctx.types_in()}) -> {ctx.type_out()}"))
 
 
-def pad(operand, padding_value, padding_config):
-    """The operand with (low, high, interior) padding per dimension; negative amounts cut."""
+def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]) -> Array:
+    """The operand with (low, high, interior) padding per dimension; negative amounts cut.
+
+    Args:
+        operand: an array.
+        padding_value: the scalar to pad with.
+        padding_config: for each dimension, how many go before, after, and between elements;
+            negative numbers take away.
+    """
     config = tuple(tuple(map(operator.index, c)) for c in padding_config)
     aval = aval_of(operand)
     if aval.mat.unreduced and state.manual is None and not isinstance(padding_value, Tracer) and not padding_value:
@@ -415,8 +445,15 @@ mlir.register_lowering(pad_p, lambda ctx, x, v, padding_config: ctx.op(
 # -- arrays from nothing ----------------------------------------------------------------------------------
 
 
-def full(shape, fill_value, dtype=None, *, sharding=None):
-    """An array of the given shape with one value everywhere."""
+def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, sharding: Any = None) -> Array:
+    """An array of the given shape with one value everywhere.
+
+    Args:
+        shape: the shape of the result.
+        fill_value: a scalar.
+        dtype: the dtype of the result.
+        sharding: where the result goes.
+    """
     return _filled(shape, fill_value, dtype, False, sharding)
 
 
@@ -444,8 +481,16 @@ def _filled(shape, fill_value, dtype, weak, sharding):
     return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=asked)
 
 
-def full_like(x, fill_value, dtype=None, shape=None, sharding=None):
-    """Like `full`, with shape and dtype of `x` unless given."""
+def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Sequence[int] | None = None, sharding: Any = None) -> Array:
+    """Like `full`, with shape and dtype of `x` unless given.
+
+    Args:
+        x: an array whose shape and dtype are taken.
+        fill_value: a scalar.
+        dtype: another dtype.
+        shape: another shape.
+        sharding: where the result goes.
+    """
     aval = x if isinstance(x, ShapedArray) else aval_of(x)
     if sharding is None and aval.cut is not None and (shape is None or tuple(shape) == aval.shape):
         sharding = aval.cut
@@ -470,20 +515,35 @@ def over_mesh_like(out, aval, fill_value):
     return state.match(out, aval.update(mat=mat.update(reduced=mat.reduced - have.varying - have.unreduced))) if mat else out
 
 
-def empty(shape, dtype, *, out_sharding=None):
-    """An array whose contents do not matter (zeros)."""
+def empty(shape: Sequence[int], dtype: DTypeLike, *, out_sharding: ShardingLike | None = None) -> Array:
+    """An array whose contents do not matter (zeros).
+
+    Args:
+        shape: the shape of the result.
+        dtype: the dtype of the result.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
+    """
     return full(shape, 0, dtype, sharding=out_sharding)
 
 
-def iota(dtype, size: int):
+def iota(dtype: DTypeLike, size: int) -> Array:
     """0, 1, ..., size-1 in the given dtype."""
     if dtype is None:
         raise ValueError("iota needs a dtype, such as numpy.int32")
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype, shape, dimension: int, *, out_sharding=None):
-    """Each element's index along one dimension."""
+def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int, *, out_sharding: ShardingLike | None = None) -> Array:
+    """Each element's index along one dimension.
+
+    Args:
+        dtype: the dtype of the result.
+        shape: the shape of the result.
+        dimension: the dimension along which numbers grow.
+        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
+            sharding.
+    """
     shape = canonical_shape(shape)
     asked = canonical_out_sharding(out_sharding, "broadcasted_iota", len(shape))
     return iota_p.bind(dtype=dtypes.canonicalize_dtype(dtype), shape=shape,
@@ -505,7 +565,7 @@ mlir.register_lowering(iota_p, lambda ctx, *, dtype, shape, dimension, sharding:
     f"stablehlo.iota dim = {dimension} : {ctx.type_out()}"))
 
 
-def copy(x):
+def copy(x: Any) -> Any:
     """The value in a buffer of its own."""
     return copy_p.bind(x)
 
@@ -518,7 +578,7 @@ batching.defvectorized(copy_p)
 mlir.register_lowering(copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimization_barrier {x} : {ctx.type_out()}"))
 
 
-def optimization_barrier(operand):
+def optimization_barrier(operand: Any) -> Any:
     """The same pytree, which the compiler will not compute parts of earlier, later, or together with what surrounds it."""
     flat, structure = _tree.flatten(operand)
     return _tree.unflatten(structure, optimization_barrier_p.bind(*flat))

@@ -11,6 +11,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.interpreters.mlir.values import physical_aval
@@ -37,8 +38,15 @@ __all__ = ["dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dyn
            "dynamic_update_slice", "dynamic_update_slice_in_dim", "index_in_dim", "slice", "slice_in_dim", "split"]
 
 
-def slice(operand, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None):
-    """Elements `start:limit:stride` along each dimension."""
+def slice(operand: ArrayLike, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None) -> Array:
+    """Elements `start:limit:stride` along each dimension.
+
+    Args:
+        operand: an array.
+        start_indices: where the slice begins, in each dimension.
+        limit_indices: where it ends, not included.
+        strides: its steps, 1 by default.
+    """
     starts = tuple(map(operator.index, start_indices))
     limits = tuple(map(operator.index, limit_indices))
     steps = None if strides is None else tuple(map(operator.index, strides))
@@ -104,8 +112,16 @@ batching.primitive_batchers[slice_p] = _slice_batch
 mlir.register_lowering(slice_p, _slice_lowering)
 
 
-def slice_in_dim(operand, start_index, limit_index, stride: int = 1, axis: int = 0):
-    """A slice along one dimension; None and negative indices as in Python."""
+def slice_in_dim(operand: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Array:
+    """A slice along one dimension; None and negative indices as in Python.
+
+    Args:
+        operand: an array.
+        start_index: where the slice begins.
+        limit_index: where it ends, not included.
+        stride: its step.
+        axis: the axis.
+    """
     shape = aval_of(operand).shape
     axis = canonical_axis(axis, len(shape))
     n = shape[axis]
@@ -116,8 +132,15 @@ def slice_in_dim(operand, start_index, limit_index, stride: int = 1, axis: int =
     return slice(operand, starts, limits, steps)
 
 
-def index_in_dim(operand, index: int, axis: int = 0, keepdims: bool = True):
-    """One position along a dimension."""
+def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
+    """One position along a dimension.
+
+    Args:
+        operand: an array.
+        index: the position.
+        axis: the axis.
+        keepdims: whether the dimension stays, with size 1.
+    """
     n = aval_of(operand).shape[canonical_axis(axis, aval_of(operand).ndim)]
     index = operator.index(index)
     if not -n <= index < n:
@@ -127,8 +150,14 @@ def index_in_dim(operand, index: int, axis: int = 0, keepdims: bool = True):
     return out if keepdims else squeeze(out, (axis,))
 
 
-def split(operand, sizes: Sequence[int], axis: int = 0):
-    """The operand cut along a dimension into parts of the given sizes."""
+def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
+    """The operand cut along a dimension into parts of the given sizes.
+
+    Args:
+        operand: an array.
+        sizes: lengths of the parts.
+        axis: the axis.
+    """
     axis = canonical_axis(axis, aval_of(operand).ndim)
     if sum(sizes) != aval_of(operand).shape[axis]:
         raise ValueError(f"split sizes {tuple(sizes)} must add up to dimension {axis} of {aval_of(operand)}")
@@ -263,7 +292,7 @@ def _start_scalars(operand, start_indices, allow_negative_indices: bool | Sequen
     return out
 
 
-def dynamic_slice(operand, start_indices, slice_sizes: Sequence[int], *, allow_negative_indices: bool | Sequence[bool] = True):
+def dynamic_slice(operand: ArrayLike, start_indices: ArrayLike | Sequence[ArrayLike], slice_sizes: Sequence[int], *, allow_negative_indices: bool | Sequence[bool] = True) -> Array:
     """A slice of static size at a run-time position; positions are moved so that the slice lies inside.
 
     Args:
@@ -335,8 +364,16 @@ batching.primitive_batchers[dynamic_slice_p] = _dynamic_slice_batch
 mlir.register_lowering(dynamic_slice_p, _dynamic_slice_lowering)
 
 
-def dynamic_update_slice(operand, update, start_indices, *, allow_negative_indices: bool | Sequence[bool] = True):
-    """The operand with a block replaced at a run-time position, moved so that the block lies inside."""
+def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: ArrayLike | Sequence[ArrayLike], *, allow_negative_indices: bool | Sequence[bool] = True) -> Array:
+    """The operand with a block replaced at a run-time position, moved so that the block lies inside.
+
+    Args:
+        operand: an array.
+        update: the array to put there.
+        start_indices: where it goes, in each dimension; moved inside where it would leave the
+            array.
+        allow_negative_indices: whether negative indices count from the end.
+    """
     return dynamic_update_slice_p.bind(operand, update, *_start_scalars(operand, start_indices, allow_negative_indices))
 
 
@@ -396,8 +433,16 @@ batching.primitive_batchers[dynamic_update_slice_p] = _dynamic_update_batch
 mlir.register_lowering(dynamic_update_slice_p, _dynamic_update_lowering)
 
 
-def dynamic_slice_in_dim(operand, start_index, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True):
-    """`dynamic_slice` along one dimension."""
+def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True) -> Array:
+    """`dynamic_slice` along one dimension.
+
+    Args:
+        operand: an array.
+        start_index: where the slice begins.
+        slice_size: its length.
+        axis: the axis.
+        allow_negative_indices: whether negative indices count from the end.
+    """
     shape = aval_of(operand).shape
     axis = canonical_axis(axis, len(shape))
     starts, sizes = [0] * len(shape), list(shape)
@@ -405,8 +450,16 @@ def dynamic_slice_in_dim(operand, start_index, slice_size: int, axis: int = 0, *
     return dynamic_slice(operand, starts, sizes, allow_negative_indices=allow_negative_indices)
 
 
-def dynamic_index_in_dim(operand, index, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True):
-    """One run-time position along a dimension."""
+def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True) -> Array:
+    """One run-time position along a dimension.
+
+    Args:
+        operand: an array.
+        index: the position.
+        axis: the axis.
+        keepdims: whether the dimension stays, with size 1.
+        allow_negative_indices: whether negative indices count from the end.
+    """
     out = dynamic_slice_in_dim(operand, _position(index, allow_negative_indices), 1, axis, allow_negative_indices=allow_negative_indices)
     return out if keepdims else squeeze(out, (axis,))
 
@@ -416,16 +469,32 @@ def _position(index, allow_negative: bool):
     return max(index, 0) if not allow_negative and isinstance(index, (int, np.integer)) else index
 
 
-def dynamic_update_slice_in_dim(operand, update, start_index, axis: int, *, allow_negative_indices: bool = True):
-    """`dynamic_update_slice` along one dimension."""
+def dynamic_update_slice_in_dim(operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int, *, allow_negative_indices: bool = True) -> Array:
+    """`dynamic_update_slice` along one dimension.
+
+    Args:
+        operand: an array.
+        update: the array to put there.
+        start_index: where it goes; moved inside where it would leave the array.
+        axis: the axis.
+        allow_negative_indices: whether negative indices count from the end.
+    """
     ndim = aval_of(operand).ndim
     starts = [0] * ndim
     starts[canonical_axis(axis, ndim)] = start_index
     return dynamic_update_slice(operand, update, starts, allow_negative_indices=allow_negative_indices)
 
 
-def dynamic_update_index_in_dim(operand, update, index, axis: int, *, allow_negative_indices: bool = True):
-    """Replaces one run-time position along a dimension."""
+def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int, *, allow_negative_indices: bool = True) -> Array:
+    """Replaces one run-time position along a dimension.
+
+    Args:
+        operand: an array.
+        update: the array to put there.
+        index: the position.
+        axis: the axis.
+        allow_negative_indices: whether negative indices count from the end.
+    """
     axis = canonical_axis(axis, aval_of(operand).ndim)
     if aval_of(update).ndim != aval_of(operand).ndim:
         shape = list(aval_of(operand).shape)

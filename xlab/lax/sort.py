@@ -14,6 +14,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import cuts
@@ -27,7 +28,7 @@ from xlab.lax.shape import broadcasted_iota, canonical_axis, expand_dims, full_l
 __all__ = ["sort", "sort_key_val", "top_k"]
 
 
-def sort(operand, dimension: int = -1, is_stable: bool = True, num_keys: int = 1):
+def sort(operand: ArrayLike | Sequence[ArrayLike], dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Array | tuple[Array, ...]:
     """The operand sorted along a dimension; several operands are permuted alike.
 
     Args:
@@ -58,8 +59,15 @@ def sort(operand, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
     return sort_p.bind(operand, dimension=axis, is_stable=bool(is_stable), num_keys=1)[0]
 
 
-def sort_key_val(keys, values, dimension: int = -1, is_stable: bool = True):
-    """Keys sorted along a dimension, and values in the same order."""
+def sort_key_val(keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True) -> tuple[Array, Array]:
+    """Keys sorted along a dimension, and values in the same order.
+
+    Args:
+        keys: what is compared.
+        values: what is brought into the same order.
+        dimension: the dimension to sort along.
+        is_stable: whether equal keys keep their order.
+    """
     axis = canonical_axis(dimension, aval_of(keys).ndim)
     return tuple(sort_p.bind(keys, values, dimension=axis, is_stable=bool(is_stable), num_keys=1))
 
@@ -208,8 +216,13 @@ batching.primitive_batchers[sort_p] = _sort_batch
 mlir.register_lowering(sort_p, _sort_lowering)
 
 
-def top_k(operand, k: int, *, axis: int = -1):
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     """The `k` largest elements along an axis, in descending order, and their positions (the first of equal ones).
+
+    Args:
+        operand: an array.
+        k: how many.
+        axis: the axis.
 
     Example:
         >>> import numpy as np

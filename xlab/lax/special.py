@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import add, mul
@@ -11,27 +12,27 @@ from xlab.lax.shape import full_like
 __all__ = ["digamma", "lgamma", "nextafter", "polygamma", "zeta"]
 
 
-def lgamma(x):
+def lgamma(x: ArrayLike) -> Array:
     """Elementwise logarithm of the absolute value of the gamma function."""
     return lgamma_p.bind(x)
 
 
-def digamma(x):
+def digamma(x: ArrayLike) -> Array:
     """Elementwise derivative of the logarithm of the gamma function."""
     return digamma_p.bind(x)
 
 
-def polygamma(m, x):
+def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise derivative of order `m` of `digamma`; both arguments are floats."""
     return polygamma_p.bind(m, x)
 
 
-def zeta(x, q):
+def zeta(x: ArrayLike, q: ArrayLike) -> Array:
     """Elementwise Hurwitz zeta function: the sum of `(q + k)^-x` over k = 0, 1, ..."""
     return zeta_p.bind(x, q)
 
 
-def nextafter(x1, x2):
+def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The representable number next to each element of `x1` in the direction of `x2`."""
     return nextafter_p.bind(x1, x2)
 

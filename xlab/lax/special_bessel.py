@@ -6,6 +6,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, div, integer_pow, mul, sign, sub
@@ -18,13 +19,23 @@ from xlab.lax.transcendental import sqrt
 __all__ = ["bessel_i0e", "bessel_i1e"]
 
 
-def bessel_i0e(x):
-    """Elementwise modified Bessel function of order 0, times `exp(-|x|)`."""
+def bessel_i0e(x: ArrayLike) -> Array:
+    """Elementwise modified Bessel function of order 0, times `exp(-|x|)`.
+
+    Source:
+        Chebyshev polynomials in x/4 - 1 up to 8, and in 16/x - 1 above, summed by Clenshaw's
+            recurrence.
+    """
     return bessel_i0e_p.bind(x)
 
 
-def bessel_i1e(x):
-    """Elementwise modified Bessel function of order 1, times `exp(-|x|)`."""
+def bessel_i1e(x: ArrayLike) -> Array:
+    """Elementwise modified Bessel function of order 1, times `exp(-|x|)`.
+
+    Source:
+        Chebyshev polynomials in x/4 - 1 up to 8, and in 16/x - 1 above, summed by Clenshaw's
+            recurrence.
+    """
     return bessel_i1e_p.bind(x)
 
 
@@ -37,7 +48,7 @@ _NEAR = (
     2.6598237246823866e-09, -5.189795601635263e-10, 9.675809035373237e-11, -1.7268262914415555e-11,
     2.95505266312964e-12, -4.856446783111929e-13, 7.676185498604936e-14, -1.1685332877993451e-14,
     1.715391285555133e-15, -2.431279846547955e-16, 3.3307945188222384e-17, -4.4153416464793395e-18,
-)
+)  # fmt: skip
 _FAR = (
     0.4022452055070544, 0.0033691164782556943, 6.889758346916825e-05, 2.8913705208347567e-06, 2.0489185894690638e-07,
     2.266668990498178e-08, 3.3962320257083865e-09, 4.94060238822497e-10, 1.1889147107846439e-11,
@@ -46,7 +57,7 @@ _FAR = (
     3.8116806693526224e-15, 1.7725601330565263e-15, -3.425485619677219e-16, -2.8276239805165836e-16,
     3.461222867697461e-17, 4.46562142029676e-17, -4.830504485944182e-18, -7.233180487874754e-18,
     9.921475412173699e-19, 1.193650890845982e-18,
-)
+)  # fmt: skip
 
 
 def _chebyshev(x, coefficients):

@@ -11,6 +11,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.interpreters import ad, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, div, mul, neg, sub
@@ -28,23 +29,41 @@ __all__ = ["betainc", "igamma", "igamma_grad_a", "igammac", "random_gamma_grad"]
 _MOST_TERMS = 20000
 
 
-def igamma(a, x):
-    """Elementwise regularized lower incomplete gamma function P(a, x)."""
+def igamma(a: ArrayLike, x: ArrayLike) -> Array:
+    """Elementwise regularized lower incomplete gamma function P(a, x).
+
+    Source:
+        The power series below the mean, the continued fraction by Lentz's method above (DLMF
+            8.11.4, 8.9.2).
+    """
     return igamma_p.bind(a, x)
 
 
-def igammac(a, x):
-    """Elementwise regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), accurate where it is small."""
+def igammac(a: ArrayLike, x: ArrayLike) -> Array:
+    """Elementwise regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), accurate where it is small.
+
+    Source:
+        The power series below the mean, the continued fraction by Lentz's method above (DLMF
+            8.11.4, 8.9.2).
+    """
     return igammac_p.bind(a, x)
 
 
-def igamma_grad_a(a, x):
+def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise derivative of `igamma(a, x)` in `a`."""
     return igamma_grad_a_p.bind(a, x)
 
 
-def betainc(a, b, x):
-    """Elementwise regularized incomplete beta function."""
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    """Elementwise regularized incomplete beta function.
+
+    Args:
+        a, b: the two parameters, positive.
+        x: the upper end of the integral, in [0, 1].
+
+    Source:
+        The continued fraction of DLMF 8.17.22, by the modified Lentz method.
+    """
     return regularized_incomplete_beta_p.bind(a, b, x)
 
 
@@ -181,10 +200,15 @@ ad.primitive_jvps.excuse(igamma_grad_a_p, "the reference has no second derivativ
 mlir.register_lowering(igamma_grad_a_p, widened(_igamma_grad_a))
 
 
-def random_gamma_grad(a, x, *, dtype=None):
+def random_gamma_grad(a: ArrayLike, x: ArrayLike, *, dtype: DTypeLike | None = None) -> Array:
     """Derivative of the gamma numbers `x` in their shape parameter `a`, keeping the probability P(a, x).
 
     It is -P_a / P_x, which is -x/a (S (log x - psi(a + 1)) + S_a) below the mean and x (h (log x - psi(a)) + h_a) above it.
+
+    Args:
+        a: the shape parameter.
+        x: the draws, as numbers or, with `dtype`, as logarithms.
+        dtype: the dtype to compute in.
     """
     check_dtypes("random_gamma_grad", (aval_of(a), aval_of(x)), _e.floating)
     dtype = aval_of(x).dtype if dtype is None else dtypes.canonicalize_dtype(dtype)

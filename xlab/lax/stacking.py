@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax import cuts
 from xlab.lax.shape import (
@@ -25,7 +27,7 @@ from xlab.lax.slicing import slice_in_dim
 __all__ = ["broadcast_like", "broadcast_to_rank", "dtype", "shape_as_value", "stack", "stack_p", "unstack", "unstack_p"]
 
 
-def stack(operands: Sequence, axis: int = 0):
+def stack(operands: Sequence, axis: int = 0) -> Array:
     """Joins arrays of one shape along a new axis.
 
     Example:
@@ -39,7 +41,7 @@ def stack(operands: Sequence, axis: int = 0):
     return stack_p.bind(*operands, axis=canonical_axis(axis, aval_of(operands[0]).ndim + 1))
 
 
-def unstack(x, axis: int = 0):
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     """The slices of an array along an axis, as a tuple.
 
     Example:
@@ -132,13 +134,13 @@ batching.primitive_batchers[unstack_p] = _unstack_batch
 mlir.register_lowering(unstack_p, mlir.lower_fun(_unstack, multiple_results=True))
 
 
-def broadcast_like(arr, like_arr):
+def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     """An array spread to the shape of another, new dimensions first."""
     shape, own = aval_of(like_arr).shape, aval_of(arr).shape
     return broadcast_in_dim(arr, shape, range(len(shape) - len(own), len(shape)))
 
 
-def broadcast_to_rank(x, rank: int):
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     """An array with leading dimensions of size 1 up to a rank."""
     shape = aval_of(x).shape
     if len(shape) >= rank:
@@ -146,11 +148,11 @@ def broadcast_to_rank(x, rank: int):
     return broadcast_in_dim(x, (*(1,) * (rank - len(shape)), *shape), range(rank - len(shape), rank))
 
 
-def shape_as_value(shape):
+def shape_as_value(shape: Sequence[int]) -> Array:
     """A shape as an array of integers."""
     return np.asarray(canonical_shape(shape), np.int32)
 
 
-def dtype(x):
+def dtype(x: Any) -> np.dtype:
     """The canonical dtype of a value or type."""
     return dtypes.dtype_and_weak(x)[0]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax import cuts
@@ -16,7 +17,7 @@ from xlab.lax.shape import canonical_shape, reshape
 __all__ = ["tile"]
 
 
-def tile(operand, reps: Sequence[int]):
+def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """The operand repeated `reps[i]` times along dimension i.
 
     Example:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xlab import tree as _tree
 from xlab.core.avals import TOKEN, aval_of
 from xlab.core.effects import Effect
@@ -16,7 +18,7 @@ from xlab.lax.convert import convert
 __all__ = ["after_all", "after_all_p", "create_token", "create_token_p", "dce_sink", "dce_sink_p", "stage"]
 
 
-def create_token(_=None):
+def create_token(_: Any = None) -> Any:
     """A token: a value without data that says that something has happened. The argument is ignored.
 
     Example:
@@ -28,7 +30,7 @@ def create_token(_=None):
     return create_token_p.bind()
 
 
-def after_all(*operands):
+def after_all(*operands: Any) -> Any:
     """The token that says that everything the given tokens stand for has happened."""
     for x in operands:
         if not isinstance(x, Token | Tracer) or aval_of(x) is not TOKEN:
@@ -57,7 +59,7 @@ class NoDCEEffect(Effect):
 _NO_DCE = NoDCEEffect()
 
 
-def dce_sink(val, *, prevent_mlir_dce: bool = False) -> None:
+def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
     """Keeps the computation of values in a program although nothing uses them.
 
     Args:
@@ -126,7 +128,7 @@ batching.primitive_batchers[dce_sink_p] = _sink_batch
 mlir.register_lowering(dce_sink_p, _sink_lowering)
 
 
-def stage(x, /):
+def stage(x: Any, /) -> Any:
     """The value as part of the trace under way: a constant of the program; outside of traces, an array.
 
     Example:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
@@ -17,7 +20,7 @@ from xlab.lax.elementwise import elementwise
 from xlab.lax.shape import full_like
 
 __all__ = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "erf_inv", "erfc",
-           "exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh"]
+           "exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh"]  # fmt: skip
 
 
 def _one(x):
@@ -41,7 +44,7 @@ def _accurate(name: str, op: str, derivative, accepts=_e.inexact, *, ans: bool =
     return prim
 
 
-def exp(x, *, accuracy=None):
+def exp(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise exponential."""
     return exp_p.bind(x) if accuracy is None else exp_p.bind(x, accuracy=checked("exp", accuracy))
 
@@ -49,7 +52,7 @@ def exp(x, *, accuracy=None):
 exp_p = _accurate("exp", "stablehlo.exponential", lambda t, ans, x: mul(t, ans), ans=True)
 
 
-def exp2(x, *, accuracy=None):
+def exp2(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise power of two."""
     return exp2_p.bind(x) if accuracy is None else exp2_p.bind(x, accuracy=checked("exp2", accuracy))
 
@@ -69,7 +72,7 @@ def _exp2_lowering(ctx, x, accuracy=None):
 mlir.register_lowering(exp2_p, _exp2_lowering)
 
 
-def expm1(x, *, accuracy=None):
+def expm1(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise `exp(x) - 1`, accurate near zero."""
     return expm1_p.bind(x) if accuracy is None else expm1_p.bind(x, accuracy=checked("expm1", accuracy))
 
@@ -77,7 +80,7 @@ def expm1(x, *, accuracy=None):
 expm1_p = _accurate("expm1", "stablehlo.exponential_minus_one", lambda t, ans, x: mul(t, add(ans, _one(ans))), ans=True)
 
 
-def log(x, *, accuracy=None):
+def log(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise natural logarithm."""
     return log_p.bind(x) if accuracy is None else log_p.bind(x, accuracy=checked("log", accuracy))
 
@@ -85,7 +88,7 @@ def log(x, *, accuracy=None):
 log_p = _accurate("log", "stablehlo.log", lambda t, x: div(t, x))
 
 
-def log1p(x, *, accuracy=None):
+def log1p(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise `log(1 + x)`, accurate near zero."""
     return log1p_p.bind(x) if accuracy is None else log1p_p.bind(x, accuracy=checked("log1p", accuracy))
 
@@ -93,7 +96,7 @@ def log1p(x, *, accuracy=None):
 log1p_p = _accurate("log1p", "stablehlo.log_plus_one", lambda t, x: div(t, add(x, _one(x))))
 
 
-def tanh(x, *, accuracy=None):
+def tanh(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise hyperbolic tangent."""
     return tanh_p.bind(x) if accuracy is None else tanh_p.bind(x, accuracy=checked("tanh", accuracy))
 
@@ -102,7 +105,7 @@ def tanh(x, *, accuracy=None):
 tanh_p = _accurate("tanh", "stablehlo.tanh", lambda t, ans, x: mul(add(t, mul(t, ans)), sub(_one(x), ans)), ans=True)
 
 
-def logistic(x, *, accuracy=None):
+def logistic(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise `1 / (1 + exp(-x))`."""
     return logistic_p.bind(x) if accuracy is None else logistic_p.bind(x, accuracy=checked("logistic", accuracy))
 
@@ -110,17 +113,17 @@ def logistic(x, *, accuracy=None):
 logistic_p = _accurate("logistic", "stablehlo.logistic", lambda t, ans, x: mul(t, mul(ans, sub(_one(ans), ans))), ans=True)
 
 
-def sin(x, *, accuracy=None):
+def sin(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise sine."""
     return sin_p.bind(x) if accuracy is None else sin_p.bind(x, accuracy=checked("sin", accuracy))
 
 
-def cos(x, *, accuracy=None):
+def cos(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise cosine."""
     return cos_p.bind(x) if accuracy is None else cos_p.bind(x, accuracy=checked("cos", accuracy))
 
 
-def tan(x, *, accuracy=None):
+def tan(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise tangent."""
     return tan_p.bind(x) if accuracy is None else tan_p.bind(x, accuracy=checked("tan", accuracy))
 
@@ -130,12 +133,12 @@ cos_p = _accurate("cos", "stablehlo.cosine", lambda t, x, accuracy=None: neg(mul
 tan_p = _accurate("tan", "stablehlo.tan", lambda t, ans, x: mul(t, add(_one(x), square(ans))), ans=True)
 
 
-def sinh(x):
+def sinh(x: ArrayLike) -> Array:
     """Elementwise hyperbolic sine."""
     return sinh_p.bind(x)
 
 
-def cosh(x):
+def cosh(x: ArrayLike) -> Array:
     """Elementwise hyperbolic cosine."""
     return cosh_p.bind(x)
 
@@ -144,17 +147,17 @@ sinh_p = _define("sinh", "chlo.sinh", lambda t, x: mul(t, cosh(x)))
 cosh_p = _define("cosh", "chlo.cosh", lambda t, x: mul(t, sinh(x)))
 
 
-def asin(x):
+def asin(x: ArrayLike) -> Array:
     """Elementwise inverse sine."""
     return asin_p.bind(x)
 
 
-def acos(x):
+def acos(x: ArrayLike) -> Array:
     """Elementwise inverse cosine."""
     return acos_p.bind(x)
 
 
-def atan(x):
+def atan(x: ArrayLike) -> Array:
     """Elementwise inverse tangent."""
     return atan_p.bind(x)
 
@@ -164,17 +167,17 @@ acos_p = _define("acos", "chlo.acos", lambda t, x: mul(t, neg(rsqrt(sub(_one(x),
 atan_p = _define("atan", "chlo.atan", lambda t, x: div(t, add(_one(x), square(x))))
 
 
-def asinh(x):
+def asinh(x: ArrayLike) -> Array:
     """Elementwise inverse hyperbolic sine."""
     return asinh_p.bind(x)
 
 
-def acosh(x):
+def acosh(x: ArrayLike) -> Array:
     """Elementwise inverse hyperbolic cosine."""
     return acosh_p.bind(x)
 
 
-def atanh(x):
+def atanh(x: ArrayLike) -> Array:
     """Elementwise inverse hyperbolic tangent."""
     return atanh_p.bind(x)
 
@@ -189,7 +192,7 @@ def reciprocal_of(x):
     return integer_pow(x, -1)
 
 
-def atan2(x, y):
+def atan2(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise angle of the point with ordinate `x` and abscissa `y`."""
     return atan2_p.bind(x, y)
 
@@ -200,17 +203,17 @@ ad.defjvp(atan2_p, lambda t, x, y: mul(t, div(y, add(square(x), square(y)))),
 mlir.register_lowering(atan2_p, mlir.binary("stablehlo.atan2"))
 
 
-def sqrt(x, *, accuracy=None):
+def sqrt(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise square root."""
     return sqrt_p.bind(x) if accuracy is None else sqrt_p.bind(x, accuracy=checked("sqrt", accuracy))
 
 
-def rsqrt(x, *, accuracy=None):
+def rsqrt(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise reciprocal of the square root."""
     return rsqrt_p.bind(x) if accuracy is None else rsqrt_p.bind(x, accuracy=checked("rsqrt", accuracy))
 
 
-def cbrt(x, *, accuracy=None):
+def cbrt(x: ArrayLike, *, accuracy: Any = None) -> Array:
     """Elementwise cube root."""
     return cbrt_p.bind(x) if accuracy is None else cbrt_p.bind(x, accuracy=checked("cbrt", accuracy))
 
@@ -222,17 +225,17 @@ cbrt_p = _accurate("cbrt", "stablehlo.cbrt", lambda t, ans, x: mul(t, mul(_e.bes
                  ans=True)      # not through ans / x: the slope at zero is infinite
 
 
-def erf(x):
+def erf(x: ArrayLike) -> Array:
     """Elementwise error function."""
     return erf_p.bind(x)
 
 
-def erfc(x):
+def erfc(x: ArrayLike) -> Array:
     """Elementwise `1 - erf(x)`, accurate for large `x`."""
     return erfc_p.bind(x)
 
 
-def erf_inv(x):
+def erf_inv(x: ArrayLike) -> Array:
     """Elementwise inverse of the error function."""
     return erf_inv_p.bind(x)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import Axis
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
+from xlab.interpreters.control_flow import OpaqueFlow, control_flow_rules
 from xlab.lax import arithmetic as _a
 from xlab.lax import cuts
 from xlab.lax import elementwise as _e
@@ -48,8 +50,14 @@ from xlab.lax.window_selection import (
 __all__ = ["padtype_to_pads", "reduce_window", "reduce_window_shape_tuple"]
 
 
-def padtype_to_pads(in_shape, window_shape, window_strides, padding) -> list[tuple[int, int]]:
+def padtype_to_pads(in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """'SAME', 'SAME_LOWER' or 'VALID' as (low, high) padding per dimension.
+
+    Args:
+        in_shape: shape of the operand.
+        window_shape: shape of the window.
+        window_strides: steps of the window along each spatial dimension.
+        padding: 'SAME', 'VALID', 'SAME_LOWER', or a pair of numbers for each spatial dimension.
 
     Example:
         >>> padtype_to_pads((7,), (3,), (2,), "SAME")
@@ -70,9 +78,9 @@ def padtype_to_pads(in_shape, window_shape, window_strides, padding) -> list[tup
     raise ValueError(f"padding must be 'VALID', 'SAME', 'SAME_LOWER' or a sequence of (low, high), got {padding!r}")
 
 
-def reduce_window(operand, init_value, computation: Callable, window_dimensions: Sequence[int],
-                  window_strides: Sequence[int] | None = None, padding="VALID",
-                  base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None):
+def reduce_window(operand: Any, init_value: Any, computation: Callable, window_dimensions: Sequence[int],
+                  window_strides: Sequence[int] | None = None, padding: str | Sequence[tuple[int, int]] = "VALID",
+                  base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None) -> Any:
     """Reduces every window of an array with an associative `computation`.
 
     Args:
@@ -105,9 +113,17 @@ def _hashable(x) -> bool:
     return getattr(x, "__hash__", None) is not None
 
 
-def reduce_window_shape_tuple(operand_shape, window_dimensions, window_strides, padding, base_dilation=None,
-                              window_dilation=None) -> tuple[int, ...]:
+def reduce_window_shape_tuple(operand_shape: Sequence[int], window_dimensions: Sequence[int], window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]], base_dilation: Sequence[int] | None = None,
+                              window_dilation: Sequence[int] | None = None) -> tuple[int, ...]:
     """The shape of a windowed reduction with explicit padding.
+
+    Args:
+        operand_shape: shape of the operand.
+        window_dimensions: shape of the window.
+        window_strides: steps of the window along each spatial dimension.
+        padding: 'SAME', 'VALID', 'SAME_LOWER', or a pair of numbers for each spatial dimension.
+        base_dilation, window_dilation: how far apart elements of the operand, and of the window,
+            are set.
 
     Example:
         >>> reduce_window_shape_tuple((6, 5), (2, 2), (1, 2), ((0, 1), (0, 1)))
@@ -205,6 +221,7 @@ reduce_window_p.def_abstract_eval(_general_aval)
 ad.primitive_jvps[reduce_window_p] = _general_jvp
 cut_rules[reduce_window_p] = cuts.resized("a window reduction")
 batching.primitive_batchers[reduce_window_p] = _general_batch
+control_flow_rules[reduce_window_p] = lambda params: OpaqueFlow((("body", params["jaxpr"]),))
 mlir.register_lowering(reduce_window_p, _general_lowering)
 
 

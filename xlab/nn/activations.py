@@ -8,6 +8,7 @@ import xlab.numpy as jnp
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax.comparison import select
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, scalar
@@ -33,7 +34,7 @@ _relu.defjvp(lambda primals, tangents: (
 
 
 def _activation(name, fun, doc):
-    def activation(x):
+    def activation(x: ArrayLike) -> Array:
         (x,) = check(name, x)
         return fun(as_array(x))
     activation.__name__ = activation.__qualname__ = name
@@ -121,7 +122,7 @@ log1mexp = _activation("log1mexp", lambda x: _log1mexp(*_floats("log1mexp", x)),
 
 
 @elementary(static="approximate")
-def gelu(x, approximate: bool = True):
+def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     """Gaussian error linear unit: `x` times the normal distribution function at `x`.
 
     Args:
@@ -143,7 +144,7 @@ def gelu(x, approximate: bool = True):
 
 
 @elementary
-def elu(x, alpha=1.0):
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """`x` where positive, `alpha (exp(x) - 1)` elsewhere.
 
     Example:
@@ -157,7 +158,7 @@ def elu(x, alpha=1.0):
 
 
 @elementary
-def selu(x):
+def selu(x: ArrayLike) -> Array:
     """Scaled `elu` that keeps mean and variance of normal inputs.
 
     Example:
@@ -169,7 +170,7 @@ def selu(x):
 
 
 @elementary
-def celu(x, alpha=1.0):
+def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """`max(x, 0) + min(alpha (exp(x / alpha) - 1), 0)`.
 
     Example:
@@ -183,7 +184,7 @@ def celu(x, alpha=1.0):
 
 
 @elementary
-def leaky_relu(x, negative_slope=1e-2):
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     """`x` where not negative, `negative_slope * x` elsewhere.
 
     Example:
@@ -196,7 +197,7 @@ def leaky_relu(x, negative_slope=1e-2):
 
 
 @elementary
-def squareplus(x, b=4):
+def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """`(x + sqrt(x² + b)) / 2`.
 
     Example:
@@ -209,7 +210,7 @@ def squareplus(x, b=4):
 
 
 @elementary(static="axis")
-def glu(x, axis: int = -1):
+def glu(x: ArrayLike, axis: int = -1) -> Array:
     """Gated linear unit: the first half along an axis, times the sigmoid of the second.
 
     Example:

@@ -8,14 +8,15 @@ import xlab.numpy as jnp
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.nn.softmax import softmax
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import bring, check, shape_of
 
 
-def dot_product_attention(query, key, value, bias=None, mask=None, *, scale: float | None = None, is_causal: bool = False,
-                          query_seq_lengths=None, key_value_seq_lengths=None, local_window_size=None,
-                          implementation: str | None = None, return_residual: bool = False):
+def dot_product_attention(query: ArrayLike, key: ArrayLike, value: ArrayLike, bias: ArrayLike | None = None, mask: ArrayLike | None = None, *, scale: float | None = None, is_causal: bool = False,
+                          query_seq_lengths: ArrayLike | None = None, key_value_seq_lengths: ArrayLike | None = None, local_window_size: int | tuple[int, int] | None = None,
+                          implementation: str | None = None, return_residual: bool = False) -> Array | tuple[Array, Array]:
     """Attention: averages of values, weighted by the softmax of products of queries and keys.
 
     Args:

@@ -11,10 +11,11 @@ import numpy as np
 from xlab import lax, random
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike, ShardingLike
 
 __all__ = ["Initializer", "constant", "delta_orthogonal", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "kaiming_normal",
            "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal", "ones", "orthogonal", "truncated_normal", "uniform",
-           "variance_scaling", "xavier_normal", "xavier_uniform", "zeros"]
+           "variance_scaling", "xavier_normal", "xavier_uniform", "zeros"]  # fmt: skip
 
 # Standard deviation of a standard normal number that is known to lie in (-2, 2).
 _TRUNCATED_DEVIATION = 0.87962566103423978
@@ -39,8 +40,14 @@ def _filled(shape, value, dtype, out_sharding):
     return out if out_sharding is None else lax.with_sharding_constraint(out, out_sharding)
 
 
-def zeros(key, shape, dtype=None, out_sharding=None):
+def zeros(key: Array, shape: ShapeLike, dtype: DTypeLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
     """An array of zeros; the key is not used.
+
+    Args:
+        key: not looked at.
+        shape: shape of the result.
+        dtype: its dtype, float32 by default.
+        out_sharding: where the result goes.
 
     Example:
         >>> import xlab
@@ -50,19 +57,26 @@ def zeros(key, shape, dtype=None, out_sharding=None):
     return _filled(shape, 0, dtype, out_sharding)
 
 
-def ones(key, shape, dtype=None, out_sharding=None):
-    """An array of ones; the key is not used."""
+def ones(key: Array, shape: ShapeLike, dtype: DTypeLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
+    """An array of ones; the key is not used.
+
+    Args:
+        key: not looked at.
+        shape: shape of the result.
+        dtype: its dtype, float32 by default.
+        out_sharding: where the result goes.
+    """
     return _filled(shape, 1, dtype, out_sharding)
 
 
-def constant(value, dtype=None) -> Initializer:
+def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
     """Makes an initializer that fills arrays with one value."""
     def init(key, shape, dtype=dtype, out_sharding=None):
         return _filled(shape, value, dtype, out_sharding)
     return init
 
 
-def uniform(scale=0.01, dtype=None) -> Initializer:
+def uniform(scale: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initializer:
     """Makes an initializer that draws uniform numbers in [0, scale).
 
     Example:
@@ -76,15 +90,21 @@ def uniform(scale=0.01, dtype=None) -> Initializer:
     return init
 
 
-def normal(stddev=0.01, dtype=None) -> Initializer:
+def normal(stddev: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initializer:
     """Makes an initializer that draws normal numbers with mean 0 and the given standard deviation."""
     def init(key, shape, dtype=dtype, out_sharding=None):
         return _scaled(random.normal(key, shape, _dtype(dtype), out_sharding=out_sharding), stddev)
     return init
 
 
-def truncated_normal(stddev=0.01, dtype=None, lower=-2.0, upper=2.0) -> Initializer:
-    """Makes an initializer that draws normal numbers between `lower` and `upper`, then scales them by `stddev`."""
+def truncated_normal(stddev: ArrayLike = 0.01, dtype: DTypeLike | None = None, lower: ArrayLike = -2.0, upper: ArrayLike = 2.0) -> Initializer:
+    """Makes an initializer that draws normal numbers between `lower` and `upper`, then scales them by `stddev`.
+
+    Args:
+        stddev: the deviation before it is cut off.
+        dtype: the default dtype of results, float32.
+        lower, upper: where it is cut off, in deviations.
+    """
     def init(key, shape, dtype=dtype, out_sharding=None):
         return _scaled(random.truncated_normal(key, lower, upper, shape, _dtype(dtype), out_sharding=out_sharding), stddev)
     return init
@@ -112,10 +132,10 @@ _FANS: dict[str, Callable[[float, float], float]] = {
 }
 
 
-def variance_scaling(scale, mode: Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"],
+def variance_scaling(scale: ArrayLike, mode: Literal["fan_in", "fan_out", "fan_avg", "fan_geo_avg"],
                      distribution: Literal["truncated_normal", "normal", "uniform"], in_axis: int | Sequence[int] = -2,
                      out_axis: int | Sequence[int] = -1, batch_axis: int | Sequence[int] = (),
-                     dtype=None) -> Initializer:
+                     dtype: DTypeLike | None = None) -> Initializer:
     """Makes an initializer with mean 0 and variance `scale / fan`, so that layers keep the size of signals.
 
     Args:
@@ -152,12 +172,21 @@ def variance_scaling(scale, mode: Literal["fan_in", "fan_out", "fan_avg", "fan_g
     return init
 
 
-def _family(name: str, scale: float, mode: str, distribution: str, text: str):
+def _family(name: str, scale: float, mode: str, distribution: str, text: str, source: str):
     def make(in_axis: int | Sequence[int] = -2, out_axis: int | Sequence[int] = -1, batch_axis: int | Sequence[int] = (),
-             dtype=None) -> Initializer:
+             dtype: DTypeLike | None = None) -> Initializer:
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"""Makes {text}: `variance_scaling({scale}, {mode!r}, {distribution!r})`.
+
+    Args:
+        in_axis: the axes of inputs in the shape of the weights.
+        out_axis: the axes of outputs.
+        batch_axis: the axes that are neither.
+        dtype: default dtype of the arrays.
+
+    Source:
+        {source}
 
     Example:
         >>> import xlab
@@ -167,12 +196,18 @@ def _family(name: str, scale: float, mode: str, distribution: str, text: str):
     return make
 
 
-glorot_uniform = xavier_uniform = _family("glorot_uniform", 1.0, "fan_avg", "uniform", "Glorot's uniform initializer")
-glorot_normal = xavier_normal = _family("glorot_normal", 1.0, "fan_avg", "truncated_normal", "Glorot's normal initializer")
-lecun_uniform = _family("lecun_uniform", 1.0, "fan_in", "uniform", "LeCun's uniform initializer")
-lecun_normal = _family("lecun_normal", 1.0, "fan_in", "truncated_normal", "LeCun's normal initializer")
-he_uniform = kaiming_uniform = _family("he_uniform", 2.0, "fan_in", "uniform", "He's uniform initializer")
-he_normal = kaiming_normal = _family("he_normal", 2.0, "fan_in", "truncated_normal", "He's normal initializer")
+glorot_uniform = xavier_uniform = _family("glorot_uniform", 1.0, "fan_avg", "uniform", "Glorot's uniform initializer",
+    "Glorot and Bengio (2010), Understanding the difficulty of training deep feedforward networks.")
+glorot_normal = xavier_normal = _family("glorot_normal", 1.0, "fan_avg", "truncated_normal", "Glorot's normal initializer",
+    "Glorot and Bengio (2010), Understanding the difficulty of training deep feedforward networks.")
+lecun_uniform = _family("lecun_uniform", 1.0, "fan_in", "uniform", "LeCun's uniform initializer",
+    "LeCun, Bottou, Orr and Mueller (1998), Efficient BackProp.")
+lecun_normal = _family("lecun_normal", 1.0, "fan_in", "truncated_normal", "LeCun's normal initializer",
+    "LeCun, Bottou, Orr and Mueller (1998), Efficient BackProp.")
+he_uniform = kaiming_uniform = _family("he_uniform", 2.0, "fan_in", "uniform", "He's uniform initializer",
+    "He, Zhang, Ren and Sun (2015), Delving deep into rectifiers.")
+he_normal = kaiming_normal = _family("he_normal", 2.0, "fan_in", "truncated_normal", "He's normal initializer",
+    "He, Zhang, Ren and Sun (2015), Delving deep into rectifiers.")
 
 
 def _moved(x, source: int, target: int):
@@ -183,7 +218,7 @@ def _moved(x, source: int, target: int):
     return lax.transpose(x, axes)
 
 
-def orthogonal(scale=1.0, column_axis: int = -1, dtype=None) -> Initializer:
+def orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Initializer:
     """Makes an initializer that draws orthogonal matrices, every one equally likely, times `scale`.
 
     Args:
@@ -210,7 +245,7 @@ def orthogonal(scale=1.0, column_axis: int = -1, dtype=None) -> Initializer:
     return init
 
 
-def delta_orthogonal(scale=1.0, column_axis: int = -1, dtype=None) -> Initializer:
+def delta_orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Initializer:
     """Makes an initializer for convolutions that keep lengths: an orthogonal matrix at the kernel's centre, zeros around it.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, DTypeLike
+from xlab.lax.precision import DotDimensionNumbers
 from xlab.lax.shape import canonical_axes
 from xlab.numpy.arithmetic import as_array
 from xlab.transforms.custom_vjp import custom_vjp
@@ -38,7 +41,7 @@ class BlockScaleConfig:
     infer_only: bool = False
 
 
-def get_scaled_dot_general_config(mode: str, global_scale=None) -> BlockScaleConfig:
+def get_scaled_dot_general_config(mode: str, global_scale: ArrayLike | None = None) -> BlockScaleConfig:
     """The way of rounding for `scaled_dot_general` by its name.
 
     Args:
@@ -60,7 +63,7 @@ def get_scaled_dot_general_config(mode: str, global_scale=None) -> BlockScaleCon
     raise ValueError(f"Unsupported mode: {mode}; there are 'mxfp8' and 'nvfp4'")
 
 
-def scaled_matmul(lhs, rhs, lhs_scales, rhs_scales, preferred_element_type=np.float32):
+def scaled_matmul(lhs: ArrayLike, rhs: ArrayLike, lhs_scales: ArrayLike, rhs_scales: ArrayLike, preferred_element_type: DTypeLike = np.float32) -> Array:
     """Products of matrices in blocks with scales, along the last dimension of both operands.
 
     Args:
@@ -93,7 +96,7 @@ def scaled_matmul(lhs, rhs, lhs_scales, rhs_scales, preferred_element_type=np.fl
                           dimension_numbers=(((2,), (2,)), ((0,), (0,))), preferred_element_type=preferred_element_type)
 
 
-def scaled_dot_general(lhs, rhs, dimension_numbers, preferred_element_type=np.float32, configs=None, implementation=None):
+def scaled_dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: DotDimensionNumbers, preferred_element_type: DTypeLike = np.float32, configs: Sequence[Any] | None = None, implementation: str | None = None) -> Array:
     """`dot_general` of operands rounded in blocks along what is contracted; so are the products of its derivative.
 
     Args:

@@ -12,6 +12,7 @@ from xlab import lax
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike
 from xlab.errors import ConcretizationTypeError
 from xlab.lax.comparison import select
 from xlab.lax.shape import canonical_axis
@@ -31,7 +32,7 @@ def _shifted(x, axis, where):
 
 
 @elementary(static="axis")
-def softmax(x, axis=-1, where=None):
+def softmax(x: ArrayLike, axis: AxisLike | None = -1, where: ArrayLike | None = None) -> Array:
     """Exponentials divided by their sum along axes.
 
     Args:
@@ -71,8 +72,13 @@ def _softmax_jvp(axis, primals, tangents):
 
 
 @elementary(static="axis")
-def log_softmax(x, axis=-1, where=None):
+def log_softmax(x: ArrayLike, axis: AxisLike | None = -1, where: ArrayLike | None = None) -> Array:
     """Logarithm of `softmax`, without overflow.
+
+    Args:
+        x: logits.
+        axis: the axis or axes to normalize over; None for all.
+        where: which elements count, a boolean array that broadcasts to `x`.
 
     Example:
         >>> import xlab
@@ -86,7 +92,7 @@ def log_softmax(x, axis=-1, where=None):
 
 
 @elementary(static=("axis", "keepdims", "return_sign"))
-def logsumexp(a, axis=None, b=None, keepdims: bool = False, return_sign: bool = False, where=None):
+def logsumexp(a: ArrayLike, axis: AxisLike | None = None, b: ArrayLike | None = None, keepdims: bool = False, return_sign: bool = False, where: ArrayLike | None = None) -> Array | tuple[Array, Array]:
     """Logarithm of the sum of exponentials, without overflow.
 
     Args:
@@ -131,8 +137,14 @@ def logsumexp(a, axis=None, b=None, keepdims: bool = False, return_sign: bool = 
 
 
 @elementary(static=("axis", "keepdims"))
-def logmeanexp(x, axis=None, where=None, keepdims: bool = False):
+def logmeanexp(x: ArrayLike, axis: AxisLike | None = None, where: ArrayLike | None = None, keepdims: bool = False) -> Array:
     """Logarithm of the mean of exponentials, without overflow.
+
+    Args:
+        x: an array.
+        axis: the axis or axes to average over; all by default.
+        where: which elements count, a boolean array that broadcasts to `x`.
+        keepdims: whether the reduced dimensions stay, with size 1.
 
     Example:
         >>> import xlab
@@ -148,7 +160,7 @@ def logmeanexp(x, axis=None, where=None, keepdims: bool = False):
 
 
 @elementary(static=("axis", "algorithm"))
-def standardize(x, axis=-1, mean=None, variance=None, epsilon=1e-5, where=None, *, algorithm: str = "fast"):
+def standardize(x: ArrayLike, axis: AxisLike | None = -1, mean: ArrayLike | None = None, variance: ArrayLike | None = None, epsilon: ArrayLike = 1e-5, where: ArrayLike | None = None, *, algorithm: str = "fast") -> Array:
     """The input with mean 0 and variance 1 along axes.
 
     Args:
@@ -173,7 +185,7 @@ def standardize(x, axis=-1, mean=None, variance=None, epsilon=1e-5, where=None, 
     return jnp.multiply(jnp.subtract(x, mean), lax.rsqrt(jnp.add(variance, epsilon)))
 
 
-def one_hot(x, num_classes: int, *, dtype=None, axis: int = -1):
+def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1) -> Array:
     """Vectors with a one at the given positions; zeros where a position is out of range.
 
     Args:

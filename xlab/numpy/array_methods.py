@@ -33,14 +33,14 @@ BINARY = {"add": ("add", True), "sub": ("subtract", True), "mul": ("multiply", T
           "pow": ("power", True), "matmul": ("matmul", True), "and": ("bitwise_and", True), "or": ("bitwise_or", True),
           "xor": ("bitwise_xor", True), "lshift": ("left_shift", True), "rshift": ("right_shift", True),
           "eq": ("equal", False), "ne": ("not_equal", False), "lt": ("less", False), "le": ("less_equal", False),
-          "gt": ("greater", False), "ge": ("greater_equal", False)}
+          "gt": ("greater", False), "ge": ("greater_equal", False)}  # fmt: skip
 
 UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_not"}
 
 # Methods that are the function of the same name with the array as first argument.
 METHODS = ("all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "conj",
            "conjugate", "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat",
-           "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var")
+           "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var")  # fmt: skip
 
 
 def install(namespace: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from xlab.sharding import Sharding, SingleDeviceSharding
 __all__ = ["array_repr", "array_str", "c_", "choose", "diag_indices_from", "fill_diagonal", "frombuffer", "from_dlpack", "fromfile",
            "fromiter", "fromstring", "get_printoptions", "index_exp", "iterable", "load", "mask_indices", "mgrid", "ogrid",
            "packbits", "place", "printoptions", "put", "r_", "ravel_multi_index", "s_", "save", "savez", "set_printoptions",
-           "tril_indices_from", "triu_indices_from", "unpackbits", "unravel_index"]
+           "tril_indices_from", "triu_indices_from", "unpackbits", "unravel_index"]  # fmt: skip
 
 index_exp, s_ = np.index_exp, np.s_
 array_repr, array_str = np.array_repr, np.array_str

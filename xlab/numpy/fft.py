@@ -18,7 +18,7 @@ from xlab.numpy.operands import aligned, check, ndim_of, shape_of
 from xlab.numpy.repeating import roll
 
 __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
-           "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
+           "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]  # fmt: skip
 
 _NORMS = ("backward", "ortho", "forward")
 

@@ -28,7 +28,7 @@ from xlab.numpy.operands import (
 from xlab.numpy.ufuncs import greater, less
 
 __all__ = ["bitwise_count", "bitwise_right_shift", "copysign", "deg2rad", "degrees", "fmax", "fmin", "frexp", "gcd", "heaviside",
-           "i0", "lcm", "ldexp", "modf", "nextafter", "rad2deg", "radians", "right_shift", "signbit", "sinc", "spacing"]
+           "i0", "lcm", "ldexp", "modf", "nextafter", "rad2deg", "radians", "right_shift", "signbit", "sinc", "spacing"]  # fmt: skip
 
 
 @elementary

@@ -21,7 +21,7 @@ from xlab.numpy.operands import bring, check, host, kind_of, kinds_of, ndim_of, 
 from xlab.numpy.shape import atleast_1d, atleast_2d, atleast_3d, ravel
 
 __all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack", "hsplit",
-           "hstack", "pad", "split", "stack", "unstack", "vsplit", "vstack"]
+           "hstack", "pad", "split", "stack", "unstack", "vsplit", "vstack"]  # fmt: skip
 
 
 def _listed(name, arrays):

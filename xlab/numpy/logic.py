@@ -30,7 +30,7 @@ from xlab.numpy.operands import (
 
 __all__ = ["allclose", "angle", "around", "array_equal", "array_equiv", "ceil", "clip", "conj", "conjugate", "fix", "floor",
            "imag", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "iscomplex", "isreal", "logical_and",
-           "logical_not", "logical_or", "logical_xor", "nan_to_num", "real", "rint", "round", "select", "trunc"]
+           "logical_not", "logical_or", "logical_xor", "nan_to_num", "real", "rint", "round", "select", "trunc"]  # fmt: skip
 
 
 def truth(x):

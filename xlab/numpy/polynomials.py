@@ -28,7 +28,7 @@ from xlab.numpy.operands import (
 from xlab.numpy.shape import atleast_1d
 
 __all__ = ["bartlett", "blackman", "convolve", "correlate", "hamming", "hanning", "kaiser", "poly", "polyadd", "polyder",
-           "polydiv", "polyint", "polymul", "polysub", "polyval", "roots"]
+           "polydiv", "polyint", "polymul", "polysub", "polyval", "roots"]  # fmt: skip
 
 
 @elementary(static="unroll")

@@ -34,7 +34,7 @@ from xlab.numpy.operands import (
 from xlab.transforms.vmap import vmap
 
 __all__ = ["arange", "diag_indices", "eye", "fromfunction", "geomspace", "identity", "indices", "ix_", "linspace", "logspace",
-           "meshgrid", "tri", "tril", "tril_indices", "triu", "triu_indices", "vander"]
+           "meshgrid", "tri", "tril", "tril_indices", "triu", "triu_indices", "vander"]  # fmt: skip
 
 
 def arange(start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | None = None, dtype: DTypeLike | None = None, *, device: DeviceLike | None = None, out_sharding: ShardingLike | None = None) -> Array:

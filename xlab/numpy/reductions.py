@@ -33,7 +33,7 @@ from xlab.numpy.operands import (
 )
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum",
-           "var"]
+           "var"]  # fmt: skip
 
 
 def axes_of(name: str, axis, ndim: int) -> tuple[int, ...]:

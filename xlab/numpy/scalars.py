@@ -19,7 +19,7 @@ __all__ = ["bool_", "can_cast", "character", "complex64", "complex128", "dtype",
            "float16", "float32", "float64", "bfloat16", "iinfo", "inexact", "inf", "int1", "int2", "int4", "int8", "int16", "int32",
            "int64", "integer", "isdtype", "issubdtype", "iscomplexobj", "isrealobj", "isscalar", "nan", "ndarray",
            "newaxis", "number", "pi", "promote_types", "result_type", "uint1", "uint2", "uint4", "uint8", "uint16", "uint32",
-           "uint64"]
+           "uint64"]  # fmt: skip
 
 
 class _ScalarType(type):

@@ -19,7 +19,7 @@ from xlab.numpy.reductions import axes_of
 
 __all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims",
            "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "resize", "rollaxis", "shape", "size",
-           "squeeze", "swapaxes", "transpose"]
+           "squeeze", "swapaxes", "transpose"]  # fmt: skip
 
 broadcast_shapes = lax.broadcast_shapes
 

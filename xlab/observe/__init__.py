@@ -34,7 +34,7 @@ _HOME = {
     "target": "targets", "scheduled": "targets", "on_target": "targets",
     "what_if": "whatif", "search_shardings": "whatif", "side_by_side": "placements", "Experiment": "experiment",
     "text": "text",
-}
+}  # fmt: skip
 
 __all__ = sorted(_HOME)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses
+from xlab.interpreters.control_flow import LoopFlow
 
 
 class Frame:
@@ -65,11 +66,10 @@ class Loop:
 
 
 class Scan(Loop):
-    def __init__(self, operands, params, take):
-        nc, nk = params["num_consts"], params["num_carry"]
-        self.consts, self.carry, self.xs = operands[:nc], operands[nc:nc + nk], operands[nc + nk:]
-        self.closed: ClosedJaxpr = params["jaxpr"]
-        self.length, self.reverse, self.take = int(params["length"]), params["reverse"], take
+    def __init__(self, operands, flow: LoopFlow, take):
+        _, self.consts, self.carry, self.xs = flow.split(operands)
+        self.closed: ClosedJaxpr = flow.body
+        self.length, self.reverse, self.take = int(flow.length), flow.reverse, take
         self.ys: tuple = ()
         self.index = -1
 
@@ -92,11 +92,9 @@ class Scan(Loop):
 
 
 class While(Loop):
-    def __init__(self, operands, params, truth):
-        nc, nb = params["cond_nconsts"], params["body_nconsts"]
-        self.cond_consts, self.body_consts = operands[:nc], operands[nc:nc + nb]
-        self.carry = operands[nc + nb:]
-        self.condition, self.body, self.truth = params["cond_jaxpr"], params["body_jaxpr"], truth
+    def __init__(self, operands, flow: LoopFlow, truth):
+        self.cond_consts, self.body_consts, self.carry, _ = flow.split(operands)
+        self.condition, self.body, self.truth = flow.cond, flow.body, truth
         self.testing = False
 
     def title(self, label):

@@ -29,6 +29,7 @@ from xlab.core.jaxpr import (
     subjaxprs_of_params,
 )
 from xlab.interpreters import ad
+from xlab.interpreters.control_flow import CallFlow, LoopFlow, flow_of
 from xlab.interpreters.provenance import Derived, mark, named_rules
 from xlab.observe.program import program as _program
 from xlab.observe.records import Program
@@ -353,19 +354,23 @@ def _tangents(about: Subject, tangents: range) -> set[int]:
         return [type(v) is not Literal and v in reached for v in jaxpr.outvars]
 
     def inner(eqn: JaxprEqn, given: list[bool]) -> list[bool]:
-        bodies = [open_jaxpr(j) for _, j in subjaxprs_of_params(eqn.params)]
-        carried = eqn.params.get("num_carry", 0)
-        if len(bodies) != 1 or len(bodies[0].invars) != len(given) or len(bodies[0].outvars) != len(eqn.outvars):
-            for body in bodies:     # branches, and loops of several programs: each may pass on all it is given
-                reach(body, [any(given)] * len(body.invars))
-            return [any(given)] * len(eqn.outvars)
-        first = eqn.params.get("num_consts", 0)
+        flow = flow_of(eqn)
+        if type(flow) is CallFlow:
+            return reach(open_jaxpr(flow.jaxpr), given)
+        if type(flow) is LoopFlow and flow.cond is None:
+            return repeated(flow, given)
+        for _, body in flow.jaxprs if flow is not None else ():     # each may pass on all it is given
+            reach(open_jaxpr(body), [any(given)] * len(body.in_avals))
+        return [any(given)] * len(eqn.outvars)
+
+    def repeated(flow: LoopFlow, given: list[bool]) -> list[bool]:
+        _, consts, carry, xs = flow.split(given)
         while True:
-            outs = reach(bodies[0], given)
-            again = [g or (first <= i < first + carried and outs[i - first]) for i, g in enumerate(given)]
-            if again == given:
+            outs = reach(open_jaxpr(flow.body), [*consts, *carry, *xs])
+            again = [c or o for c, o in zip(carry, outs)]
+            if again == carry:
                 return outs
-            given = again
+            carry = again
     reach(about.closed.jaxpr, [i in tangents for i in range(len(about.closed.jaxpr.invars))])
     return found
 

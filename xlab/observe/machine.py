@@ -14,6 +14,7 @@ import numpy as np
 
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses, open_jaxpr
 from xlab.core.trace import EVAL, source_of, state
+from xlab.interpreters.control_flow import BranchFlow, LoopFlow, flow_of
 from xlab.lax.slicing import dynamic_index_in_dim
 from xlab.observe.devices import Devices
 from xlab.observe.frames import Frame, Scan, While
@@ -184,30 +185,24 @@ class Machine:
         return True
 
     def _nested(self, frame: Frame, eqn: JaxprEqn) -> tuple[Frame, Any] | None:
-        name, params, mode = eqn.primitive.name, eqn.params, self.mode
+        name, mode = eqn.primitive.name, self.mode
         if name not in ENTERED:
             return None
-        values = self._values(frame, eqn.invars)
-        if name == "scan":
-            if not params["length"]:
+        values, flow = self._values(frame, eqn.invars), flow_of(eqn)
+        if type(flow) is LoopFlow:
+            if flow.length == 0:
                 return None
-            return self._loop(Scan(values, params, mode.take), "scan", eqn, mode)
-        if name == "while":
-            return self._loop(While(values, params, mode.truth), "while", eqn, mode)
-        if name == "cond":
-            branches = params["branches"]
+            return self._loop(Scan(values, flow, mode.take) if flow.cond is None else While(values, flow, mode.truth), name, eqn, mode)
+        if type(flow) is BranchFlow:
             which = mode.index(values[0])
             if which is None:
                 return None
-            which = min(max(which, 0), len(branches) - 1)
-            return self._call(branches[which], values[1:], f"cond branch {which}", eqn, mode)
+            which = min(max(which, 0), len(flow.branches) - 1)
+            return self._call(flow.branches[which], values[1:], f"{name} branch {which}", eqn, mode)
         if name == "shard_map":
             return Devices.enter(eqn, values) if mode is self.plain else None
-        inner = params.get("jaxpr", params.get("call_jaxpr", params.get("fun_jaxpr")))
-        if inner is None or not isinstance(inner, (Jaxpr, ClosedJaxpr)) or len(open_jaxpr(inner).invars) != len(values):
-            return None
-        label = f"jit {params['name']}" if name == "jit" else name
-        return self._call(inner, values, label, eqn, mode)
+        label = f"jit {eqn.params['name']}" if name == "jit" else name
+        return self._call(flow.jaxpr, values, label, eqn, mode)
 
     def _call(self, inner, values, label, eqn, mode):
         consts = inner.consts if isinstance(inner, ClosedJaxpr) else []

@@ -19,10 +19,10 @@ from xlab.core.jaxpr import (
     JaxprEqn,
     Var,
     open_jaxpr,
-    subjaxprs_of_params,
 )
 from xlab.core.printing import Names, atom_text, shown_params, value_text
 from xlab.interpreters import traffic
+from xlab.interpreters.control_flow import flow_of
 from xlab.observe import hlo as _hlo
 from xlab.observe import names as _names
 from xlab.observe.records import Equation, Level, MeshInfo, Program, Type, Variable
@@ -87,10 +87,11 @@ class _Maker:
     def equation(self, eqn: JaxprEqn, notes: dict[Var, str]) -> Equation:
         number = self.about.numbers[id(eqn)]
         nested, labels = [], []
-        for label, inner in subjaxprs_of_params(eqn.params):
+        flow = flow_of(eqn)
+        for label, inner in flow.jaxprs if flow is not None else ():
             body = open_jaxpr(inner)
             nested.append(self.program(body, eqn.params.get("name") or body.debug_info.name or label, outer=eqn))
-            labels.append(nested_label(label))
+            labels.append(label)
         specs = list(self.specs.get(number, ()))
         outputs = []
         for v in eqn.outvars:
@@ -101,15 +102,6 @@ class _Maker:
             number, eqn.primitive.name, tuple(atom_text(a, self.names) for a in eqn.invars), tuple(outputs), params,
             _names.source_of(eqn), eqn.source.scope, tuple(nested), tuple(labels),
             equation_line(eqn, self.names, params), traffic.axes_of(eqn.primitive, eqn.params))
-
-
-_LABELS = {"jaxpr": "body", "call_jaxpr": "body", "cond_jaxpr": "condition", "body_jaxpr": "body", "fun_jaxpr": "body"}
-
-
-def nested_label(parameter: str) -> str:
-    """What an inner program is called: `body`, `condition`, `branch 0`."""
-    found = re.fullmatch(r"branches\[(\d+)\]", parameter)
-    return f"branch {found.group(1)}" if found else _LABELS.get(parameter, parameter)
 
 
 def params_text(eqn: JaxprEqn, names: Names) -> str:

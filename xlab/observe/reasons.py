@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
+from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.observe import names as _names
 from xlab.observe.program import mlir_level, parse_sharding, result_shardings, tensor_shape, type_of
 from xlab.observe.records import Type
@@ -384,7 +385,8 @@ def _synchronises(about: Any, equation: int) -> bool:
             if e.primitive.name in _HEAVY:
                 return False
             reached.update(e.outvars)
-    carried = outer.params.get("num_carry", 0) if outer is not None and outer.primitive.name == "scan" else 0
+    flow = None if outer is None else flow_of(outer)
+    carried = flow.num_carry if isinstance(flow, LoopFlow) else 0
     return not any(type(v) is Var and v in reached and n < carried for n, v in enumerate(jaxpr.outvars))
 
 

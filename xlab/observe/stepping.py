@@ -378,6 +378,11 @@ def _start(fun: Any, args: tuple, kwargs: dict) -> tuple[Subject, list, Any]:
 def step(fun: Callable, *, into: bool = True, budget: int = BUDGET) -> Callable[..., Stepper]:
     """The function's stepper: `step(f)(*args)` stands before the first equation of `f(*args)`.
 
+    Args:
+        fun: the function.
+        into: whether to step through the equations of inner programs too.
+        budget: bytes that snapshots may keep alive; with less, going back recomputes more.
+
     Example:
         >>> import numpy as np, xlab
         >>> float(step(lambda x: xlab.lax.exp(x))(np.float32(0)).result())

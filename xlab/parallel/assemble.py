@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,14 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray
 from xlab.core.donation import check_alive
+from xlab.core.typing import Array, DTypeLike
 from xlab.parallel.put import device_put
 from xlab.sharding import Format, Sharding
 
 __all__ = ["make_array_from_callback", "make_array_from_process_local_data", "make_array_from_single_device_arrays"]
 
 
-def make_array_from_single_device_arrays(shape, sharding, arrays, *, dtype=None):
+def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Sharding, arrays: Sequence[Array], *, dtype: DTypeLike | None = None) -> Array:
     """One array from its parts, each already on its device; nothing is copied.
 
     Args:
@@ -73,8 +75,15 @@ def make_array_from_single_device_arrays(shape, sharding, arrays, *, dtype=None)
     return _arrays.from_shards(ShapedArray(shape, parts[0].dtype if parts else dtype, weak), sharding, parts)
 
 
-def make_array_from_callback(shape, sharding, data_callback, dtype=None):
+def make_array_from_callback(shape: Sequence[int], sharding: Sharding, data_callback: Callable, dtype: DTypeLike | None = None) -> Array:
     """An array whose parts a function makes: it receives the index of each part and returns its data.
+
+    Args:
+        shape: shape of the whole array.
+        sharding: how it lies.
+        data_callback: called with an index, a tuple of slices, for each part this process holds;
+            returns that part.
+        dtype: dtype of the array; by default that of the parts.
 
     Example:
         >>> import numpy as np, xlab
@@ -128,7 +137,7 @@ def _of_keys(shape, sharding, parts):
     return KeyArray(words, of)
 
 
-def make_array_from_process_local_data(sharding, local_data, global_shape=None):
+def make_array_from_process_local_data(sharding: Sharding, local_data: Any, global_shape: Any = None) -> Any:
     """An array of which every process gives the part its devices hold; with one process, the whole.
 
     Args:

@@ -24,6 +24,12 @@ def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None 
     Devices on one host are equally near, so they are taken in the order of their ids; the last options concern hardware with a
     physical topology and change nothing here.
 
+    Args:
+        mesh_shape: number of devices along each mesh axis.
+        devices: the devices; all by default.
+        contiguous_submeshes: whether the devices of each process form a block (TPU).
+        allow_split_physical_axes: whether a mesh axis may take part of a physical axis (TPU).
+
     Example:
         >>> import xlab
         >>> create_device_mesh((1, 1), xlab.devices()[:1]).shape
@@ -54,6 +60,14 @@ def create_hybrid_device_mesh(mesh_shape: Sequence[int], dcn_mesh_shape: Sequenc
     """A mesh over several groups of devices: axis sizes are products of those within a group and those between groups.
 
     A group (granule) is the devices of one process.
+
+    Args:
+        mesh_shape: number of devices along each mesh axis within a granule.
+        dcn_mesh_shape: number of granules along each mesh axis.
+        devices: the devices; all by default.
+        process_is_granule: whether a granule is a process instead of a slice.
+        should_sort_granules_by_key: whether granules are ordered by their number.
+        allow_split_physical_axes: whether a mesh axis may take part of a physical axis (TPU).
 
     Example:
         >>> import xlab

@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import zlib
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +26,7 @@ from xlab.parallel.put import device_put
 from xlab.sharding import Mesh, NamedSharding, PartitionSpec
 
 
-def process_allgather(in_tree, tiled: bool = False):
+def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     """The values of all processes, as NumPy arrays in each: stacked along a new leading dimension, or joined along the first.
 
     An array that is laid over the processes comes as a whole; `tiled=True` says that this is meant.
@@ -69,7 +71,7 @@ def _agree(what: str, values) -> None:
                          f"({process_index()}) are {text}")
 
 
-def broadcast_one_to_all(in_tree, is_source: bool | None = None):
+def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     """The values of one process, as NumPy arrays in all of them.
 
     Args:
@@ -86,7 +88,7 @@ def broadcast_one_to_all(in_tree, is_source: bool | None = None):
     return _tree.map(lambda x: rows(np.asarray(x))[sources[0]], in_tree)
 
 
-def assert_equal(in_tree, fail_message: str = "") -> None:
+def assert_equal(in_tree: Any, fail_message: str = "") -> None:
     """Fails in every process unless all have the same values.
 
     Raises:
@@ -123,7 +125,7 @@ class ProcessFailureError(Exception):
 
 
 @contextlib.contextmanager
-def live_devices(devices):
+def live_devices(devices: Sequence[Any]) -> Any:
     """Those of the devices whose processes are alive, agreed on by all of these processes at the beginning and the end of the block.
 
     Args:
@@ -149,7 +151,7 @@ def live_devices(devices):
             raise ProcessFailureError(d for d in here if d.process_index in failed)
 
 
-def host_local_array_to_global_array(local_inputs, global_mesh: Mesh, pspecs):
+def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
     """Arrays over all processes of which each gives its own part.
 
     Args:
@@ -165,8 +167,14 @@ def host_local_array_to_global_array(local_inputs, global_mesh: Mesh, pspecs):
     return _with_specs(whole, local_inputs, pspecs)
 
 
-def global_array_to_host_local_array(global_inputs, global_mesh: Mesh, pspecs):
-    """This process's parts of arrays over all processes, each an array over the process's own devices."""
+def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
+    """This process's parts of arrays over all processes, each an array over the process's own devices.
+
+    Args:
+        global_inputs: a tree of arrays over the mesh.
+        global_mesh: the mesh.
+        pspecs: a spec for each, or a prefix of the tree.
+    """
     def part(x, spec):
         if is_tracer(x):
             return x

@@ -9,7 +9,7 @@ import functools
 import math
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,9 @@ __all__ = ["pmap"]
 _PRIVATE = "_internal_pmap_axis_name"
 
 
-def pmap(fun: Callable, axis_name=None, *, in_axes=0, out_axes=0, static_broadcasted_argnums: int | Sequence[int] = (),
-         devices=None, backend=None, axis_size: int | None = None, donate_argnums: int | Sequence[int] = (),
-         global_arg_shapes=None):
+def pmap(fun: Callable, axis_name: Hashable | None = None, *, in_axes: Any = 0, out_axes: Any = 0, static_broadcasted_argnums: int | Sequence[int] = (),
+         devices: Sequence[Any] | None = None, backend: str | None = None, axis_size: int | None = None, donate_argnums: int | Sequence[int] = (),
+         global_arg_shapes: None = None) -> Callable:
     """Runs a function on several devices at once, one example of the mapped axis on each.
 
     Args:

@@ -6,6 +6,9 @@ all leaves; a `NamedSharding` destination then constrains the value, and a singl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from xlab import tree as _tree
@@ -32,7 +35,7 @@ __all__ = ["copy_to_host_async", "ArrayCopySemantics", "block_until_ready", "dev
            "device_put_sharded"]
 
 
-def device_put(x, device=None, *, src=None, donate=False, may_alias=None):
+def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
     """Puts arrays on a device or lays them over devices by a sharding.
 
     Args:
@@ -127,7 +130,7 @@ def _check_settled(d) -> None:
                          f"dimension, or None. Inside jit, with_sharding_constraint leaves a dimension to the compiler.")
 
 
-def device_get(x):
+def device_get(x: Any) -> Any:
     """Values as NumPy arrays on the host; all transfers are started before the first is waited for.
 
     Traced values and random keys, which NumPy cannot hold, stay as they are.
@@ -148,7 +151,7 @@ def _host(v):
     return np.asarray(v) if hasattr(v, "__array__") and not isinstance(v, (np.generic, Tracer, KeyArray)) else v
 
 
-def block_until_ready(x):
+def block_until_ready(x: Any) -> Any:
     """Waits until every array in a pytree is computed; returns the pytree.
 
     Example:
@@ -165,7 +168,7 @@ def block_until_ready(x):
     return x
 
 
-def device_put_sharded(shards, devices):
+def device_put_sharded(shards: Sequence[Any], devices: Sequence[Any]) -> Any:
     """Stacks one value per device along a new leading dimension, each on its device.
 
     Example:
@@ -185,7 +188,7 @@ def device_put_sharded(shards, devices):
     return _tree.map(leaf, *shards)
 
 
-def device_put_replicated(x, devices):
+def device_put_replicated(x: Any, devices: Sequence[Any]) -> Any:
     """A copy of `x` on each device, stacked along a new leading dimension."""
     mesh = _row_of(devices)
 
@@ -199,7 +202,7 @@ def _row_of(devices):
     return Mesh(np.array(list(devices), dtype=object), ("_device",))
 
 
-def copy_to_host_async(x):
+def copy_to_host_async(x: Any) -> Any:
     """Starts copying the arrays of a pytree to the host, so that reading them later need not wait; returns the pytree.
 
     Example:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,19 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.compile import divergence
 from xlab.compile.devices import sharding_sources
+from xlab.compile.dispatch import apply_primitive
 from xlab.compile.jit import jit
 from xlab.compile.tracing import argument_names, context_key, function_name, made_of
 from xlab.core import effects as _effects
 from xlab.core.avals import TOKEN, ShapedArray, aval_of
-from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, eval_jaxpr
+from xlab.core.jaxpr import DebugInfo, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, Tracer, state
+from xlab.core.typing import MeshLike
 from xlab.errors import ShardingTypeError
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, mlir
 from xlab.interpreters import partial_eval as pe
-from xlab.interpreters.discharge import discharge_jaxpr, discharge_rules
+from xlab.interpreters.calls import AlignedParams, Split, define_call, split_call
 from xlab.lax.arithmetic import div
 from xlab.lax.collectives import casts
 from xlab.lax.collectives.one_sided import warn_unreceived
@@ -52,7 +55,7 @@ from xlab.sharding import Mesh, NamedSharding, PartitionSpec
 _WHOLE = PartitionSpec()
 
 
-def shard_map(f=None, /, *, mesh=None, in_specs=None, out_specs=None, axis_names=frozenset(), check_vma: bool = True):
+def shard_map(f: Callable | None = None, /, *, mesh: MeshLike | None = None, in_specs: Any = None, out_specs: Any = None, axis_names: Any = frozenset(), check_vma: bool = True) -> Callable:
     """Maps a function over the devices of a mesh: `f` sees one device's part of each argument.
 
     Args:
@@ -169,54 +172,18 @@ def _broadcast_specs(what, specs, tree) -> tuple:
 
 # -- the primitive ----------------------------------------------------------------------------------------
 
-shard_map_p = Primitive("shard_map", multiple_results=True, joins=False, context_dependent=True)
-shard_map_p.takes_refs = True
+shard_map_p = Primitive("shard_map")
 
 
-@shard_map_p.def_effectful_abstract_eval
 def _shard_map_aval(*avals, jaxpr, mesh, in_specs, out_specs, check_vma, newly_manual_axes):
     outer = frozenset().union(*(a.mat.varying for a in avals if isinstance(a, ShapedArray)))
     outs = [global_aval(v.aval, mesh, s, newly_manual_axes, check_vma, outer) for v, s in zip(jaxpr.outvars, out_specs)]
     return outs, _effects.without_axes(jaxpr.effects, newly_manual_axes)
 
 
-def _context(params):
+def body_of(params):
+    """The context of the body of an equation."""
     return body_context(params["mesh"], params["newly_manual_axes"], params["check_vma"])
-
-
-def _without_consts(closed: ClosedJaxpr) -> tuple[list, Jaxpr]:
-    """The program with its constants as leading inputs, and their values."""
-    if not closed.consts:
-        return [], closed.jaxpr
-    return closed.consts, closed.memo("no constants", lambda: pe.convert_constvars_jaxpr(closed.jaxpr))
-
-
-def _bind(closed, operands, in_specs, out_specs, params):
-    consts, jaxpr = _without_consts(closed)
-    return shard_map_p.bind(*consts, *operands, **{**params, "jaxpr": jaxpr, "in_specs": (_WHOLE,) * len(consts) + tuple(in_specs),
-                                                   "out_specs": tuple(out_specs)})
-
-
-def _keep(values, flags):
-    return tuple(v for v, f in zip(values, flags) if f)
-
-
-def _not(flags):
-    return [not f for f in flags]
-
-
-def _shard_map_jvp(primals, tangents, *, jaxpr, in_specs, out_specs, **params):
-    nonzero = [type(t) is not ad.Zero for t in tangents]
-    with _context(params):
-        new, nonzero_out = ad.jvp_jaxpr(pe.close_jaxpr(jaxpr), nonzero, False)
-    outs = _bind(new, (*primals, *_keep(tangents, nonzero)), (*in_specs, *_keep(in_specs, nonzero)),
-                 (*out_specs, *_keep(out_specs, nonzero_out)), params)
-    n = len(out_specs)
-    given = iter(outs[n:])
-    return outs[:n], [next(given) if nz else ad.Zero.of(x) for nz, x in zip(nonzero_out, outs)]
-
-
-ad.primitive_jvps[shard_map_p] = _shard_map_jvp
 
 
 # Residuals: values of the known part that the unknown part needs. Each device keeps its own, so they leave with a dimension that
@@ -229,72 +196,25 @@ def _residual_spec(aval, params) -> PartitionSpec:
 
 
 def _split(closed, unknown, params):
-    """Known part, unknown part, which results are unknown, residual specs, and which residuals are operands of the known part."""
-    known, tape, unknown_out, residuals = pe.split_jaxpr(closed, unknown)
-    n_known = len(known.out_avals) - len(residuals)
-    sources = {v: i for i, v in enumerate(known.jaxpr.invars)}
-    forwarded = [sources.get(v) for v in known.jaxpr.outvars[n_known:]]
-    specs = [_residual_spec(a, params) for a in residuals]
-    widened = [bool(len(s)) and not a.shape for s, a in zip(specs, residuals)]
+    """Residuals that leave the known part get the dimension of their spec, which scalars have not."""
+    known, rest, unknown_out, residuals, forwarded = split_call(closed, unknown, params)
+    widened = [f is None and not a.shape and bool(len(_residual_spec(a, params))) for a, f in zip(residuals, forwarded)]
+    if not any(widened):
+        return Split(known, rest, unknown_out, residuals, forwarded)
+    n_known = len(unknown_out) - sum(unknown_out)
+    leaving = [w for w, f in zip(widened, forwarded) if f is None]
+    wide = [a.update(shape=(1,)) if w else a for a, w in zip(residuals, widened)]
 
     def run_known(*args):
         outs = eval_jaxpr(known.jaxpr, known.consts, *args)
-        kept = [broadcast_in_dim(x, (1,), ()) if w else x for x, w, f in zip(outs[n_known:], widened, forwarded) if f is None]
-        return [*outs[:n_known], *kept]
+        return [*outs[:n_known], *(broadcast_in_dim(x, (1,), ()) if w else x for x, w in zip(outs[n_known:], leaving))]
 
     def run_unknown(*args):
-        res = [squeeze(x, (0,)) if w and f is None else x for x, w, f in zip(args, widened, forwarded)]
-        return eval_jaxpr(tape.jaxpr, tape.consts, *res, *args[len(residuals):])
-
-    wide = [a.update(shape=(1,)) if w and f is None else a for a, w, f in zip(residuals, widened, forwarded)]
-    unknown_in = tape.in_avals[len(residuals):]
-    return (pe.trace_to_closed_jaxpr(run_known, known.in_avals, closed.debug_info),
-            pe.trace_to_closed_jaxpr(run_unknown, [*wide, *unknown_in], closed.debug_info), unknown_out, specs, forwarded)
-
-
-def _shard_map_partial_eval(trace, args, *, jaxpr, in_specs, out_specs, **params):
-    unknown = [trace.is_unknown(x) for x in args]
-    closed = pe.close_jaxpr(jaxpr)
-    with _context(params):
-        known, tape, unknown_out, specs, forwarded = closed.memo(
-            ("shard_map split", tuple(unknown)), lambda: _split(closed, unknown, params))
-    known_args, known_specs = _keep(args, _not(unknown)), _keep(in_specs, _not(unknown))
-    leaving = [s for s, f in zip(specs, forwarded) if f is None]
-    known_outs = trace.run_known(_bind, known, known_args, known_specs, (*_keep(out_specs, _not(unknown_out)), *leaving), params)
-    n_known = len(known_outs) - len(leaving)
-    made = iter(known_outs[n_known:])
-    residuals = [next(made) if f is None else known_args[f] for f in forwarded]
-    residual_specs = [s if f is None else known_specs[f] for s, f in zip(specs, forwarded)]
-    consts, tape_jaxpr = _without_consts(tape)
-    outs = pe.JaxprTrace.process(trace, shard_map_p, [*consts, *residuals, *_keep(args, unknown)], dict(
-        jaxpr=tape_jaxpr, in_specs=((_WHOLE,) * len(consts) + tuple(residual_specs) + _keep(in_specs, unknown)),
-        out_specs=_keep(out_specs, unknown_out), **params))
-    known_iter, unknown_iter = iter(known_outs[:n_known]), iter(outs)
-    return [next(unknown_iter) if u else next(known_iter) for u in unknown_out]
-
-
-pe.partial_eval_rules[shard_map_p] = _shard_map_partial_eval
-
-
-def _shard_map_transpose(cts, *operands, jaxpr, in_specs, out_specs, **params):
-    linear = [ad.is_undefined_primal(x) for x in operands]
-    refs, operands = ad.open_cotangents(operands)
-    nonzero = [type(ct) is not ad.Zero for ct in cts]
-    mesh, names, check = params["mesh"], params["newly_manual_axes"], params["check_vma"]
-    closed = pe.close_jaxpr(jaxpr)
-    ct_specs, linear_specs = ([s.transposed() for s in specs] for specs in (_keep(out_specs, nonzero), _keep(in_specs, linear)))
-    with _context(params):
-        new, nonzero_out = closed.memo(
-            ("shard_map transpose", tuple(linear), tuple(nonzero), tuple(refs)),
-            lambda: _transposed(closed, linear, refs, nonzero, in_specs, out_specs, params))
-    given = _keep(cts, nonzero)
-    if not check:
-        # Every device receives the cotangent of a replicated result, and the body's transpose adds them up again.
-        given = [_shared_out(ct, mesh, _same_over(mesh, s, names)) for ct, s in zip(given, ct_specs)]
-    values = _keep(operands, _not(linear))
-    outs = iter(_bind(new, (*values, *given), (*_keep(in_specs, _not(linear)), *ct_specs), _keep(linear_specs, nonzero_out), params))
-    arrived = iter([next(outs) if nz else None for nz in nonzero_out])
-    return [next(arrived) if lin else None for lin in linear]
+        narrow = [squeeze(x, (0,)) if w else x for x, w in zip(args, widened)]
+        return eval_jaxpr(rest.jaxpr, rest.consts, *narrow, *args[len(wide):])
+    return Split(pe.trace_to_closed_jaxpr(run_known, known.in_avals, closed.debug_info),
+                 pe.trace_to_closed_jaxpr(run_unknown, [*wide, *rest.in_avals[len(wide):]], closed.debug_info),
+                 unknown_out, wide, forwarded)
 
 
 def _same_over(mesh, spec, names):
@@ -307,8 +227,9 @@ def _shared_out(ct, mesh, axes):
     return ct if n == 1 else div(ct, np.asarray(n).astype(aval_of(ct).dtype)[()])
 
 
-def _transposed(closed, linear, refs, nonzero, in_specs, out_specs, params):
+def _transposed(closed, linear, nonzero, refs, params):
     mesh, names, check = params["mesh"], params["newly_manual_axes"], params["check_vma"]
+    in_specs, out_specs = params["in_specs"], params["out_specs"]
     jaxpr, found = closed.jaxpr, {}
     values_in = [a for a, lin in zip(closed.in_avals, linear) if not lin]
     ct_types = [(a.to_tangent_aval(), s) for a, s, nz in zip(closed.out_avals, out_specs, nonzero) if nz]
@@ -317,17 +238,19 @@ def _transposed(closed, linear, refs, nonzero, in_specs, out_specs, params):
     def run(*args):
         values, cts = iter(args[:len(values_in)]), iter(args[len(values_in):])
         primals = [ad.UndefinedPrimal(a) if lin else next(values) for a, lin in zip(closed.in_avals, linear)]
-        cotangents = [arriving(next(cts), a) if nz else ad.Zero(a.to_tangent_aval().to_ct_aval())
-                      for a, nz in zip(closed.out_avals, nonzero)]
+        cotangents = [arriving(next(cts), a, s) if nz else ad.Zero(a.to_tangent_aval().to_ct_aval())
+                      for a, s, nz in zip(closed.out_avals, out_specs, nonzero)]
         out = ad.backward_pass(jaxpr, (), ad.collecting(primals, refs), cotangents)
         leaving_cts = [leaving(ct, a, s) for ct, a, s, lin in zip(out, closed.in_avals, in_specs, linear) if lin]
         found["nonzero"] = [type(ct) is not ad.Zero for ct in leaving_cts]
         return [ct for ct in leaving_cts if type(ct) is not ad.Zero]
 
-    def arriving(ct, aval):
+    def arriving(ct, aval, spec):
         """A result that is the same everywhere but was concatenated: its cotangent is the sum of the parts'."""
+        if not check:   # every device receives the cotangent of a replicated result, and `leaving` adds them up again
+            return _shared_out(ct, mesh, _same_over(mesh, spec, names))
         extra = tuple(n for n in mesh.axis_names if n in aval_of(ct).mat.varying - aval.mat.varying)
-        return bind_psum_invariant(ct, extra) if check and extra else ct
+        return bind_psum_invariant(ct, extra) if extra else ct
 
     def leaving(ct, aval, spec):
         if type(ct) is ad.Zero:
@@ -342,64 +265,44 @@ def _transposed(closed, linear, refs, nonzero, in_specs, out_specs, params):
     return pe.trace_to_closed_jaxpr(run, [*values_in, *cts_in], jaxpr.debug_info), found["nonzero"]
 
 
-ad.primitive_transposes[shard_map_p] = _shard_map_transpose
+def _over(axis, params) -> tuple:
+    """The mesh axes that examples are laid over and that the body is given by hand."""
+    return tuple(a for a in axis.spmd if a in params["newly_manual_axes"])
 
 
-def _shard_map_batch(axis, operands, dims, *, jaxpr, in_specs, out_specs, **params):
+def _batch_axis(axis, params):
+    mesh, over = params["mesh"], _over(axis, params)
     taken = [a for a in (axis.cut[1] if axis.cut else ()) if a in params["newly_manual_axes"]]
     if taken:
         raise ShardingTypeError(f"vmap of a shard_map over the axes {sorted(map(str, params['newly_manual_axes']))}: the mapped dimension is "
                                 f"itself cut along {taken}. Bring it to one piece with xlab.reshard, or name axis_names without it.")
-    batched = [d is not None for d in dims]
-    over = tuple(a for a in axis.spmd if a in params["newly_manual_axes"])
-    if over:
-        if any(set(over) & set(s.axes()) for s in in_specs):
-            raise ValueError(f"vmap spmd_axis_name cannot appear in shard_map in_specs: the examples are laid over {over}, and the specs "
-                             f"are {in_specs}")
-        count = math.prod(params["mesh"].shape[a] for a in over)
-        if axis.size % count:
-            raise ValueError(f"vmap with spmd_axis_name={over} of a shard_map needs a number of examples that {count} divides, the size of "
-                             f"those mesh axes, got {axis.size}")
-        axis = axis._replace(size=axis.size // count, spmd=over)
-    operands = [batching.moveaxis(x, d, 0) if d is not None else x for x, d in zip(operands, dims)]
-    with _context(params):
-        new, batched_out = batching.batch_jaxpr(pe.close_jaxpr(jaxpr), axis, batched, False)
-    outs = _bind(new, operands, [_with_batch(s, b, over) for s, b in zip(in_specs, batched)],
-                 [_with_batch(s, b, over) for s, b in zip(out_specs, batched_out)], params)
-    return outs, [0 if b else None for b in batched_out]
+    if not over:
+        return axis
+    if any(set(over) & set(s.axes()) for s in params["in_specs"]):
+        raise ValueError(f"vmap spmd_axis_name cannot appear in shard_map in_specs: the examples are laid over {over}, and the specs "
+                         f"are {params['in_specs']}")
+    count = math.prod(mesh.shape[a] for a in over)
+    if axis.size % count:
+        raise ValueError(f"vmap with spmd_axis_name={over} of a shard_map needs a number of examples that {count} divides, the size of "
+                         f"those mesh axes, got {axis.size}")
+    return axis._replace(size=axis.size // count, spmd=over)
 
 
-def _with_batch(spec, batched, over=()):
-    entry = None if not over else over[0] if len(over) == 1 else over
-    return spec.update(partitions=(entry, *spec)) if batched and (len(spec) or over) else spec
+def _batched_spec(spec, axis, dim, params):
+    over = _over(axis, params)
+    if dim >= len(spec) and not over:
+        return spec
+    partitions = [*spec, *[None] * (dim - len(spec))]
+    partitions.insert(dim, axis._replace(spmd=over).spmd_entry)
+    return spec.update(partitions=tuple(partitions))
 
 
-batching.axis_primitive_batchers[shard_map_p] = _shard_map_batch
-
-
-def _shard_map_dce(used_outputs, eqn):
-    closed = pe.close_jaxpr(eqn.params["jaxpr"])
-    new, used_in = closed.memo(("shard_map dce", tuple(used_outputs)), lambda: pe.dce_jaxpr(closed.jaxpr, used_outputs))
-    if not any(used_outputs) and not _effects.lasting(new.effects):
-        return used_in, None
-    params = {**eqn.params, "jaxpr": new, "in_specs": _keep(eqn.params["in_specs"], used_in),
-              "out_specs": _keep(eqn.params["out_specs"], used_outputs)}
-    return used_in, eqn.replace(invars=list(_keep(eqn.invars, used_in)), outvars=list(_keep(eqn.outvars, used_outputs)),
-                                params=params)
-
-
-pe.dce_rules[shard_map_p] = _shard_map_dce
-
-
-@functools.partial(discharge_rules.__setitem__, shard_map_p)
-def _shard_map_discharge(eqn, cells, operands):
-    p = dict(eqn.params)
-    in_specs, out_specs = p.pop("in_specs"), p.pop("out_specs")
-    with _context(p):
-        new, finals = discharge_jaxpr(pe.close_jaxpr(p.pop("jaxpr")), cells)
-    outs = _bind(new, operands, in_specs, (*out_specs, *(in_specs[i] for i in finals)), p)
-    n = len(eqn.outvars)
-    return dict(zip(finals, outs[n:])), outs[:n]
+shard_map_call = define_call(
+    shard_map_p, "jaxpr", AlignedParams("in_specs", "out_specs", added=_WHOLE, residual=_residual_spec, batched=_batched_spec,
+                                        cotangent=PartitionSpec.transposed),
+    context=body_of, split=_split, transpose=_transposed, batch_axis=_batch_axis)
+shard_map_p.def_effectful_abstract_eval(_shard_map_aval)
+shard_map_p.def_impl(functools.partial(apply_primitive, shard_map_p))
 
 
 def _shardings_text(ctx, mesh, specs, avals, partial) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from xlab import tree as _tree
 from xlab.compile.jit import jit
@@ -21,7 +23,7 @@ class _Infer:
 Infer = _Infer()
 
 
-def smap(f=None, /, *, in_axes=Infer, out_axes, axis_name):
+def smap(f: Callable | None = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: Hashable) -> Callable:
     """Maps a function over one axis of the current mesh: each device sees a part of the mapped arguments.
 
     Args:

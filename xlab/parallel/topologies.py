@@ -25,12 +25,25 @@ def get_attached_topology(platform: str | None = None) -> TopologyDescription:
     return TopologyDescription(list(_client.devices(platform)))
 
 
-def get_topology_desc(topology_name: str = "", platform: str | None = None, **kwargs) -> TopologyDescription:
-    """Devices of a kind of machine that need not be attached, where the platform can describe them."""
+def get_topology_desc(topology_name: str = "", platform: str | None = None, **kwargs: Any) -> TopologyDescription:
+    """Devices of a kind of machine that need not be attached, where the platform can describe them.
+
+    Args:
+        topology_name: name of the topology, such as 'v5e:2x2'.
+        platform: 'tpu'; by default the one there is.
+        kwargs: options of the platform.
+    """
     return TopologyDescription(list(_client.topology_devices(topology_name, platform, **kwargs)))
 
 
 def make_mesh(topo: TopologyDescription, mesh_shape: Sequence[int], axis_names: tuple[str, ...], *,
               contiguous_submeshes: bool = False) -> Mesh:
-    """A mesh over the devices of a topology."""
+    """A mesh over the devices of a topology.
+
+    Args:
+        topo: what `get_topology_desc` returned.
+        mesh_shape: number of devices along each mesh axis.
+        axis_names: their names.
+        contiguous_submeshes: whether the devices of each process form a block.
+    """
     return Mesh(create_device_mesh(mesh_shape, topo.devices, contiguous_submeshes=contiguous_submeshes), axis_names)

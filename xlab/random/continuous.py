@@ -29,7 +29,7 @@ from xlab.random.keys import one_key
 from xlab.sharding import NamedSharding, PartitionSpec
 
 __all__ = ["cauchy", "double_sided_maxwell", "exponential", "gumbel", "laplace", "logistic", "lognormal", "maxwell",
-           "normal", "pareto", "rayleigh", "triangular", "truncated_normal", "uniform", "wald", "weibull_min"]
+           "normal", "pareto", "rayleigh", "triangular", "truncated_normal", "uniform", "wald", "weibull_min"]  # fmt: skip
 
 
 def uniform(key: Array, shape: ShapeLike = (), dtype: DTypeLike | None = None, minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:

@@ -19,6 +19,7 @@ from xlab.core.array import KeyArray
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, inner_jaxprs, open_jaxpr
 from xlab.errors import KeyReuseError
+from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 from xlab.lax.device_put import device_put_p
 from xlab.lax.shape import (
     broadcast_in_dim_p,
@@ -75,55 +76,48 @@ class Use:
         follow = _FOLLOW.get(prim)
         if follow is not None:
             return [None if c is None else follow(c, params) for c in ins[:len(eqn.outvars)]]
-        if "branches" in params:
-            return self.branches(eqn, ins)
-        if "body_jaxpr" in params:
-            nc, nb = params["cond_nconsts"], params["body_nconsts"]
-            carry = ins[nc + nb:]
-            for _ in range(2):      # what one round uses up the next must not use
-                self.run(params["cond_jaxpr"], [*ins[:nc], *carry])
-                carry = self.run(params["body_jaxpr"], [*ins[nc:nc + nb], *carry])
-            return carry
-        if "num_carry" in params:
-            return self.scan(eqn, ins)
-        if self.at is None and prim is jit_p and source.is_internal(open_jaxpr(params["jaxpr"]).debug_info.position.rpartition(":")[0]):
+        flow = flow_of(eqn)
+        if type(flow) is BranchFlow:
+            return self.branches(eqn, flow, ins)
+        if type(flow) is LoopFlow:
+            return self.loop(eqn, flow, ins)
+        if type(flow) is CallFlow:
+            outermost = self.at is None and prim is jit_p and source.is_internal(
+                open_jaxpr(flow.jaxpr).debug_info.position.rpartition(":")[0])
+            if not outermost:
+                return self.call(eqn, flow.jaxpr, ins)
             self.at = eqn
             try:
-                return self.run(params["jaxpr"], ins)
+                return self.call(eqn, flow.jaxpr, ins)
             finally:
                 self.at = None
-        for inner in inner_jaxprs(params):
-            shapes = [c is None or c.shape == v.aval.shape for c, v in zip(ins, inner.invars)]
-            if len(inner.invars) == len(ins) and all(shapes):
-                outs = self.run(inner, ins)
-                if len(outs) == len(eqn.outvars) and all(o is None or o.shape == v.aval.shape for o, v in zip(outs, eqn.outvars)):
-                    return outs
-            elif len(inner.invars) == len(ins):         # cut into parts, one for each device
-                parts = [c if same else fresh(v.aval) for c, v, same in zip(ins, inner.invars, shapes)]
-                self.run(inner, parts)
-                for whole, part in zip(ins, parts):
-                    if whole is not None and whole is not part and any(c in self.spent for c in part.flat):
-                        self.spend(whole, eqn)
         return [fresh(v.aval) for v in eqn.outvars]
 
-    def branches(self, eqn, ins) -> list:
+    def call(self, eqn, inner, ins) -> list:
+        parts = [c if c is None or c.shape == v.aval.shape else fresh(v.aval) for c, v in zip(ins, open_jaxpr(inner).invars)]
+        outs = self.run(inner, parts)
+        for whole, part in zip(ins, parts):       # cut into parts, one for each device
+            if whole is not part and any(c in self.spent for c in part.flat):
+                self.spend(whole, eqn)
+        return [o if o is None or o.shape == v.aval.shape else fresh(v.aval) for o, v in zip(outs, eqn.outvars)]
+
+    def branches(self, eqn, flow: BranchFlow, ins) -> list:
         before, after, results = dict(self.spent), {}, []
-        for branch in eqn.params["branches"]:
+        for branch in flow.branches:
             self.spent = dict(before)
             results.append(self.run(branch, ins[1:]))
             after.update(self.spent)
         self.spent = after
         return [outs[0] if all(o is outs[0] for o in outs) else fresh(v.aval) for v, *outs in zip(eqn.outvars, *results)]
 
-    def scan(self, eqn, ins) -> list:
-        params, body = eqn.params, open_jaxpr(eqn.params["jaxpr"])
-        nc, k, length = params["num_consts"], params["num_carry"], params["length"]
-        carry, xs = ins[nc:nc + k], ins[nc + k:]
-        rows = [0, 1] if length > 1 else [0] * length
-        outs = [fresh(v.aval) for v in body.outvars]
+    def loop(self, eqn, flow: LoopFlow, ins) -> list:
+        cond_consts, consts, carry, xs = flow.split(ins)
+        k, length = flow.num_carry, flow.length
+        rows = [0, 1] if length is None or length > 1 else [0] * length     # what one round uses up the next must not use
         for i in rows:
-            outs = self.run(body, [*ins[:nc], *carry, *(None if x is None else x[i:i + 1].reshape(x.shape[1:]) for x in xs)])
-            carry = outs[:k]
+            if flow.cond is not None:
+                self.run(flow.cond, [*cond_consts, *carry])
+            carry = self.run(flow.body, [*consts, *carry, *(None if x is None else x[i:i + 1].reshape(x.shape[1:]) for x in xs)])[:k]
         for x in xs:                # and so on with the other rows
             if x is not None and length:
                 for one, whole in zip(x[:1].flat, np.moveaxis(x, 0, -1).reshape(-1, length)):

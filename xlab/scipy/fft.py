@@ -15,14 +15,26 @@ import numpy as np
 
 from xlab import lax
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import promoted_inexact
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
 
 
-def dct(x, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None):
-    """The discrete cosine transform along an axis, cut or padded to `n`; `norm="ortho"` makes it orthogonal."""
+def dct(x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The discrete cosine transform along an axis, cut or padded to `n`; `norm="ortho"` makes it orthogonal.
+
+    Args:
+        x: where to evaluate, an array.
+        type: which of the transforms: 2 alone.
+        n: length along the axis; the input is cut or padded with zeros to it.
+        axis: the axis to transform.
+        norm: 'backward' (the default) or 'ortho'.
+
+    Source:
+        Makhoul (1980), A fast cosine transform in one and two dimensions.
+    """
     x = _operand("dct", x, type, norm)
     x = _sized(x, n, axis)
     size = x.shape[axis]
@@ -36,8 +48,19 @@ def dct(x, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None
     return jnp.moveaxis(out.astype(x.dtype), -1, axis)
 
 
-def idct(x, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None):
-    """The inverse of `dct`."""
+def idct(x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of `dct`.
+
+    Args:
+        x: where to evaluate, an array.
+        type: which of the transforms: 2 alone.
+        n: length along the axis; the input is cut or padded with zeros to it.
+        axis: the axis to transform.
+        norm: 'backward' (the default) or 'ortho'.
+
+    Source:
+        Makhoul (1980), A fast cosine transform in one and two dimensions.
+    """
     x = _operand("idct", x, type, norm)
     x = jnp.moveaxis(_sized(x, n, axis), axis, -1)
     size = x.shape[-1]
@@ -49,13 +72,29 @@ def idct(x, type: int = 2, n: int | None = None, axis: int = -1, norm: str | Non
     return jnp.moveaxis(out.at[..., 1::2].set(order[..., half:][..., ::-1].astype(x.dtype)), -1, axis)
 
 
-def dctn(x, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None):
-    """`dct` along several axes, by default all or as many last ones as `s` has sizes."""
+def dctn(x: ArrayLike, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+    """`dct` along several axes, by default all or as many last ones as `s` has sizes.
+
+    Args:
+        x: where to evaluate, an array.
+        type: which of the transforms: 2 alone.
+        s: lengths along the axes.
+        axes: the axes to transform; by default all.
+        norm: 'backward' (the default) or 'ortho'.
+    """
     return _along(dct, x, type, s, axes, norm)
 
 
-def idctn(x, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None):
-    """The inverse of `dctn`."""
+def idctn(x: ArrayLike, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Array:
+    """The inverse of `dctn`.
+
+    Args:
+        x: where to evaluate, an array.
+        type: which of the transforms: 2 alone.
+        s: lengths along the axes.
+        axes: the axes to transform; by default all.
+        norm: 'backward' (the default) or 'ortho'.
+    """
     return _along(idct, x, type, s, axes, norm)
 
 

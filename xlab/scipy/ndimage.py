@@ -15,12 +15,13 @@ import numpy as np
 
 from xlab import lax
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
 
 __all__ = ["map_coordinates"]
 
 
-def map_coordinates(input, coordinates: Sequence, order: int, mode: str = "constant", cval=0.0):
+def map_coordinates(input: ArrayLike, coordinates: Sequence, order: int, mode: str = "constant", cval: ArrayLike = 0.0) -> Array:
     """The values of an array at positions that may lie between its entries.
 
     Args:

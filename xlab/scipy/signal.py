@@ -12,13 +12,15 @@ from collections.abc import Sequence
 
 from xlab import lax
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
+from xlab.lax.precision import PrecisionLike
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import promoted_inexact
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
 
 
-def convolve(in1, in2, mode: str = "full", method: str = "auto", precision=None):
+def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: PrecisionLike | None = None) -> Array:
     """The convolution of two arrays of one rank.
 
     Args:
@@ -34,20 +36,43 @@ def convolve(in1, in2, mode: str = "full", method: str = "auto", precision=None)
     return _convolve("convolve", in1, in2, mode, precision)
 
 
-def correlate(in1, in2, mode: str = "full", method: str = "auto", precision=None):
-    """The correlation of two arrays of one rank; arguments as for `convolve`."""
+def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: PrecisionLike | None = None) -> Array:
+    """The correlation of two arrays of one rank; arguments as for `convolve`.
+
+    Args:
+        in1, in2: arrays of equal rank.
+        mode: 'full', 'same' or 'valid': which positions of the overlap count.
+        method: 'direct', 'fft' or 'auto', which is direct.
+        precision: how exact products are, as in `lax.dot`.
+    """
     in2 = as_array(in2)
     return convolve(in1, jnp.flip(in2).conj(), mode, method, precision)
 
 
-def convolve2d(in1, in2, mode: str = "full", boundary: str = "fill", fillvalue: float = 0, precision=None):
-    """`convolve` of matrices, zeros around them."""
+def convolve2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0, precision: PrecisionLike | None = None) -> Array:
+    """`convolve` of matrices, zeros around them.
+
+    Args:
+        in1, in2: arrays of equal rank.
+        mode: 'full', 'same' or 'valid': which positions of the overlap count.
+        boundary: 'fill': what stands around the first operand.
+        fillvalue: the value of 'fill': 0 alone.
+        precision: how exact products are, as in `lax.dot`.
+    """
     _plain_edge("convolve2d", in1, in2, boundary, fillvalue)
     return _convolve("convolve2d", in1, in2, mode, precision)
 
 
-def correlate2d(in1, in2, mode: str = "full", boundary: str = "fill", fillvalue: float = 0, precision=None):
-    """`correlate` of matrices, zeros around them."""
+def correlate2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0, precision: PrecisionLike | None = None) -> Array:
+    """`correlate` of matrices, zeros around them.
+
+    Args:
+        in1, in2: arrays of equal rank.
+        mode: 'full', 'same' or 'valid': which positions of the overlap count.
+        boundary: 'fill': what stands around the first operand.
+        fillvalue: the value of 'fill': 0 alone.
+        precision: how exact products are, as in `lax.dot`.
+    """
     _plain_edge("correlate2d", in1, in2, boundary, fillvalue)
     if mode != "same":
         return correlate(in1, in2, mode, precision=precision)
@@ -57,8 +82,17 @@ def correlate2d(in1, in2, mode: str = "full", boundary: str = "fill", fillvalue:
     return full
 
 
-def fftconvolve(in1, in2, mode: str = "full", axes: Sequence[int] | None = None):
-    """`convolve` by Fourier transforms: fast for large arrays. Along axes that are not named the arrays broadcast."""
+def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Sequence[int] | None = None) -> Array:
+    """`convolve` by Fourier transforms: fast for large arrays. Along axes that are not named the arrays broadcast.
+
+    Args:
+        in1, in2: arrays of equal rank.
+        mode: 'full', 'same' or 'valid': which positions of the overlap count.
+        axes: the axes to convolve along; by default all.
+
+    Source:
+        The convolution theorem: a product of Fourier transforms.
+    """
     a, b = (as_array(x) for x in promoted_inexact("fftconvolve", in1, in2))
     _same_rank("fftconvolve", a, b)
     axes = tuple(range(a.ndim)) if axes is None else tuple(i % a.ndim for i in axes)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from xlab import tree as _tree
 from xlab.compile.jit import jit
-from xlab.compile.jit_primitive import jit_p
 from xlab.compile.tracing import function_name
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
@@ -21,6 +21,8 @@ from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, inner_jaxprs, open_jaxp
 from xlab.core.rules import RuleTable
 from xlab.core.trace import EVAL, state
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.calls import calls
+from xlab.interpreters.control_flow import flow_of
 from xlab.lax.bits import bitwise_and, bitwise_not, bitwise_or
 from xlab.lax.comparison import eq, gt, lt, ne, select
 from xlab.lax.control.cond import cond_p
@@ -33,7 +35,6 @@ from xlab.lax.shape import broadcast_in_dim, concatenate, full, reshape
 from xlab.lax.slicing import dynamic_index_in_dim
 from xlab.transforms import checks
 from xlab.transforms.arguments import wraps
-from xlab.transforms.checkpoint import remat_p
 from xlab.transforms.checks import (
     DivisionByZeroError,
     Error,
@@ -53,7 +54,7 @@ checkify_rules = RuleTable(
 `lambda checker, failure, eqn, operands: checker.run(eqn.params["jaxpr"], operands, failure)`."""
 
 
-def checkify(f: Callable, errors=checks.user_checks) -> Callable:
+def checkify(f: Callable, errors: Any = checks.user_checks) -> Callable:
     """Makes a function return an `Error` beside its result: `checkify(f)(*args)` is `(error, f(*args))`.
 
     Args:
@@ -97,7 +98,7 @@ def checkify(f: Callable, errors=checks.user_checks) -> Callable:
 
 # -- which operations ---------------------------------------------------------------------------------------
 
-_MAY_GIVE_NAN = frozenset(["acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e", "bessel_i1e", "cbrt", "cholesky", "conv_general_dilated", "cos", "cosh", "cumlogsumexp", "cumprod", "cumsum", "custom_linear_solve", "digamma", "div", "dot_general", "eig", "eigh", "erf", "erf_inv", "erfc", "exp", "expm1", "fft", "igamma", "igamma_grad_a", "igammac", "integer_pow", "lgamma", "log", "log1p", "logistic", "lu", "mul", "pad", "polygamma", "pow", "qr", "random_gamma_grad", "ragged_dot_general", "reduce", "reduce_prod", "reduce_sum", "reduce_window", "reduce_window_sum", "regularized_incomplete_beta", "rem", "rsqrt", "schur", "sin", "sinh", "sqrt", "sub", "svd", "tan", "tanh", "triangular_solve", "zeta"])
+_MAY_GIVE_NAN = frozenset(["acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e", "bessel_i1e", "cbrt", "cholesky", "conv_general_dilated", "cos", "cosh", "cumlogsumexp", "cumprod", "cumsum", "custom_linear_solve", "digamma", "div", "dot_general", "eig", "eigh", "erf", "erf_inv", "erfc", "exp", "expm1", "fft", "igamma", "igamma_grad_a", "igammac", "integer_pow", "lgamma", "log", "log1p", "logistic", "lu", "mul", "pad", "polygamma", "pow", "qr", "random_gamma_grad", "ragged_dot_general", "reduce", "reduce_prod", "reduce_sum", "reduce_window", "reduce_window_sum", "regularized_incomplete_beta", "rem", "rsqrt", "schur", "sin", "sinh", "sqrt", "sub", "svd", "tan", "tanh", "triangular_solve", "zeta"])  # fmt: skip
 _INDEXED = frozenset(("gather", "scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max", "dynamic_slice",
                       "dynamic_update_slice"))
 _PLACE = (((3,), np.dtype(np.int32)),)     # an index, its axis, the size there
@@ -177,8 +178,8 @@ class Checker:
             rule = checkify_rules.get(prim)
             if rule is not None:
                 return rule(self, failure, eqn, operands)
-            if "call_jaxpr" in eqn.params:
-                return self.run(eqn.params["call_jaxpr"], operands, failure)
+            if prim in calls:
+                return _through_call(self, failure, eqn, operands)
         if DivisionByZeroError in self.errors and prim.name == "div":
             failure = self._told(failure, _any(eq(operands[1], _zero(operands[1]))), DivisionByZeroError, "division by zero")
         if OOBError in self.errors and prim.name in _INDEXED:
@@ -267,18 +268,12 @@ def _positions(eqn, operands):
 # -- inner programs -----------------------------------------------------------------------------------------
 
 
-def _jit_rule(checker, failure, eqn, operands):
-    p, n = eqn.params, len(failure)
-    outs = jit_p.bind(*failure, *operands, **{
-        **p, "jaxpr": checker.program(p["jaxpr"]), "in_shardings": (None,) * n + tuple(p["in_shardings"]),
-        "out_shardings": (None,) * n + tuple(p["out_shardings"]), "donated_invars": (False,) * n + tuple(p["donated_invars"])})
+def _through_call(checker, failure, eqn, operands):
+    """A call takes the failure so far in front of its operands, and gives the next in front of its results."""
+    call, n = calls[eqn.primitive], len(failure)
+    new = checker.program(call.closed(eqn.params))
+    outs = call.bind(new, (*failure, *operands), eqn.params, "prepend", n, n)
     return outs[n:], outs[:n]
-
-
-def _remat_rule(checker, failure, eqn, operands):
-    new = checker.program(pe.close_jaxpr(eqn.params["jaxpr"]))
-    outs = remat_p.bind(*new.consts, *failure, *operands, **{**eqn.params, "jaxpr": pe.convert_constvars_jaxpr(new.jaxpr)})
-    return outs[len(failure):], outs[:len(failure)]
 
 
 def _cond_rule(checker, failure, eqn, operands):
@@ -316,23 +311,18 @@ def _while_rule(checker, failure, eqn, operands):
     return outs[1 + n:], outs[1:1 + n]
 
 
-def _call_rule(name: str):
+def _custom_rule(checker, failure, eqn, operands):
     """A call whose program has a derivative or batching rule of its own: it stays, and is run once more for its failures."""
-    def rule(checker, failure, eqn, operands):
-        closed = eqn.params[name]
-        if _has_checks(open_jaxpr(closed)):
-            return checker.run(closed, operands, failure)
-        out = eqn.primitive.bind(*operands, **eqn.params)
-        _, failure = checker.run(closed, list(map(stop_gradient, operands)), failure)
-        return (list(out) if eqn.primitive.multiple_results else [out]), failure
-    return rule
+    closed = flow_of(eqn).jaxpr
+    if _has_checks(open_jaxpr(closed)):
+        return checker.run(closed, operands, failure)
+    outs = eqn.primitive.bind(*operands, **eqn.params)
+    _, failure = checker.run(closed, list(map(stop_gradient, operands)), failure)
+    return list(outs), failure
 
 
-checkify_rules[jit_p] = _jit_rule
-checkify_rules[remat_p] = _remat_rule
 checkify_rules[cond_p] = _cond_rule
 checkify_rules[scan_p] = _scan_rule
 checkify_rules[while_p] = _while_rule
-checkify_rules[custom_jvp_call_p] = _call_rule("call_jaxpr")
-checkify_rules[custom_vjp_call_p] = _call_rule("call_jaxpr")
-checkify_rules[custom_vmap_p] = _call_rule("call")
+for _prim in (custom_jvp_call_p, custom_vjp_call_p, custom_vmap_p):
+    checkify_rules[_prim] = _custom_rule

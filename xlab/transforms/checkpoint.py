@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xlab import tree as _tree
 from xlab.compile.arguments import static_positions
@@ -17,9 +17,9 @@ from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.refs import AbstractRef
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, mlir
 from xlab.interpreters import partial_eval as pe
-from xlab.interpreters.discharge import discharge_jaxpr, discharge_rules
+from xlab.interpreters.calls import define_call
 from xlab.lax.device_put import ArrayCopySemantics, device_put_p
 from xlab.sharding.placement import MemorySpace
 from xlab.transforms.arguments import check_callable, text_attributes, wraps
@@ -27,7 +27,7 @@ from xlab.transforms.policies import Offloadable, is_saveable
 
 
 def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy: Callable | None = None,
-               static_argnums=(), static_argnames=(), concrete: bool = False):
+               static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (), concrete: bool = False) -> Callable:
     """`fun` as before, but its reverse-mode derivative keeps only its inputs and recomputes the rest.
 
     Args:
@@ -84,47 +84,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool = True, policy:
 remat = checkpoint
 
 logger = logging.getLogger("xlab")
-remat_p = Primitive("remat2", multiple_results=True, joins=False, context_dependent=True)
-remat_p.takes_refs = True
-
-
-@remat_p.def_impl
-def _remat_impl(*args, jaxpr, **_):
-    return eval_jaxpr(jaxpr, (), *args)
-
-
-remat_p.def_effectful_abstract_eval(lambda *avals, jaxpr, **_: ([v.aval for v in jaxpr.outvars], jaxpr.effects))
-
-_closed: dict[int, tuple[Jaxpr, ClosedJaxpr]] = {}
-
-
-def _close(jaxpr: Jaxpr) -> ClosedJaxpr:
-    """One closed form per open jaxpr, so that what is derived from it is remembered."""
-    found = _closed.get(id(jaxpr))
-    if found is None or found[0] is not jaxpr:
-        if len(_closed) > 512:
-            _closed.clear()
-        found = _closed[id(jaxpr)] = (jaxpr, ClosedJaxpr(jaxpr))
-    return found[1]
-
-
-def _opened(closed: ClosedJaxpr) -> tuple[list, Jaxpr]:
-    """Constants as operands: the `remat2` parameter is an open jaxpr."""
-    return closed.consts, closed.memo("open", lambda: pe.convert_constvars_jaxpr(closed.jaxpr))
-
-
-def _remat_jvp(primals, tangents, *, jaxpr, **params):
-    nonzero = [type(t) is not ad.Zero for t in tangents]
-    new, nonzero_out = ad.jvp_jaxpr(_close(jaxpr), nonzero, False)
-    consts, opened = _opened(new)
-    outs = remat_p.bind(*consts, *primals, *(t for t in tangents if type(t) is not ad.Zero), jaxpr=opened, **params)
-    n = len(jaxpr.outvars)
-    given = iter(outs[n:])
-    return outs[:n], [next(given) if nz else ad.Zero(v.aval.to_tangent_aval())
-                      for nz, v in zip(nonzero_out, jaxpr.outvars)]
-
-
-ad.primitive_jvps[remat_p] = _remat_jvp
+remat_p = Primitive("remat2")
 
 
 def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiated):
@@ -136,7 +96,7 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
     if io:
         raise NotImplementedError(f"Effects not supported in partial-eval of `checkpoint`/`remat`: {io}. The function runs again on the way "
                                   f"back, and would repeat its io_callback; move that out of the checkpointed function")
-    known, _, out_unknown, _ = pe.split_jaxpr(_close(jaxpr), unknown)
+    known, _, out_unknown, _ = pe.split_jaxpr(pe.close_jaxpr(jaxpr), unknown)
     n_known = sum(not u for u in out_unknown)
     body, saved = jaxpr, []
     if policy is not None:
@@ -150,7 +110,7 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
         now, used = pe.dce_jaxpr(body.replace(outvars=[*wanted, *saved]), [True] * (n_known + len(saved)))
         operands = [x for x, u in zip(args, used) if u]
     else:
-        consts, now = _opened(known)
+        consts, now = pe.open_closed_jaxpr(known)
         now, used = pe.dce_jaxpr(now.replace(outvars=now.outvars[:n_known]), [True] * n_known)
         operands = [x for x, u in zip((*consts, *(x for x, u in zip(args, unknown) if not u)), used) if u]
     outs = trace.run_known(eval_jaxpr, now, (), *operands)
@@ -178,9 +138,6 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
         outs = pe.JaxprTrace.process(trace, remat_p, operands, dict(params, jaxpr=rest, differentiated=True))
     k, w = iter(known_outs), iter(outs)
     return [next(w) if u else next(k) for u in out_unknown]
-
-
-pe.partial_eval_rules[remat_p] = _remat_partial_eval
 
 
 def _log_residuals(inputs, saved, body) -> None:
@@ -251,21 +208,7 @@ def _moved(x, kind):
     return device_put_p.bind(x, **_move(kind))[0]
 
 
-def _remat_transpose(cts, *operands, jaxpr, **params):
-    linear = [ad.is_undefined_primal(x) for x in operands]
-    nonzero = [type(ct) is not ad.Zero for ct in cts]
-    closed = _close(jaxpr)
-    new, nonzero_out = closed.memo(("remat transpose", tuple(linear), tuple(nonzero)),
-                                   lambda: _transposed(closed, linear, nonzero))
-    consts, opened = _opened(new)
-    values = [x for x, lin in zip(operands, linear) if not lin]
-    outs = remat_p.bind(*consts, *values, *(ct for ct, nz in zip(cts, nonzero) if nz), jaxpr=opened, **params)
-    given = iter(outs)
-    found = iter([next(given) if nz else None for nz in nonzero_out])
-    return [next(found) if lin else None for lin in linear]
-
-
-def _transposed(closed, linear, nonzero):
+def _transposed(closed, linear, nonzero, refs, params):
     """Recompute what is known, then run the linear rest backwards, all in one program."""
     known, waiting, out_unknown, res_avals = pe.split_jaxpr(closed, linear)
     n_known = sum(not u for u in out_unknown)
@@ -286,39 +229,8 @@ def _transposed(closed, linear, nonzero):
     return new, aux["nonzero"]
 
 
-ad.primitive_transposes[remat_p] = _remat_transpose
-
-
-def _remat_batch(axis, operands, dims, *, jaxpr, **params):
-    operands, batched = batching.in_front(operands, dims)
-    new, batched_out = batching.batch_jaxpr(_close(jaxpr), axis, batched, False)
-    consts, opened = _opened(new)
-    outs = remat_p.bind(*consts, *operands, jaxpr=opened, **params)
-    return outs, [0 if b else None for b in batched_out]
-
-
-batching.axis_primitive_batchers[remat_p] = _remat_batch
-
-
-def _remat_dce(used_outputs, eqn: JaxprEqn):
-    new, used = pe.dce_jaxpr(eqn.params["jaxpr"], used_outputs)
-    if not any(used_outputs) and not new.effects:
-        return [False] * len(eqn.invars), None
-    return used, eqn.replace(
-        invars=[v for v, u in zip(eqn.invars, used) if u], outvars=[v for v, u in zip(eqn.outvars, used_outputs) if u],
-        params={**eqn.params, "jaxpr": new})
-
-
-pe.dce_rules[remat_p] = _remat_dce
-
-
-@functools.partial(discharge_rules.__setitem__, remat_p)
-def _remat_discharge(eqn, cells, operands):
-    new, finals = discharge_jaxpr(_close(eqn.params["jaxpr"]), cells)
-    consts, opened = _opened(new)
-    outs = remat_p.bind(*consts, *operands, **{**eqn.params, "jaxpr": opened})
-    n = len(eqn.outvars)
-    return dict(zip(finals, outs[n:])), outs[:n]
+define_call(remat_p, "jaxpr", transpose=_transposed)
+pe.partial_eval_rules[remat_p] = _remat_partial_eval
 
 
 def _remat_lowering(ctx, *args, jaxpr, prevent_cse, differentiated, policy):

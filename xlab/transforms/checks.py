@@ -20,6 +20,7 @@ from xlab.core.avals import aval_of
 from xlab.core.effects import Effect
 from xlab.core.primitive import Primitive
 from xlab.core.trace import is_tracer
+from xlab.core.typing import ArrayLike
 from xlab.errors import InvalidInputException, XlabError
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax.arithmetic import sub
@@ -166,7 +167,7 @@ init_error = Error(np.False_, np.int32(-1))
 # -- what users call ----------------------------------------------------------------------------------------
 
 
-def check(pred, msg: str, *fmt_args, **fmt_kwargs) -> None:
+def check(pred: ArrayLike, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
     """Fails with a message if `pred` does not hold: at once outside of programs, else in the `Error` that `checkify` returns.
 
     Args:
@@ -187,8 +188,15 @@ def check(pred, msg: str, *fmt_args, **fmt_kwargs) -> None:
     _check(pred, msg, fmt_args, fmt_kwargs, debug=False)
 
 
-def debug_check(pred, msg: str, *fmt_args, **fmt_kwargs) -> None:
-    """Like `check`, but means nothing in programs that are not checked."""
+def debug_check(pred: ArrayLike, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
+    """Like `check`, but means nothing in programs that are not checked.
+
+    Args:
+        pred: what has to be true, a boolean array.
+        msg: the message, with format fields.
+        fmt_args: values for the message.
+        fmt_kwargs: values for the message, by name.
+    """
     _check(pred, msg, fmt_args, fmt_kwargs, debug=True)
 
 

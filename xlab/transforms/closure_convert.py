@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from xlab.core.trace import Tracer
 from xlab.transforms.arguments import check_callable
 
 
-def closure_convert(fun: Callable, *example_args) -> tuple[Callable, list]:
+def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list]:
     """`fun` for arguments of these types as a function of its arguments and of what it closes over.
 
     Only traced values of floating or complex dtype are taken out, since no others can be differentiated.

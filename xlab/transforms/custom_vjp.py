@@ -15,6 +15,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.control_flow import CallFlow, control_flow_rules
 from xlab.interpreters.discharge import discharge_rules, written_out
 from xlab.lax.control.custom_jvp_call import CustomCall
 from xlab.transforms.arguments import check_callable, text_attributes
@@ -86,6 +87,7 @@ class _Backward:
 
 custom_vjp_call_p = _CustomVJPCall("custom_vjp_call", multiple_results=True, joins=False, context_dependent=True)
 custom_vjp_call_p.takes_refs = True
+control_flow_rules[custom_vjp_call_p] = lambda params: CallFlow(params["call_jaxpr"])
 discharge_rules[custom_vjp_call_p] = written_out("call_jaxpr")
 custom_vjp_call_p.def_effectful_abstract_eval(lambda *avals, call_jaxpr, **_: (call_jaxpr.out_avals, call_jaxpr.effects))
 ad.primitive_jvps.excuse(custom_vjp_call_p, "its own rule is called instead")

@@ -13,6 +13,7 @@ from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.control_flow import CallFlow, control_flow_rules
 from xlab.lax.control.common import reorder
 from xlab.lax.control.loops import map as lax_map
 from xlab.transforms.arguments import check_callable, text_attributes
@@ -90,6 +91,7 @@ class _FlatRule:
 
 custom_vmap_p.def_impl(lambda *args, call, rule: eval_jaxpr(call.jaxpr, call.consts, *args))
 custom_vmap_p.def_effectful_abstract_eval(lambda *avals, call, rule: (call.out_avals, call.effects))
+control_flow_rules[custom_vmap_p] = lambda params: CallFlow(params["call"])
 mlir.register_lowering(custom_vmap_p, lambda ctx, *args, call, rule: ctx.jaxpr(call, args))
 
 

@@ -239,7 +239,7 @@ def _read(head: dict, files: zipfile.ZipFile) -> Exported:
         _get_vjp=None if further is None else lambda _: deserialize(further))
 
 
-def export(fun_jit, *, platforms: Sequence[str] | None = None, disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Callable:
+def export(fun_jit: Callable, *, platforms: Sequence[str] | None = None, disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Callable:
     """Prepares a jitted function for use elsewhere: `export(f)(*args)`, where types of arguments are enough.
 
     Args:
@@ -402,8 +402,14 @@ def _held(ctx, x: str, sharding, aval) -> str:
 mlir.register_lowering(call_exported_p, _lowering)
 
 
-def symbolic_shape(shape_spec: str | None, *, constraints: Sequence[str] = (), scope=None, like: Sequence[int | None] | None = None):
+def symbolic_shape(shape_spec: str | None, *, constraints: Sequence[str] = (), scope: Any = None, like: Sequence[int | None] | None = None) -> Any:
     """The shape that a text such as `"2, 3"` or `"..., 3"` (with `like`) stands for; dimensions are numbers.
+
+    Args:
+        shape_spec: dimensions as text, such as 'b, 3'.
+        constraints: what holds of the dimensions, as text.
+        scope: the scope the names belong to.
+        like: a known shape, for dimensions left open.
 
     Example:
         >>> symbolic_shape("..., _", like=(2, 3))
@@ -427,6 +433,6 @@ def symbolic_shape(shape_spec: str | None, *, constraints: Sequence[str] = (), s
     return tuple(out)
 
 
-def is_symbolic_dim(p) -> bool:
+def is_symbolic_dim(p: Any) -> bool:
     """Whether a dimension is an expression; dimensions here are always numbers."""
     return not isinstance(p, (int, np.integer))

@@ -77,6 +77,14 @@ def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
          allow_int: bool = False, reduce_axes: Sequence = ()) -> Callable:
     """A function that returns the gradient of `fun`; arguments as for `value_and_grad`.
 
+    Args:
+        fun: the function.
+        argnums: which arguments to differentiate in, one number or several.
+        has_aux: whether the function returns a pair, of which the second is handed through.
+        holomorphic: whether it is a complex function with a complex derivative.
+        allow_int: whether integers may be differentiated in; their derivatives are of type float0.
+        reduce_axes: has no effect.
+
     Example:
         >>> import xlab
         >>> import xlab.numpy as jnp

@@ -35,6 +35,12 @@ def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
     Cheaper than `jacrev` where there are fewer inputs than outputs. Every array of the output has, in its place, one
     array per differentiated argument of shape `output.shape + input.shape`.
 
+    Args:
+        fun: the function.
+        argnums: which arguments to differentiate in, one number or several.
+        has_aux: whether the function returns a pair, of which the second is handed through.
+        holomorphic: whether it is a complex function with a complex derivative.
+
     Example:
         >>> import xlab
         >>> import xlab.numpy as jnp
@@ -74,6 +80,13 @@ def jacrev(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
            allow_int: bool = False) -> Callable:
     """A function that returns the Jacobian of `fun`, row by row in reverse mode; nested as by `jacfwd`.
 
+    Args:
+        fun: the function.
+        argnums: which arguments to differentiate in, one number or several.
+        has_aux: whether the function returns a pair, of which the second is handed through.
+        holomorphic: whether it is a complex function with a complex derivative.
+        allow_int: whether integers may be differentiated in; their derivatives are of type float0.
+
     Example:
         >>> import xlab
         >>> import xlab.numpy as jnp
@@ -110,6 +123,12 @@ jacobian = jacrev
 
 def hessian(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable:
     """A function that returns the matrix of second derivatives of `fun`, forward over reverse.
+
+    Args:
+        fun: the function.
+        argnums: which arguments to differentiate in, one number or several.
+        has_aux: whether the function returns a pair, of which the second is handed through.
+        holomorphic: whether it is a complex function with a complex derivative.
 
     Example:
         >>> import xlab

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from xlab import tree as _tree
 from xlab.compile.tracing import function_name
@@ -13,7 +14,7 @@ from xlab.transforms.arguments import FlatFunction, as_array, check_callable
 from xlab.transforms.vjp import _drop_tracers
 
 
-def jvp(fun: Callable, primals, tangents, has_aux: bool = False):
+def jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> tuple[Any, ...]:
     """Value of `fun` and its directional derivative.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 from xlab import tree as _tree
 from xlab.compile.tracing import function_name, trace_flat
@@ -12,10 +13,11 @@ from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.control_flow import CallFlow, control_flow_rules
 from xlab.transforms.arguments import check_callable, text_attributes
 
 
-def linear_call(fun: Callable, fun_transpose: Callable, residual_args, linear_args):
+def linear_call(fun: Callable, fun_transpose: Callable, residual_args: Any, linear_args: Any) -> Any:
     """Calls `fun(residuals, x)`, linear in `x`, whose transpose is `fun_transpose(residuals, ct)`.
 
     Args:
@@ -75,6 +77,7 @@ class _Once:
 
 linear_call_p = Primitive("linear_call", multiple_results=True, joins=False, context_dependent=True)
 linear_call_p.def_effectful_abstract_eval(lambda *avals, callee, **_: (callee.out_avals, callee.effects))
+control_flow_rules[linear_call_p] = lambda params: CallFlow(params["callee"])
 mlir.register_lowering(linear_call_p, lambda ctx, *args, callee, **_: ctx.jaxpr(callee, args))
 
 

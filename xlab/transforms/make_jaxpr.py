@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 from xlab import tree as _tree
 from xlab.compile.jit import jit
@@ -11,9 +12,16 @@ from xlab.config import idle_argument
 from xlab.transforms.arguments import check_callable, wraps
 
 
-def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env=None, return_shape: bool = False,
-               abstracted_axes=None) -> Callable:
+def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env: Sequence[tuple[Hashable, int]] | None = None, return_shape: bool = False,
+               abstracted_axes: None = None) -> Callable:
     """A function that returns the jaxpr of `fun` for given arguments.
+
+    Args:
+        fun: the function.
+        static_argnums: which arguments are Python values and not traced.
+        axis_env: names and sizes of mapped axes the function may use.
+        return_shape: whether the result's shapes and dtypes are returned too.
+        abstracted_axes: has to be None.
 
     Example:
         >>> import xlab
@@ -32,8 +40,13 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env
     return jaxpr_maker
 
 
-def eval_shape(fun: Callable, *args, **kwargs):
+def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
     """Shapes and dtypes of the results of `fun`, without computing them.
+
+    Args:
+        fun: the function.
+        args: its arguments: arrays, or anything with a shape and a dtype.
+        kwargs: its arguments by name.
 
     Example:
         >>> import xlab, numpy as np

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from xlab.core.jaxpr import Var
 from xlab.transforms.arguments import check_callable
@@ -10,8 +11,13 @@ from xlab.transforms.make_jaxpr import make_jaxpr
 from xlab.transforms.vjp import vjp
 
 
-def saved_residuals(fun: Callable, *args, **kwargs) -> list[tuple]:
+def saved_residuals(fun: Callable, *args: Any, **kwargs: Any) -> list[tuple]:
     """The values that the derivative of `fun` keeps, each as `(type, where it comes from)`.
+
+    Args:
+        fun: the function.
+        args: its arguments.
+        kwargs: its arguments by name.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -29,7 +35,13 @@ def saved_residuals(fun: Callable, *args, **kwargs) -> list[tuple]:
     return [(v.aval, came[v] if type(v) is Var else "a literal") for v in jaxpr.outvars]
 
 
-def print_saved_residuals(fun: Callable, *args, **kwargs) -> None:
-    """Prints `saved_residuals`, one a line."""
+def print_saved_residuals(fun: Callable, *args: Any, **kwargs: Any) -> None:
+    """Prints `saved_residuals`, one a line.
+
+    Args:
+        fun: the function.
+        args: its arguments.
+        kwargs: its arguments by name.
+    """
     for aval, where in saved_residuals(fun, *args, **kwargs):
         print(f"{aval.str_short()} {'' if where.startswith('output') else 'from '}{where}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -92,7 +93,7 @@ def _cotangent(ct, aval):
     return ct if aval_of(ct).memory_space == aval.memory_space else in_memory(ct, aval)    # a scalar, which went where the arrays were
 
 
-def vjp_of(fun: Callable, primals, *, has_aux: bool = False):
+def vjp_of(fun: Callable, primals, *, has_aux: bool = False) -> tuple[Any, ...]:
     """Output (as nested by `fun`), pullback, and auxiliary data."""
     flat, in_tree = _tree.flatten(primals)
     flat_fun = FlatFunction(fun, in_tree, aux=has_aux)
@@ -110,12 +111,18 @@ def _drop_tracers(x):
     return x
 
 
-def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes=()):
+def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Hashable] = ()) -> tuple[Any, ...]:
     """Value of `fun` at the primals, and its pullback there.
 
     Returns:
         `(out, pullback)`, or `(out, pullback, aux)` with `has_aux`. `pullback(ct)` gives a tuple with one cotangent per
         primal.
+
+    Args:
+        fun: the function.
+        primals: where to differentiate: its arguments.
+        has_aux: whether the function returns a pair, of which the second is handed through.
+        reduce_axes: has no effect.
 
     Example:
         >>> import xlab
@@ -129,8 +136,13 @@ def vjp(fun: Callable, *primals, has_aux: bool = False, reduce_axes=()):
     return (out, pull, aux) if has_aux else (out, pull)
 
 
-def linearize(fun: Callable, *primals, has_aux: bool = False):
+def linearize(fun: Callable, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """Value of `fun` at the primals, and its derivative there as a linear function of tangents.
+
+    Args:
+        fun: the function.
+        primals: where to differentiate: its arguments.
+        has_aux: whether the function returns a pair, of which the second is handed through.
 
     Example:
         >>> import xlab
@@ -161,8 +173,13 @@ def linearize(fun: Callable, *primals, has_aux: bool = False):
     return out, push
 
 
-def linear_transpose(fun: Callable, *primals, reduce_axes=()) -> Callable:
+def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Sequence[Hashable] = ()) -> Callable:
     """The transpose of a function that is linear in all its arguments; primals give only shapes and dtypes.
+
+    Args:
+        fun: a linear function.
+        primals: arguments, of which shapes and dtypes alone count.
+        reduce_axes: has no effect.
 
     Example:
         >>> import xlab
@@ -191,7 +208,7 @@ def linear_transpose(fun: Callable, *primals, reduce_axes=()) -> Callable:
     return transposed
 
 
-def fwd_and_bwd(fun: Callable, argnums, has_aux: bool = False, jitted: bool = True) -> tuple[Callable, Callable]:
+def fwd_and_bwd(fun: Callable, argnums: int | Sequence[int], has_aux: bool = False, jitted: bool = True) -> tuple[Callable, Callable]:
     """The two halves of reverse mode as functions: `fwd(*args)` and `bwd(residuals, cotangent)`.
 
     Args:

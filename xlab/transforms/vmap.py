@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from xlab import tree as _tree
 from xlab.compile.tracing import function_name, made_of
@@ -13,8 +14,8 @@ from xlab.interpreters import batching, vmappable
 from xlab.transforms.arguments import check_callable, wraps
 
 
-def vmap(fun: Callable, in_axes=0, out_axes=0, axis_name=None, axis_size: int | None = None,
-         spmd_axis_name=None, sum_match: bool = False) -> Callable:
+def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Hashable | None = None, axis_size: int | None = None,
+         spmd_axis_name: Any = None, sum_match: bool = False) -> Callable:
     """Maps a function over array axes, all examples at once.
 
     Args:

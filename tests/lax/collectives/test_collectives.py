@@ -48,7 +48,7 @@ TABLE = {
     "ppermute_partial": (lambda x, a, n: lax.ppermute(x, a, [(n - 1, 0)]), models.ppermute, lambda n: {"perm": [(n - 1, 0)]}),
     "pbroadcast": (lambda x, a, n: lax.pbroadcast(x, a, n - 1), models.pbroadcast, lambda n: {"source": n - 1}),
     "axis_index": (lambda x, a, n: lax.axis_index(a), models.axis_index, lambda n: {}),
-}
+}  # fmt: skip
 LINEAR = [k for k in TABLE if k not in ("pmax", "pmin", "axis_index")]
 
 

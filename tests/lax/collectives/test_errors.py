@@ -51,7 +51,7 @@ CASES = {
     "pcast_set": (TypeError, "set", lambda: along(lambda x: lax.pcast(x, {"a"}, to="varying"))),
     "pcast_outside": (ValueError, "under shard_map", lambda: lax.pcast(X, "a", to="varying")),
     "grad_pmax": (NotImplementedError, "pmax", lambda: xlab.grad(lambda x: along(lambda v: lax.pmax(v, "a"), x, out=P()).sum())(X)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -218,7 +218,7 @@ CASES = {
     "multiple": (ValueError, "multiple of 8", dict.fromkeys(("input_offsets", "send_sizes", "output_offsets", "recv_sizes"), FOUR[:, :4])),
     "rows": (ValueError, "rows of one shape", {"output": np.ones((8, 16, 3), np.float32)}),
     "dtype": (ValueError, "one dtype.*astype", {"output": ROWS.astype(np.int32)}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

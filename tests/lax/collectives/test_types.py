@@ -46,7 +46,7 @@ UNARY = {
     "vmap": xlab.vmap(lambda v: v + v), "at_set": lambda x: x.at[0].set(x[1]), "at_add": lambda x: x.at[0].add(x[1]),
     "zeros_like": lambda x: x + jnp.zeros_like(x), "window_sum": lambda x: lax.reduce_window(x, 0.0, lax.add, (2, 2), (2, 2), "VALID"),
     "softmax": lambda x: xlab.nn.softmax(x), "logistic": lax.logistic, "tanh": jnp.tanh, "sqrt": jnp.sqrt,
-}
+}  # fmt: skip
 BINARY = {
     "add": jnp.add, "sub": jnp.subtract, "mul": jnp.multiply, "div": jnp.divide, "max": jnp.maximum, "dot": jnp.dot, "gt": jnp.greater,
     "pow": jnp.power, "concatenate": lambda x, y: jnp.concatenate([x, y]), "stack": lambda x, y: jnp.stack([x, y]),
@@ -57,7 +57,7 @@ BINARY = {
     "complex": lax.complex, "clamp": lambda x, y: lax.clamp(x, y, x + x), "cond": lambda x, y: lax.cond(True, lambda x, y: x, lambda x, y: y, x, y),
     "carry": lambda x, y: lax.fori_loop(0, 2, lambda k, c: c + y, x), "solve": lambda x, y: lax.linalg.triangular_solve(jnp.tril(x), y, left_side=True, lower=True),
     "select_n": lambda x, y: lax.select_n(np.eye(4, dtype=bool), x, y), "barrier": lambda x, y: lax.optimization_barrier((x, y))[1],
-}
+}  # fmt: skip
 
 
 def states(pairs):
@@ -115,7 +115,7 @@ def compare(f, kinds):
 
 LINEAR = {"neg", "twice", "half", "plus_zero", "transpose", "reshape", "slice", "row", "pad", "rev", "gather", "take", "dynamic_slice", "sum", "cumsum",
           "astype", "copy", "broadcast", "squeeze", "tile", "fft", "complex", "stop_gradient", "reduce_precision", "barrier", "split", "unstack",
-          "own_sum", "scan", "cond", "while", "checkpoint", "vmap", "at_set", "at_add", "zeros_like", "window_sum"}
+          "own_sum", "scan", "cond", "while", "checkpoint", "vmap", "at_set", "at_add", "zeros_like", "window_sum"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", UNARY)

@@ -33,7 +33,7 @@ FORMS = {
     "scan of jit": lambda x, w: lax.scan(xlab.jit(lambda c, _: (jnp.tanh(c @ w), None)), x, None, length=3)[0],
     "scan in scan": lambda x, w: lax.scan(lambda c, _: (lax.scan(
         lambda d, _: (jnp.tanh(d @ w), None), c, None, length=1)[0], None), x, None, length=3)[0],
-}
+}  # fmt: skip
 
 
 def total(f):

@@ -85,6 +85,7 @@ except ImportError as e:
     assert "pip install scipy" in said
 
 
+@pytest.mark.beside
 def test_scipy_and_linear_algebra_are_imported_when_used():
     said = run("""
 import sys, xlab
@@ -95,6 +96,7 @@ print(float(xlab.numpy.linalg.det(xlab.numpy.eye(4))), "jax" in sys.modules)
     assert said.split("\n")[:2] == ["[]", "1.0 False"]
 
 
+@pytest.mark.reference
 @pytest.mark.skipif(find_spec("jax") is None, reason="the reference is not installed in this environment")
 @pytest.mark.parametrize("first", ["jax", "xlab"])
 def test_the_reference_in_the_same_process(first):

@@ -17,7 +17,7 @@ hypothesis = pytest.importorskip("hypothesis")
 from hypothesis import strategies as st  # noqa: E402
 
 WORDS = st.sampled_from(["", "__class__", "__init__", "to_json", "eval", "exec", "module", "move", "run", "replace", "whole", "restore",
-                         "'; import os", "</script>", "name", "value", "nan", "1", "[1, 2]", "-1", "x" * 3000])
+                         "'; import os", "</script>", "name", "value", "nan", "1", "[1, 2]", "-1", "x" * 3000])  # fmt: skip
 LEAVES = st.none() | st.booleans() | st.integers(-(1 << 70), 1 << 70) | st.floats() | WORDS | st.text(max_size=20)
 JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS | st.text(max_size=8), inner, max_size=4), max_leaves=12)
 ASKED = sorted({request.name for view in VIEWS for request in view.requests} | {"eval"})

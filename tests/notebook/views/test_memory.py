@@ -15,7 +15,7 @@ from xlab.observe.records import Buffer, Memory
 REPORT = sample.report()
 PROGRAM = Memory("f", 8, 4, 12, 8, 0, 20, 1, (
     Buffer("x", 8, "argument", 0, 3, "p", allocation=1), Buffer("t", 8, "temporary", 1, 2, "t", equation=4, allocation=0),
-    Buffer("u", 4, "temporary", 3, 3, "u", allocation=0), Buffer("y", 4, "output", 3, 3, "y", allocation=2)), ("x",), (("w", "no result"),))
+    Buffer("u", 4, "temporary", 3, 3, "u", allocation=0), Buffer("y", 4, "output", 3, 3, "y", allocation=2)), ("x",), (("w", "no result"),))  # fmt: skip
 
 
 def test_buffers_lie_at_their_addresses():

@@ -9,6 +9,7 @@ import numpy as np
 from tests.reference.data import floats
 from tests.reference.sample import Sample
 
+LAWS = False        # compared with the reference alone
 X, V = floats(3, 5), floats(5)
 A = floats(5, 5) + 4 * np.eye(5, dtype=np.float32)
 S = A @ A.T + 3 * np.eye(5, dtype=np.float32)

@@ -9,6 +9,7 @@ import numpy as np
 from tests.reference.data import floats, ints
 from tests.reference.sample import Sample
 
+LAWS = False        # compared with the reference alone
 X, Q, K = np.float32([-1.3, 0.2, 0.7, 2.5]), np.float32([0.05, 0.3, 0.5, 0.95]), np.int32([-1, 0, 2, 7])
 UNIT = np.float32([-0.5, 0.1, 0.6, 1.5])
 # Name: values, shape parameters, whether there is a place and a width, functions.

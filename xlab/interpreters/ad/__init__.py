@@ -48,7 +48,7 @@ __all__ = [
     "instantiate_zeros", "is_undefined_primal", "jvp", "jvp_jaxpr", "linearize", "not_differentiable", "open_cotangents",
     "primitive_jvps", "primitive_transposes", "set_arithmetic", "set_ref_operations", "set_reshard", "transpose_jaxpr",
     "zeros_like_aval",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str):

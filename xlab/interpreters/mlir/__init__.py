@@ -75,7 +75,7 @@ __all__ = [
     "ir_constant", "ir_constants", "jaxpr_subcomp", "lower_fun", "lower_jaxpr_to_fun", "lower_jaxpr_to_module", "lower_module",
     "lowerings", "make_ir_context", "merge_mlir_modules", "module_to_bytecode", "module_to_string", "register_constant_handler",
     "register_lowering", "shape_tensor", "tensor_type", "text_rule", "token_type", "unary", "unflatten_ir_values_like_types",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str):

@@ -48,4 +48,4 @@ __all__ = ["all_gather", "all_gather_invariant_p", "all_gather_p", "all_gather_r
            "axis_index", "axis_index_p", "axis_size", "pargmax", "pargmin", "pbroadcast", "pbroadcast_p", "pcast", "pmax", "pmax_p",
            "pmean", "pmin", "pmin_p", "ppermute", "ppermute_p", "precv", "precv_p", "preduced_p", "psend", "psend_p", "pshuffle", "psum", "psum_invariant_p", "psum_p",
            "psum_scatter", "pswapaxes", "pvary_p", "ragged_all_to_all", "ragged_all_to_all_p", "reduce_scatter_p",
-           "reduced_vary_cast_p", "unreduced_psum_p", "unreduced_reduce_scatter_p", "vary_unreduced_cast_p"]
+           "reduced_vary_cast_p", "unreduced_psum_p", "unreduced_reduce_scatter_p", "vary_unreduced_cast_p"]  # fmt: skip

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from xlab import tree as _tree
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
+from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir import tensor_type
 from xlab.interpreters.mlir.values import physical_aval
@@ -34,7 +38,7 @@ from xlab.lax.slicing import dynamic_slice_in_dim
 __all__ = ["all_gather"]
 
 
-def all_gather(x, axis_name, *, axis_index_groups=None, axis: int = 0, tiled: bool = False, to: str = "varying"):
+def all_gather(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None, axis: int = 0, tiled: bool = False, to: str = "varying") -> Any:
     """Values of all members of a group: stacked along a new dimension, or concatenated along one (`tiled`).
 
     Args:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from xlab import tree as _tree
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
+from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir import tensor_type
 from xlab.lax.collectives.common import (
@@ -25,7 +29,7 @@ from xlab.lax.shape import canonical_axis, expand_dims, reshape, squeeze
 __all__ = ["all_to_all", "pswapaxes"]
 
 
-def all_to_all(x, axis_name, split_axis: int, concat_axis: int, *, axis_index_groups=None, tiled: bool = False):
+def all_to_all(x: Any, axis_name: AxisName, split_axis: int, concat_axis: int, *, axis_index_groups: Sequence[Sequence[int]] | None = None, tiled: bool = False) -> Any:
     """Exchanges a dimension with a named axis: it is cut over the members, and their blocks are put together again.
 
     Args:
@@ -72,8 +76,14 @@ def all_to_all(x, axis_name, split_axis: int, concat_axis: int, *, axis_index_gr
     return _tree.map(leaf, x)
 
 
-def pswapaxes(x, axis_name, axis: int, *, axis_index_groups=None):
+def pswapaxes(x: Any, axis_name: AxisName, axis: int, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
     """Swaps a dimension with a named axis of the same size.
+
+    Args:
+        x: an array.
+        axis_name: name of the mapped axis, or a tuple of names.
+        axis: the array axis that changes places with the mapped one.
+        axis_index_groups: the ranks that work together, one list for each group; by default all do.
 
     Example:
         >>> import xlab

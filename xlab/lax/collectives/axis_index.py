@@ -9,6 +9,7 @@ import numpy as np
 from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray
 from xlab.core.primitive import Primitive
 from xlab.core.trace import find_axis, state
+from xlab.core.typing import Array, AxisName
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax.arithmetic import add, mul
 from xlab.lax.collectives.common import axis_names, effects_of
@@ -17,7 +18,7 @@ from xlab.lax.shape import full, iota
 __all__ = ["axis_index", "axis_size"]
 
 
-def axis_index(axis_name):
+def axis_index(axis_name: AxisName) -> Array:
     """This device's rank along a named axis, an int32 scalar; along a tuple of axes the last one counts fastest.
 
     Example:
@@ -37,7 +38,7 @@ def axis_index(axis_name):
     return index
 
 
-def axis_size(axis_name) -> int:
+def axis_size(axis_name: AxisName) -> int:
     """Number of devices (or examples) along named axes, a Python int.
 
     Example:

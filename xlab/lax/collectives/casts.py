@@ -6,18 +6,21 @@ devices hold summands) or *reduced* (R: all equal, and its cotangent is unreduce
 
 from __future__ import annotations
 
+from typing import Any
+
 from xlab import tree as _tree
 from xlab.core import trace as _trace
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import state
+from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax.collectives.common import from_state, mat_of, refuse_unfinished
 
 __all__ = ["pcast"]
 
 
-def pcast(x, axis_name, *, to: str):
+def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     """Declares that a value varies (`to='varying'`), is a summand (`'unreduced'`) or is reduced (`'reduced'`) over mesh axes.
 
     No data moves; what changes is the type, and with it what the transpose does.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from xlab import tree as _tree
@@ -16,6 +17,7 @@ from xlab.core import dtypes, source
 from xlab.core.avals import INVARYING, TOKEN, ManualAxisType, ShapedArray, aval_of
 from xlab.core.effects import Effect
 from xlab.core.primitive import Primitive
+from xlab.core.typing import Array, ArrayLike, AxisName
 from xlab.errors import InvalidInputException
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir import tensor_type
@@ -54,7 +56,7 @@ class OutShape(NamedTuple):
         return ShapedArray(self.shape, self.dtype).str_short(False)
 
 
-def psend(x, axis_name, perm):
+def psend(x: ArrayLike, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
     """Sends values along pairs of ranks `(source, destination)`; the token it gives is for `precv`.
 
     Args:
@@ -77,7 +79,7 @@ def psend(x, axis_name, perm):
     return _tree.map(lambda v: psend_p.bind(ready("psend", v, names), axis_name=names, perm=perm), x)
 
 
-def precv(token, out_shape, axis_name, perm):
+def precv(token: Any, out_shape: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Array:
     """What was sent by the `psend` that gave the token; ranks nobody sends to receive zeros.
 
     Args:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from xlab import tree as _tree
 from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
+from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir import tensor_type
 from xlab.interpreters.mlir.values import physical_aval
@@ -34,7 +38,7 @@ from xlab.lax.slicing import index_in_dim, slice_in_dim
 __all__ = ["pbroadcast", "ppermute", "pshuffle"]
 
 
-def ppermute(x, axis_name, perm):
+def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
     """Sends values along pairs of ranks `(source, destination)`; ranks nobody sends to receive zeros.
 
     Args:
@@ -68,8 +72,13 @@ def checked_pairs(api: str, perm, size: int) -> tuple:
     return pairs
 
 
-def pshuffle(x, axis_name, perm):
+def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
     """Rank i receives the value of rank `perm[i]`.
+
+    Args:
+        x: an array.
+        axis_name: name of the mapped axis, or a tuple of names.
+        perm: for each rank, the rank it receives from.
 
     Example:
         >>> import xlab
@@ -84,8 +93,13 @@ def pshuffle(x, axis_name, perm):
     return ppermute(x, axis_name, [(s, d) for d, s in enumerate(perm)])
 
 
-def pbroadcast(x, axis_name, source: int):
+def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
     """Every rank receives the value of rank `source`.
+
+    Args:
+        x: an array.
+        axis_name: name of the mapped axis, or a tuple of names.
+        source: the rank whose value all receive.
 
     Example:
         >>> import xlab

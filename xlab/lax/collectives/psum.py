@@ -6,6 +6,9 @@ checking, and under `vmap`, the transpose of a sum is a sum (`psum`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from xlab import tree as _tree
@@ -13,6 +16,7 @@ from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import Tracer, state
+from xlab.core.typing import Array, ArrayLike, AxisName
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax.arithmetic import div, mul
 from xlab.lax.collectives import casts
@@ -45,7 +49,7 @@ from xlab.lax.slicing import dynamic_index_in_dim
 __all__ = ["pargmax", "pargmin", "pmax", "pmean", "pmin", "psum"]
 
 
-def psum(x, axis_name, *, axis_index_groups=None):
+def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
     """Sum over named axes: every member of a group receives the sum of the group's values.
 
     Args:
@@ -112,8 +116,13 @@ def _constant_sum(x, axes, groups):
     return mul(x, np.asarray(n).astype(aval_of(x).dtype)[()])
 
 
-def pmean(x, axis_name, *, axis_index_groups=None):
+def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
     """Mean over named axes; integers become floats.
+
+    Args:
+        x: an array or a tree of arrays.
+        axis_name: name of the mapped axis, or a tuple of names.
+        axis_index_groups: the ranks that work together, one list for each group; by default all do.
 
     Example:
         >>> import xlab
@@ -155,8 +164,14 @@ def _own_group_size(axes, groups, dtype):
     return dynamic_index_in_dim(sizes, axis_index(axes if len(axes) > 1 else axes[0]), 0, keepdims=False)
 
 
-def pmax(x, axis_name, *, axis_index_groups=None, nan_safe: bool = False):
+def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None, nan_safe: bool = False) -> Any:
     """Maximum over named axes. Across devices a NaN may or may not win, with `nan_safe` it does, for a second collective; no derivative.
+
+    Args:
+        x: an array or a tree of arrays.
+        axis_name: name of the mapped axis, or a tuple of names.
+        axis_index_groups: the ranks that work together, one list for each group; by default all do.
+        nan_safe: whether NaN on one device shows on all.
 
     Example:
         >>> import xlab
@@ -166,8 +181,14 @@ def pmax(x, axis_name, *, axis_index_groups=None, nan_safe: bool = False):
     return _extremum(pmax_p, "pmax", x, axis_name, axis_index_groups, nan_safe)
 
 
-def pmin(x, axis_name, *, axis_index_groups=None, nan_safe: bool = False):
+def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None, nan_safe: bool = False) -> Any:
     """Minimum over named axes; of NaN as `pmax`.
+
+    Args:
+        x: an array or a tree of arrays.
+        axis_name: name of the mapped axis, or a tuple of names.
+        axis_index_groups: the ranks that work together, one list for each group; by default all do.
+        nan_safe: whether NaN on one device shows on all.
 
     Example:
         >>> import xlab
@@ -196,12 +217,12 @@ def _extremum(prim, api, x, axis_name, axis_index_groups, nan_safe):
     return _tree.map(leaf, x)
 
 
-def pargmin(x, axis_name):
+def pargmin(x: ArrayLike, axis_name: AxisName) -> Array:
     """Rank at which the minimum over one named axis lies, element by element; the first of several."""
     return _pargextremum("pargmin", pmin, x, axis_name)
 
 
-def pargmax(x, axis_name):
+def pargmax(x: ArrayLike, axis_name: AxisName) -> Array:
     """Rank at which the maximum over one named axis lies, element by element; the first of several.
 
     Example:

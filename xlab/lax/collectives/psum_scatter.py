@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from xlab import tree as _tree
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
+from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax.arithmetic import mul
 from xlab.lax.collectives.all_gather import all_gather_p, all_gather_reduced_p
@@ -37,7 +41,7 @@ from xlab.lax.shape import canonical_axis, reshape
 __all__ = ["psum_scatter"]
 
 
-def psum_scatter(x, axis_name, *, scatter_dimension: int = 0, axis_index_groups=None, tiled: bool = False):
+def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0, axis_index_groups: Sequence[Sequence[int]] | None = None, tiled: bool = False) -> Any:
     """The sum over named axes, cut along a dimension: the member of rank r keeps block r.
 
     Args:

@@ -5,11 +5,14 @@ There is an instruction for it on accelerators; elsewhere each member gathers al
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, Axis, state
+from xlab.core.typing import Array, ArrayLike, AxisName
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir import tensor_type
 from xlab.interpreters.mlir.values import physical_aval
@@ -51,7 +54,7 @@ _NAME = "ragged_all_to_all"
 _VECTORS = ("input_offsets", "send_sizes", "output_offsets", "recv_sizes")
 
 
-def ragged_all_to_all(operand, output, input_offsets, send_sizes, output_offsets, recv_sizes, *, axis_name, axis_index_groups=None):
+def ragged_all_to_all(operand: ArrayLike, output: ArrayLike, input_offsets: ArrayLike, send_sizes: ArrayLike, output_offsets: ArrayLike, recv_sizes: ArrayLike, *, axis_name: AxisName, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Array:
     """Sends pieces of rows of any sizes between the members of a named axis and writes them into `output`.
 
     With n members and m pieces for each, piece k goes to the member of rank `k // m`: its rows

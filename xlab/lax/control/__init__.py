@@ -14,4 +14,4 @@ from xlab.lax.control.scan import scan, scan_p
 from xlab.lax.control.while_loop import while_loop, while_p
 
 __all__ = ["associative_scan", "cond", "cond_p", "custom_linear_solve", "custom_root", "fori_loop", "linear_solve_p", "map",
-           "platform_dependent", "platform_index_p", "scan", "scan_p", "switch", "while_loop", "while_p"]
+           "platform_dependent", "platform_index_p", "scan", "scan_p", "switch", "while_loop", "while_p"]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,10 @@ from xlab.core.jaxpr import ClosedJaxpr, Var, eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
 from xlab.core.trace import is_tracer
+from xlab.core.typing import ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.control_flow import BranchFlow, control_flow_rules
 from xlab.lax.arithmetic import clamp
 from xlab.lax.comparison import eq, select_n
 from xlab.lax.control.common import (
@@ -34,8 +37,14 @@ from xlab.lax.convert import convert_element_type, stop_gradient
 from xlab.lax.shape import broadcast_in_dim, zeros_like_aval
 
 
-def switch(index, branches: Sequence[Callable], *operands, operand=None):
+def switch(index: ArrayLike, branches: Sequence[Callable], *operands: Any, operand: Any = None) -> Any:
     """Calls the branch with number `index` (clamped into range) on the operands.
+
+    Args:
+        index: an integer scalar, moved into the range of branches.
+        branches: functions whose results have equal structures, shapes and dtypes.
+        operands: what the branch is called with, trees of arrays.
+        operand: the operands as one, in place of `operands`.
 
     Example:
         >>> from xlab import lax
@@ -65,10 +74,18 @@ def switch(index, branches: Sequence[Callable], *operands, operand=None):
 _ABSENT = object()
 
 
-def cond(pred, true_fun: Callable, false_fun: Callable, *operands, operand=_ABSENT, linear=None):
+def cond(pred: ArrayLike, true_fun: Callable, false_fun: Callable, *operands: Any, operand: Any = _ABSENT, linear: Any = None) -> Any:
     """Calls `true_fun` or `false_fun` on the operands; only the chosen one runs.
 
     Both must return the same structure, shapes and dtypes. Under vmap over `pred` both run and the result is selected.
+
+    Args:
+        pred: a scalar; nonzero is true.
+        true_fun, false_fun: the branches, called with the operands; their results have equal
+            structures, shapes and dtypes.
+        operands: what the branches are called with, trees of arrays.
+        operand: the operands as one, in place of `operands`.
+        linear: has no effect.
 
     Example:
         >>> from xlab import lax
@@ -191,6 +208,7 @@ def _cond_jvp(primals, tangents, *, branches, **params):
 
 
 ad.primitive_jvps[cond_p] = _cond_jvp
+control_flow_rules[cond_p] = lambda params: BranchFlow(params["branches"])
 
 
 def _cond_partial_eval(trace, args, *, branches, **params):

@@ -9,6 +9,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.control_flow import CallFlow, control_flow_rules
 from xlab.interpreters.discharge import discharge_rules, written_out
 
 
@@ -65,5 +66,6 @@ def _transpose(cts, *operands, call_jaxpr, **params):
 
 
 ad.primitive_transposes[custom_jvp_call_p] = _transpose
+control_flow_rules[custom_jvp_call_p] = lambda params: CallFlow(params["call_jaxpr"])
 discharge_rules[custom_jvp_call_p] = written_out("call_jaxpr")
 mlir.register_lowering(custom_jvp_call_p, lambda ctx, *args, call_jaxpr, **_: ctx.jaxpr(call_jaxpr, args))

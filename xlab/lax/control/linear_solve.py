@@ -15,6 +15,7 @@ from xlab.core.avals import aval_of
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.control_flow import OpaqueFlow, control_flow_rules
 from xlab.lax.arithmetic import neg
 from xlab.lax.control.common import args_tree, check_callables, describe, trace_body
 
@@ -32,7 +33,7 @@ class _LinearSolveTuple(NamedTuple):
 
 
 def custom_linear_solve(matvec: Callable, b: Any, solve: Callable, transpose_solve: Callable | None = None,
-                        symmetric: bool = False, has_aux: bool = False):
+                        symmetric: bool = False, has_aux: bool = False) -> Any:
     """Solves `matvec(x) = b` by a solver of one's own; derivatives solve the same system again.
 
     Args:
@@ -195,4 +196,6 @@ def _lower(ctx, *args, const_lengths, jaxprs):
 ad.primitive_jvps[linear_solve_p] = _jvp
 ad.primitive_transposes[linear_solve_p] = _transpose
 batching.axis_primitive_batchers[linear_solve_p] = _batch
+control_flow_rules[linear_solve_p] = lambda params: OpaqueFlow(
+    tuple((name, jaxpr) for name, jaxpr in params["jaxprs"]._asdict().items() if jaxpr is not None))
 mlir.register_lowering(linear_solve_p, _lower)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.trace import Axis, is_tracer
+from xlab.core.typing import ArrayLike
 from xlab.interpreters import batching
 from xlab.lax.arithmetic import add
 from xlab.lax.comparison import lt
@@ -22,10 +24,16 @@ from xlab.lax.shape import canonical_axis, concatenate, pad, reshape, rev
 from xlab.lax.slicing import slice_in_dim
 
 
-def fori_loop(lower, upper, body_fun: Callable, init_val, *, unroll: int | bool | None = None):
+def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable, init_val: Any, *, unroll: int | bool | None = None) -> Any:
     """Repeats `val = body_fun(i, val)` for `i` from `lower` to `upper - 1`.
 
     With Python int bounds the loop is a `scan` and has reverse-mode derivatives; otherwise it is a `while_loop`.
+
+    Args:
+        lower, upper: the first step, and the one after the last; integers, which may be traced.
+        body_fun: `(i, value) -> value` of unchanged structure, shapes and dtypes.
+        init_val: the value before the first step, a tree of arrays.
+        unroll: how many steps one turn of the loop makes, where both bounds are known.
 
     Example:
         >>> from xlab import lax
@@ -72,8 +80,13 @@ def _dtype_of_bounds(lower, upper):
                     f"with .astype.")
 
 
-def map(f: Callable, xs, *, batch_size: int | None = None):
+def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     """Applies `f` to each element along the leading axis, one after the other (or `batch_size` at once).
+
+    Args:
+        f: the function of one entry.
+        xs: a tree of arrays, all of one leading length.
+        batch_size: how many entries to compute at once, by `vmap`.
 
     Example:
         >>> from xlab import lax
@@ -112,7 +125,7 @@ def _batched(f, xs):
     return _tree.unflatten(out_tree, [batching.bring(x, d, size, 0) for x, d in zip(outs, out_dims.dims)])
 
 
-def associative_scan(fn: Callable, elems, reverse: bool = False, axis: int = 0):
+def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """All prefixes of an associative operation, in logarithmic depth.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from xlab.lax.control.cond import choose
 __all__ = ["platform_dependent", "platform_index_p"]
 
 
-def platform_dependent(*args, default: Callable | None = None, **per_platform: Callable):
+def platform_dependent(*args: Any, default: Callable | None = None, **per_platform: Callable) -> Any:
     """Calls the function given for the platform that the program will run on.
 
     All of them are traced and must return the same structure, shapes and dtypes; only one becomes part of the compiled program.

@@ -15,7 +15,7 @@ from xlab.lax.control.common import args_tree, check_callables, trace_body
 from xlab.lax.control.custom_jvp_call import custom_jvp_call_p
 
 
-def custom_root(f: Callable, initial_guess: Any, solve: Callable, tangent_solve: Callable, has_aux: bool = False):
+def custom_root(f: Callable, initial_guess: Any, solve: Callable, tangent_solve: Callable, has_aux: bool = False) -> Any:
     """Finds `x` with `f(x) = 0` by a solver of one's own; derivatives come from `f` at the solution.
 
     Args:

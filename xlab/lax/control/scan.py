@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import concrete_or_error, is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.control_flow import LoopFlow, control_flow_rules
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.control.common import (
     args_tree,
@@ -31,8 +33,8 @@ from xlab.lax.shape import zeros_like_aval
 from xlab.lax.slicing import index_in_dim
 
 
-def scan(f: Callable, init, xs=None, length: int | None = None, reverse: bool = False, unroll: int | bool = 1,
-         _split_transpose: bool = False):
+def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False, unroll: int | bool = 1,
+         _split_transpose: bool = False) -> Any:
     """Repeats `carry, y = f(carry, x)` over the leading axis of `xs`.
 
     Args:
@@ -182,6 +184,7 @@ def _scan_jvp(primals, tangents, *, jaxpr, num_consts, num_carry, **params):
 
 
 ad.primitive_jvps[scan_p] = _scan_jvp
+control_flow_rules[scan_p] = lambda p: LoopFlow(p["jaxpr"], p["num_consts"], p["num_carry"], length=p["length"], reverse=p["reverse"])
 
 
 def _scan_partial_eval(trace, args, *, jaxpr, num_consts, num_carry, **params):

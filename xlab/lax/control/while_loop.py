@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from xlab.core.refs import is_ref
 from xlab.core.trace import is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.control_flow import LoopFlow, control_flow_rules
 from xlab.lax.comparison import select
 from xlab.lax.control.common import (
     args_tree,
@@ -30,11 +32,16 @@ from xlab.lax.reductions import reduce_or
 from xlab.lax.shape import broadcast_in_dim
 
 
-def while_loop(cond_fun: Callable, body_fun: Callable, init_val):
+def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
     """Repeats `val = body_fun(val)` while `cond_fun(val)` holds, and returns the last `val`.
 
     The body keeps structure, shapes and dtypes. Forward-mode derivatives work; reverse mode needs `scan` or a `fori_loop`
     with static bounds.
+
+    Args:
+        cond_fun: `value -> bool`: whether to go on.
+        body_fun: `value -> value` of unchanged structure, shapes and dtypes.
+        init_val: the value before the first step, a tree of arrays.
 
     Example:
         >>> from xlab import lax
@@ -134,6 +141,8 @@ def _ignore(closed, avals):
 
 
 ad.primitive_jvps[while_p] = _while_jvp
+control_flow_rules[while_p] = lambda p: LoopFlow(p["body_jaxpr"], p["body_nconsts"], len(p["body_jaxpr"].out_avals), p["cond_jaxpr"],
+                                                 p["cond_nconsts"])
 
 
 def split_while(trace, args, recorded, *, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero, add_tangents, is_undefined_primal
 from xlab.lax.arithmetic import add, mul, neg
@@ -12,7 +13,7 @@ from xlab.lax.shape import pad
 __all__ = ["tridiagonal_solve", "tridiagonal_solve_p"]
 
 
-def tridiagonal_solve(dl, d, du, b, *, perturb_singular: bool = False):
+def tridiagonal_solve(dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, *, perturb_singular: bool = False) -> Array:
     """Solves `a x = b` for tridiagonal `a`; NaN where it is singular.
 
     Args:

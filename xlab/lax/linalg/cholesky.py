@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
@@ -33,12 +34,15 @@ from xlab.lax.transcendental import sqrt
 __all__ = ["cholesky", "cholesky_p", "cholesky_update", "cholesky_update_p", "symmetric_product", "symmetric_product_p"]
 
 
-def cholesky(x, *, symmetrize_input: bool = True):
+def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
     """The lower triangular `l` with `l @ l.conj().T == x`, for positive definite `x`; NaN where it is not.
 
     Args:
         x: square matrices.
         symmetrize_input: whether to take the mean of `x` and its conjugate transpose first; else its lower triangle is read.
+
+    Source:
+        Its derivative: Murray (2016), Differentiation of the Cholesky decomposition.
 
     Example:
         >>> import numpy as np
@@ -95,7 +99,7 @@ mlir.register_lowering(cholesky_p, _cholesky_lowering)
 # -- a factor after a rank-one change ---------------------------------------------------------------------
 
 
-def cholesky_update(r_matrix, w_vector):
+def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
     """The upper triangular `s` with `s.T @ s == r.T @ r + outer(w, w)`, for upper triangular `r`.
 
     Example:
@@ -152,7 +156,7 @@ mlir.register_lowering(cholesky_update_p, mlir.lower_fun(_update))
 # -- products with the own transpose ----------------------------------------------------------------------
 
 
-def symmetric_product(a_matrix, c_matrix, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False):
+def symmetric_product(a_matrix: ArrayLike, c_matrix: ArrayLike, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False) -> Array:
     """`alpha * a @ a.T + beta * c` for symmetric `c`.
 
     Args:

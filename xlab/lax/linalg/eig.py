@@ -7,6 +7,7 @@ import enum
 import numpy as np
 
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax.arithmetic import abs, add, div, mul, neg
@@ -46,8 +47,8 @@ class EigImplementation(enum.Enum):
     LAPACK = "lapack"
 
 
-def eig(x, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True,
-        enable_eigvec_derivs: bool = False, implementation: EigImplementation | None = None, use_magma: bool | None = None):
+def eig(x: ArrayLike, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True,
+        enable_eigvec_derivs: bool = False, implementation: EigImplementation | None = None, use_magma: bool | None = None) -> list[Array]:
     """Eigenvalues of square matrices, then left and right eigenvectors as columns, all complex.
 
     Args:
@@ -57,6 +58,9 @@ def eig(x, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors
             component of each eigenvector stays the largest, which is not checked.
         implementation: the library.
         use_magma: the same choice in older words.
+
+    Source:
+        Its derivative: Boeddeker et al. (2017), On the computation of complex-valued gradients.
 
     Example:
         >>> import numpy as np

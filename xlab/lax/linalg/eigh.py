@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
@@ -42,8 +43,8 @@ class EighImplementation(enum.Enum):
     QDWH = "qdwh"
 
 
-def eigh(x, *, lower: bool = True, symmetrize_input: bool = True, sort_eigenvalues: bool = True,
-         subset_by_index: tuple[int, int] | None = None, implementation: EighImplementation | None = None):
+def eigh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True, sort_eigenvalues: bool = True,
+         subset_by_index: tuple[int, int] | None = None, implementation: EighImplementation | None = None) -> tuple[Array, Array]:
     """Eigenvectors, as columns, and rising eigenvalues of Hermitian matrices.
 
     Args:
@@ -53,6 +54,9 @@ def eigh(x, *, lower: bool = True, symmetrize_input: bool = True, sort_eigenvalu
         sort_eigenvalues: whether the order of eigenvalues matters; they rise here in any case.
         subset_by_index: range of eigenvalues to compute; here only all of them.
         implementation: the algorithm.
+
+    Source:
+        Its derivative: Giles (2008), An extended collection of matrix derivative results.
 
     Example:
         >>> import numpy as np

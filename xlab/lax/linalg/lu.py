@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax.arithmetic import add
@@ -37,12 +38,16 @@ from xlab.lax.sort import argsort
 __all__ = ["lu", "lu_p", "lu_pivots_to_permutation", "lu_pivots_to_permutation_p"]
 
 
-def lu(x):
+def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
     """Elimination with row exchanges: `x[permutation] == l @ u`.
 
     Returns:
         Both factors in one array (the ones on the diagonal of `l` are left out), the exchanges as LAPACK writes them (row i
         with row pivots[i], one after the other), and the permutation they make.
+
+    Source:
+        Its derivative: de Hoog, Anderssen and Lukas (2011), Differentiation of matrix functionals
+            using triangular factorization.
 
     Example:
         >>> import numpy as np
@@ -129,7 +134,7 @@ mlir.register_lowering(lu_p, _lu_lowering)
 # -- exchanges and permutations -----------------------------------------------------------------------------
 
 
-def lu_pivots_to_permutation(pivots, permutation_size: int):
+def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
     """The permutation of `permutation_size` rows that exchanges of row i with row pivots[i] make.
 
     Example:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, mul, square, sub
 from xlab.lax.bits import bitwise_and, bitwise_not
@@ -28,8 +29,8 @@ __all__ = ["qdwh"]
 _QR_ABOVE = 100.0
 
 
-def qdwh(x, *, is_hermitian: bool = False, max_iterations: int | None = None, eps: float | None = None,
-         dynamic_shape: tuple[int, int] | None = None):
+def qdwh(x: ArrayLike, *, is_hermitian: bool = False, max_iterations: int | None = None, eps: float | None = None,
+         dynamic_shape: tuple[int, int] | None = None) -> tuple[Array, Array, Array, Array]:
     """Polar decomposition `x == u @ h` with orthonormal columns in `u` and positive semidefinite `h`.
 
     Args:
@@ -41,6 +42,10 @@ def qdwh(x, *, is_hermitian: bool = False, max_iterations: int | None = None, ep
 
     Returns:
         `u`, `h`, the number of iterations, and whether they converged.
+
+    Source:
+        Nakatsukasa, Bai and Gygi (2010), Optimizing Halley's iteration for computing the matrix
+            polar decomposition.
 
     Example:
         >>> import numpy as np

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
@@ -32,7 +33,7 @@ from xlab.lax.slicing import slice_in_dim
 __all__ = ["householder_product", "householder_product_p", "ormqr", "ormqr_p", "qr", "qr_p"]
 
 
-def qr(x, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None):
+def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None) -> tuple[Array, ...]:
     """`x == q @ r` with orthonormal columns in `q` and upper triangular `r`.
 
     Args:
@@ -40,6 +41,10 @@ def qr(x, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool
         pivoting: exchange columns so that the diagonal of `r` falls; then a third result says in which order they are.
         full_matrices: whether `q` is (m, m), else (m, min(m, n)).
         use_magma: where to compute on GPUs; no matter here.
+
+    Source:
+        Its derivative: Walter and Lehmann (2018), Algorithmic differentiation of linear algebra
+            functions, and Roberts and Roberts (2020) for other shapes.
 
     Example:
         >>> import numpy as np
@@ -202,7 +207,7 @@ mlir.register_lowering(geqrf_p, _geqrf_lowering)
 # -- reflections ------------------------------------------------------------------------------------------------
 
 
-def householder_product(a, taus):
+def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
     """The product of the reflections `I - tau v vᴴ` whose vectors `v` stand below the diagonal of `a`.
 
     Args:
@@ -237,7 +242,7 @@ householder_product_p = define("householder_product", _householder_shapes, (2, 1
 mlir.register_lowering(householder_product_p, _householder_lowering)
 
 
-def ormqr(a, taus, c, *, left: bool = True, transpose: bool = False):
+def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False) -> Array:
     """`q @ c`, or `c @ q`, for the whole product `q` of the reflections that `a` and `taus` hold (see `householder_product`).
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import mlir
 from xlab.lax.linalg.common import (
     INT32,
@@ -20,12 +21,18 @@ from xlab.lax.linalg.common import (
 __all__ = ["hessenberg", "hessenberg_p", "schur", "schur_p", "tridiagonal", "tridiagonal_p"]
 
 
-def schur(x, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
-          select_callable: Callable | None = None):
+def schur(x: ArrayLike, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
+          select_callable: Callable | None = None) -> tuple[Array, ...]:
     """`x == z @ t @ z.conj().T` with unitary `z` and upper triangular `t` (for real x: with 2x2 blocks on its diagonal).
 
     Returns:
         `t` and, with `compute_schur_vectors`, `z`.
+
+    Args:
+        x: a square matrix, `(..., n, n)`.
+        compute_schur_vectors: whether the vectors are returned.
+        sort_eig_vals: whether eigenvalues are sorted.
+        select_callable: chooses the eigenvalues that come first.
 
     Example:
         >>> import numpy as np
@@ -64,7 +71,7 @@ schur_p = define("schur", _schur_shapes, (2,), multiple_results=True,
 mlir.register_lowering(schur_p, _schur_lowering)
 
 
-def hessenberg(a):
+def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
     """Reduces square matrices to upper Hessenberg form (zeros below the first subdiagonal).
 
     Returns:
@@ -95,7 +102,7 @@ hessenberg_p = define("hessenberg", _hessenberg_shapes, (2,), multiple_results=T
 mlir.register_lowering(hessenberg_p, _hessenberg_lowering)
 
 
-def tridiagonal(a, *, lower: bool = True):
+def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
     """Reduces Hermitian matrices to tridiagonal form.
 
     Args:

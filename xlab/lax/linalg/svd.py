@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
@@ -45,8 +46,8 @@ class SvdAlgorithm(enum.Enum):
     DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
-def svd(x, *, full_matrices: bool = True, compute_uv: bool = True, subset_by_index: tuple[int, int] | None = None,
-        algorithm: SvdAlgorithm | None = None):
+def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True, subset_by_index: tuple[int, int] | None = None,
+        algorithm: SvdAlgorithm | None = None) -> tuple[Array, ...]:
     """`x == u * s @ vh` with orthonormal columns in `u`, rows in `vh`, and falling `s`.
 
     Args:
@@ -55,6 +56,9 @@ def svd(x, *, full_matrices: bool = True, compute_uv: bool = True, subset_by_ind
         compute_uv: whether to return `(u, s, vh)`, else `s` alone.
         subset_by_index: range of singular values to compute; here only all of them.
         algorithm: how.
+
+    Source:
+        Its derivative: Townsend (2016), Differentiating the singular value decomposition.
 
     Example:
         >>> import numpy as np

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, add_tangents, is_undefined_primal
 from xlab.lax.arithmetic import neg
@@ -26,8 +27,8 @@ from xlab.lax.shape import expand_dims, reshape, squeeze, transpose
 __all__ = ["triangular_solve", "triangular_solve_p"]
 
 
-def triangular_solve(a, b, *, left_side: bool = False, lower: bool = False, transpose_a: bool = False,
-                     conjugate_a: bool = False, unit_diagonal: bool = False):
+def triangular_solve(a: ArrayLike, b: ArrayLike, *, left_side: bool = False, lower: bool = False, transpose_a: bool = False,
+                     conjugate_a: bool = False, unit_diagonal: bool = False) -> Array:
     """Solves `op(a) x = b`, or `x op(a) = b`, for triangular `a`.
 
     Args:

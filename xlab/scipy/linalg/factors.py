@@ -6,6 +6,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
 from xlab.numpy.linalg.decompositions import hermitian_transpose
@@ -23,8 +24,8 @@ def _eigh(a, lower):
     return w, v
 
 
-def eigh(a, b=None, lower: bool = True, eigvals_only: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
-         turbo: bool = True, eigvals=None, type: int = 1, check_finite: bool = True):
+def eigh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_only: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
+         turbo: bool = True, eigvals: tuple[int, int] | None = None, type: int = 1, check_finite: bool = True) -> Array | tuple[Array, Array]:
     """Rising eigenvalues and eigenvectors, as columns, of Hermitian matrices.
 
     Args:
@@ -51,8 +52,8 @@ def eigh(a, b=None, lower: bool = True, eigvals_only: bool = False, overwrite_a:
     return w if eigvals_only else (w, v)
 
 
-def eigh_tridiagonal(d, e, *, eigvals_only: bool = False, select: str = "a", select_range: tuple[float, float] | None = None,
-                     tol: float | None = None, key=None):
+def eigh_tridiagonal(d: ArrayLike, e: ArrayLike, *, eigvals_only: bool = False, select: str = "a", select_range: tuple[float, float] | None = None,
+                     tol: float | None = None, key: Array | None = None) -> Array | tuple[Array, Array]:
     """Rising eigenvalues and eigenvectors of a symmetric tridiagonal matrix.
 
     Args:
@@ -126,7 +127,7 @@ def _lu(a, permute_l):
     return lax.convert_element_type(p, real), l, u
 
 
-def lu(a, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True):
+def lu(a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, ...]:
     """Elimination with row exchanges: `a == p @ l @ u`.
 
     Args:
@@ -151,7 +152,7 @@ def _qr(a, mode, pivoting):
     return tuple(rest) if mode == "r" else (q, *rest)
 
 
-def qr(a, overwrite_a: bool = False, lwork=None, mode: str = "full", pivoting: bool = False, check_finite: bool = True):
+def qr(a: ArrayLike, overwrite_a: bool = False, lwork: None = None, mode: str = "full", pivoting: bool = False, check_finite: bool = True) -> tuple[Array, ...]:
     """Orthonormal columns and an upper triangular factor: `a == q @ r`.
 
     Args:
@@ -195,8 +196,8 @@ def _qr_multiply(a, c, mode, pivoting, conjugate):
     return out, r, *order
 
 
-def qr_multiply(a, c, mode: str = "right", pivoting: bool = False, conjugate: bool = False, overwrite_a: bool = False,
-                overwrite_c: bool = False):
+def qr_multiply(a: ArrayLike, c: ArrayLike, mode: str = "right", pivoting: bool = False, conjugate: bool = False, overwrite_a: bool = False,
+                overwrite_c: bool = False) -> tuple[Array, ...]:
     """`c @ q`, or `q @ c`, for the orthonormal factor of `a`, with its other factor.
 
     Args:
@@ -219,8 +220,8 @@ def _svd(a, full_matrices, compute_uv, driver):
     return lax.linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv, algorithm=algorithm)
 
 
-def svd(a, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False, check_finite: bool = True,
-        lapack_driver: str = "gesdd"):
+def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False, check_finite: bool = True,
+        lapack_driver: str = "gesdd") -> Array | tuple[Array, Array, Array]:
     """Singular values and vectors: `a == u * s @ vh`.
 
     Args:
@@ -239,7 +240,7 @@ def svd(a, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: boo
     return _svd(a, bool(full_matrices), bool(compute_uv), lapack_driver)
 
 
-def polar(a, side: str = "right", *, method: str = "qdwh", eps: float | None = None, max_iterations: int | None = None):
+def polar(a: ArrayLike, side: str = "right", *, method: str = "qdwh", eps: float | None = None, max_iterations: int | None = None) -> tuple[Array, Array]:
     """`a == u @ p`, or `p @ u`, with orthonormal `u` and positive semidefinite `p`.
 
     Args:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.common import diagonal, repeat
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import as_array, log2
@@ -37,7 +39,7 @@ def _times(a, b):
     return matmul(a, b, precision="highest")
 
 
-def expm(A, *, upper_triangular: bool = False, max_squarings: int = 16):
+def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
     """The exponential of square matrices.
 
     Args:
@@ -119,7 +121,7 @@ def _sum_of(factors, terms):
     return total
 
 
-def expm_frechet(A, E, *, method: str | None = None, compute_expm: bool = True):
+def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True) -> Array | tuple[Array, Array]:
     """The exponential of `A`, and its derivative in the direction of `E`.
 
     Args:
@@ -177,7 +179,7 @@ def _by_columns(t, start, column):
     return repeat(n, step, diagonal_only)
 
 
-def sqrtm(A, blocksize: int = 1):
+def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     """The principal square root of a matrix; complex always.
 
     Args:
@@ -213,7 +215,7 @@ def _sqrtm(A):
     return _times(_times(z, u), hermitian_transpose(z))
 
 
-def funm(A, func, disp: bool = True):
+def funm(A: ArrayLike, func: Callable, disp: bool = True) -> Array | tuple[Array, Array]:
     """A function of numbers applied to a matrix, by the Schur form and Parlett's recurrence.
 
     Args:

@@ -7,6 +7,7 @@ import numpy as np
 from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.common import eye as _eye
 from xlab.lax.linalg.common import repeat, stacked
 from xlab.numpy.arithmetic import as_array
@@ -20,7 +21,7 @@ from xlab.numpy.searching import where
 __all__ = ["hessenberg", "rsf2csf", "schur"]
 
 
-def schur(a, output: str = "real"):
+def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     """`a == z @ t @ z.conj().T` with unitary `z` and upper triangular `t`.
 
     Args:
@@ -49,7 +50,7 @@ def _schur(a, output):
     return tuple(lax.linalg.schur(a))
 
 
-def rsf2csf(T, Z, check_finite: bool = True):
+def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
     """The complex Schur form from the real one.
 
     Args:
@@ -113,7 +114,7 @@ def _rsf2csf(T, Z):
     return T, Z
 
 
-def hessenberg(a, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True):
+def hessenberg(a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Array | tuple[Array, Array]:
     """`a == q @ h @ q.conj().T` with unitary `q` and zeros in `h` below the first subdiagonal.
 
     Args:

@@ -9,6 +9,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
+from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.creation import asarray
 from xlab.numpy.elementary import elementary
@@ -19,7 +20,7 @@ from xlab.numpy.searching import where
 from xlab.numpy.shape import broadcast_to
 
 __all__ = ["block_diag", "circulant", "companion", "convolution_matrix", "dft", "fiedler", "fiedler_companion", "hadamard",
-           "hankel", "helmert", "hilbert", "invhilbert", "invpascal", "leslie", "pascal", "toeplitz"]
+           "hankel", "helmert", "hilbert", "invhilbert", "invpascal", "leslie", "pascal", "toeplitz"]  # fmt: skip
 
 
 # -- from vectors, the last dimension of an array ---------------------------------------------------------
@@ -35,7 +36,7 @@ def _vector(x, name: str, least: int = 0):
 
 
 @elementary
-def block_diag(*arrs):
+def block_diag(*arrs: ArrayLike) -> Array:
     """The arrays along the diagonal of a matrix that is zero elsewhere; vectors are rows, numbers 1x1 matrices.
 
     Example:
@@ -66,7 +67,7 @@ def _grid(rows: int, columns: int):
 
 
 @elementary
-def circulant(c):
+def circulant(c: ArrayLike) -> Array:
     """The matrix whose columns are `c` turned round and round: `c[(i - j) % n]` at (i, j).
 
     Example:
@@ -84,7 +85,7 @@ def circulant(c):
 
 
 @elementary
-def toeplitz(c, r=None):
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """The matrix that is constant along diagonals, with first column `c` and first row `r` (whose first element is not read).
 
     Args:
@@ -120,7 +121,7 @@ def _joined(c, r, index, join):
 
 
 @elementary
-def hankel(c, r=None):
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """The matrix that is constant along antidiagonals, with first column `c` and last row `r` (whose first element is not read).
 
     Args:
@@ -146,7 +147,7 @@ def hankel(c, r=None):
 
 
 @elementary
-def companion(a):
+def companion(a: ArrayLike) -> Array:
     """The matrix whose characteristic polynomial has the coefficients `a`, from the highest.
 
     Example:
@@ -165,7 +166,7 @@ def companion(a):
 
 
 @elementary
-def fiedler(a):
+def fiedler(a: ArrayLike) -> Array:
     """The matrix of absolute differences of a vector's elements.
 
     Example:
@@ -180,7 +181,7 @@ def fiedler(a):
 
 
 @elementary
-def fiedler_companion(a):
+def fiedler_companion(a: ArrayLike) -> Array:
     """A companion matrix of five diagonals: the product of two matrices of 2x2 blocks.
 
     Args:
@@ -213,7 +214,7 @@ def fiedler_companion(a):
 
 
 @elementary
-def leslie(f, s):
+def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     """The matrix of a population in age groups: births `f` in the first row, survival `s` below the diagonal.
 
     Args:
@@ -238,7 +239,7 @@ def leslie(f, s):
     return where(i == 0, f[..., None, :], below)
 
 
-def convolution_matrix(a, n: int, mode: str = "full"):
+def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """The matrix whose product with a vector of `n` elements is its convolution with `a`.
 
     Args:
@@ -282,7 +283,7 @@ def _float(values):
     return asarray(np.asarray(values).astype(dtypes.canonicalize_dtype(np.float64)))
 
 
-def dft(n: int, scale: str | None = None, *, dtype=None):
+def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> Array:
     """The matrix of the discrete Fourier transform.
 
     Args:
@@ -308,7 +309,7 @@ def dft(n: int, scale: str | None = None, *, dtype=None):
     return asarray(out.astype(dtype))
 
 
-def hadamard(n: int, dtype=int):
+def hadamard(n: int, dtype: DTypeLike = int) -> Array:
     """A matrix of ones and minus ones with orthogonal rows; `n` is a power of 2.
 
     Example:
@@ -325,7 +326,7 @@ def hadamard(n: int, dtype=int):
     return asarray(out.astype(dtypes.canonicalize_dtype(dtype)))
 
 
-def helmert(n: int, full: bool = False):
+def helmert(n: int, full: bool = False) -> Array:
     """An orthogonal matrix whose rows compare each element with the mean of those before it.
 
     Args:
@@ -353,7 +354,7 @@ def _order(n) -> int:
     return n
 
 
-def hilbert(n: int):
+def hilbert(n: int) -> Array:
     """The matrix with `1 / (i + j + 1)` at (i, j).
 
     Example:
@@ -365,7 +366,7 @@ def hilbert(n: int):
     return _float(1 / (k[:, None] + k + 1))
 
 
-def invhilbert(n: int):
+def invhilbert(n: int) -> Array:
     """The inverse of `hilbert(n)`, whose elements are integers.
 
     Example:
@@ -398,7 +399,7 @@ def _pascal(n, kind, alternating: bool):
     return _float((lower.T if kind == "upper" else lower).astype(np.float64))
 
 
-def pascal(n: int, kind: str | None = None):
+def pascal(n: int, kind: str | None = None) -> Array:
     """Binomial coefficients as a matrix.
 
     Args:
@@ -415,7 +416,7 @@ def pascal(n: int, kind: str | None = None):
     return _pascal(n, kind, False)
 
 
-def invpascal(n: int, kind: str | None = None):
+def invpascal(n: int, kind: str | None = None) -> Array:
     """The inverse of `pascal(n, kind)`.
 
     Example:

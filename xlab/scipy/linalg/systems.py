@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
 from xlab import lax
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.common import conjugate, diagonal, repeat
 from xlab.lax.linalg.lu import lu_solve as _lu_solve
 from xlab.numpy import linalg as _linalg
@@ -59,7 +61,7 @@ def _cholesky(a, lower):
     return hermitian_transpose(lax.linalg.cholesky(hermitian_transpose(a), symmetrize_input=False))
 
 
-def cholesky(a, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True):
+def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The triangular factor of positive definite matrices, `a == u.conj().mT @ u`; NaN where they are not.
 
     Args:
@@ -77,8 +79,14 @@ def cholesky(a, lower: bool = False, overwrite_a: bool = False, check_finite: bo
     return _cholesky(a, bool(lower))
 
 
-def cho_factor(a, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True):
+def cho_factor(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, bool]:
     """The factor that `cho_solve` takes, with the triangle it is in.
+
+    Args:
+        a: the matrix, `(..., n, n)`.
+        lower: which triangle is read, or returned.
+        overwrite_a: has no effect: arrays are not written to.
+        check_finite: has no effect: values are not known while tracing.
 
     Example:
         >>> import numpy as np
@@ -98,19 +106,37 @@ def _cho_solve(c, b, lower):
     return column(b, vectors)
 
 
-def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = True):
-    """Solves `a @ x == b` from what `cho_factor(a)` gave."""
+def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True) -> Array:
+    """Solves `a @ x == b` from what `cho_factor(a)` gave.
+
+    Args:
+        c_and_lower: what `cho_factor` returned.
+        b: right-hand sides, `(..., n)` or `(..., n, k)`.
+        overwrite_b: has no effect: arrays are not written to.
+        check_finite: has no effect: values are not known while tracing.
+    """
     c, lower = c_and_lower
     return _cho_solve(c, b, bool(lower))
 
 
-def det(a, overwrite_a: bool = False, check_finite: bool = True):
-    """The determinant; see `numpy.linalg.det`."""
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    """The determinant; see `numpy.linalg.det`.
+
+    Args:
+        a: the matrix, `(..., n, n)`.
+        overwrite_a: has no effect: arrays are not written to.
+        check_finite: has no effect: values are not known while tracing.
+    """
     return _linalg.det(a)
 
 
-def inv(a, overwrite_a: bool = False, check_finite: bool = True):
+def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The inverse; see `numpy.linalg.inv`.
+
+    Args:
+        a: the matrix, `(..., n, n)`.
+        overwrite_a: has no effect: arrays are not written to.
+        check_finite: has no effect: values are not known while tracing.
 
     Example:
         >>> import numpy as np
@@ -128,8 +154,13 @@ def _lu_factor(a):
     return lax.linalg.lu(a)[:2]
 
 
-def lu_factor(a, overwrite_a: bool = False, check_finite: bool = True):
+def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
     """Triangular factors in one array, and row exchanges, for `lu_solve`.
+
+    Args:
+        a: the matrix, `(..., n, n)`.
+        overwrite_a: has no effect: arrays are not written to.
+        check_finite: has no effect: values are not known while tracing.
 
     Example:
         >>> import numpy as np
@@ -148,7 +179,7 @@ def _solve_factored(factors, pivots, b, trans):
     return column(_lu_solve(factors, broadcast_to(permutation, factors.shape[:-1]), b, trans), vectors)
 
 
-def lu_solve(lu_and_piv, b, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True):
+def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Array:
     """Solves `op(a) @ x == b` from what `lu_factor(a)` gave.
 
     Args:
@@ -162,8 +193,8 @@ def lu_solve(lu_and_piv, b, trans: int = 0, overwrite_b: bool = False, check_fin
     return _solve_factored(*lu_and_piv, b, trans)
 
 
-def solve(a, b, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False, debug: bool = False,
-          check_finite: bool = True, assume_a: str = "gen"):
+def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False, debug: bool = False,
+          check_finite: bool = True, assume_a: str = "gen") -> Array:
     """Solves `a @ x == b`.
 
     Args:
@@ -208,8 +239,8 @@ def _solve_triangular(a, b, lower, transpose, conjugate, unit):
                                               unit_diagonal=unit), vectors)
 
 
-def solve_triangular(a, b, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False, overwrite_b: bool = False,
-                     debug=None, check_finite: bool = True):
+def solve_triangular(a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False, overwrite_b: bool = False,
+                     debug: Any = None, check_finite: bool = True) -> Array:
     """Solves `op(a) @ x == b` for triangular `a`.
 
     Args:
@@ -235,7 +266,7 @@ def solve_triangular(a, b, trans: int | str = 0, lower: bool = False, unit_diago
     return _solve_triangular(a, b, bool(lower), *_TRANS[trans], bool(unit_diagonal))
 
 
-def solve_sylvester(A, B, C, *, method: str = "schur", tol: float = 1e-8):
+def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur", tol: float = 1e-8) -> Array:
     """Solves `A @ X + X @ B == C`.
 
     Args:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from xlab.numpy.arithmetic import as_array
 __all__ = ["bicgstab", "cg", "gmres"]
 
 
-def cg(A, b, x0=None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None, M=None):
+def cg(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None, M: Any = None) -> tuple[Any, None]:
     """Solves `A x = b` by conjugate gradients; `A` is symmetric and positive definite.
 
     Args:
@@ -39,13 +40,25 @@ def cg(A, b, x0=None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | No
     return _solve(_cg, A, b, x0, tol, atol, maxiter, M, symmetric=True)
 
 
-def bicgstab(A, b, x0=None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None, M=None):
-    """Solves `A x = b` by stabilised biconjugate gradients; arguments and results as for `cg`, any regular `A`."""
+def bicgstab(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None, M: Any = None) -> tuple[Any, None]:
+    """Solves `A x = b` by stabilised biconjugate gradients; arguments and results as for `cg`, any regular `A`.
+
+    Args:
+        A: a function that multiplies by the matrix, or the matrix.
+        b: the right-hand side, any tree of arrays.
+        x0: where to start, zeros by default.
+        tol, atol: relative and absolute tolerance of the residual's norm.
+        maxiter: the most steps, ten times the number of unknowns by default.
+        M: a function that multiplies by an approximate inverse.
+
+    Source:
+        van der Vorst (1992), Bi-CGSTAB: a fast and smoothly converging variant of Bi-CG.
+    """
     return _solve(_bicgstab, A, b, x0, tol, atol, maxiter, M)
 
 
-def gmres(A, b, x0=None, *, tol: float = 1e-5, atol: float = 0.0, restart: int = 20, maxiter: int | None = None, M=None,
-          solve_method: str = "batched"):
+def gmres(A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, restart: int = 20, maxiter: int | None = None, M: Any = None,
+          solve_method: str = "batched") -> tuple[Any, Any]:
     """Solves `A x = b` by minimal residuals over growing Krylov spaces; arguments as for `cg`, any regular `A`.
 
     Args:

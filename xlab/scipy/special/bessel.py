@@ -6,13 +6,14 @@ import operator
 
 from xlab import lax
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
 from xlab.scipy.special.functions import special
 
 __all__ = ["bessel_jn", "i0", "i0e", "i1", "i1e"]
 
 
 @special
-def i0(x):
+def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of order 0.
 
     Example:
@@ -24,27 +25,35 @@ def i0(x):
 
 
 @special
-def i0e(x):
+def i0e(x: ArrayLike) -> Array:
     """The modified Bessel function of order 0, times `exp(-|x|)`."""
     return lax.bessel_i0e(x)
 
 
 @special
-def i1(x):
+def i1(x: ArrayLike) -> Array:
     """The modified Bessel function of order 1."""
     return jnp.exp(jnp.sign(x) * x) * lax.bessel_i1e(x)
 
 
 @special
-def i1e(x):
+def i1e(x: ArrayLike) -> Array:
     """The modified Bessel function of order 1, times `exp(-|x|)`."""
     return lax.bessel_i1e(x)
 
 
-def bessel_jn(z, *, v: int, n_iter: int = 50):
+def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     """The Bessel functions of the first kind of orders 0 to `v`, along a new first dimension.
 
     Miller's method: the recurrence runs down from order `n_iter`, which has to be well above `|z|`.
+
+    Args:
+        z: where to evaluate.
+        v: the highest order.
+        n_iter: where the recurrence starts, an order above `v`.
+
+    Source:
+        Miller's backward recurrence (Abramowitz and Stegun, 9.12).
     """
     v, n_iter = operator.index(v), operator.index(n_iter)
     if v < 0:

@@ -6,37 +6,47 @@ import numpy as np
 
 from xlab import lax, nn
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike, AxisLike
 from xlab.scipy.special.functions import number, special, with_slopes
 
 __all__ = ["boxcox", "boxcox1p", "entr", "expit", "kl_div", "log_softmax", "logit", "logsumexp", "rel_entr", "softmax", "xlog1py",
            "xlogy"]
 
 
-def logsumexp(a, axis=None, b=None, keepdims: bool = False, return_sign: bool = False, where=None):
-    """Logarithm of the sum of exponentials, without overflow; see `xlab.nn.logsumexp`."""
+def logsumexp(a: ArrayLike, axis: AxisLike | None = None, b: ArrayLike | None = None, keepdims: bool = False, return_sign: bool = False, where: ArrayLike | None = None) -> Array | tuple[Array, Array]:
+    """Logarithm of the sum of exponentials, without overflow; see `xlab.nn.logsumexp`.
+
+    Args:
+        a: an array.
+        axis: the axes to add up; all by default.
+        b: factors of the exponentials.
+        keepdims: whether the reduced dimensions stay, with size 1.
+        return_sign: whether to return the sign of the sum too, and the logarithm of its size.
+        where: which elements count.
+    """
     return nn.logsumexp(a, axis=axis, b=b, keepdims=keepdims, return_sign=return_sign, where=where)
 
 
-def softmax(x, /, *, axis=None):
+def softmax(x: ArrayLike, /, *, axis: AxisLike | None = None) -> Array:
     """Exponentials divided by their sum, over all elements by default."""
     x = jnp.asarray(x)
     return nn.softmax(x, axis=tuple(range(x.ndim)) if axis is None else axis)
 
 
-def log_softmax(x, /, *, axis=None):
+def log_softmax(x: ArrayLike, /, *, axis: AxisLike | None = None) -> Array:
     """Logarithm of `softmax`."""
     x = jnp.asarray(x)
     return nn.log_softmax(x, axis=tuple(range(x.ndim)) if axis is None else axis)
 
 
 @special(complexes=True)
-def expit(x):
+def expit(x: ArrayLike) -> Array:
     """The logistic function, `1 / (1 + exp(-x))`."""
     return lax.logistic(x)
 
 
 @special
-def logit(x):
+def logit(x: ArrayLike) -> Array:
     """The logarithm of the odds, `log(x / (1 - x))`."""
     return _logit(x)
 
@@ -47,7 +57,7 @@ def _logit(x):
 
 
 @special
-def xlogy(x, y):
+def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     """`x log(y)`, and 0 where `x` is 0."""
     return _xlogy(*jnp.broadcast_arrays(x, y))
 
@@ -58,7 +68,7 @@ def _xlogy(x, y):
 
 
 @special
-def xlog1py(x, y):
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     """`x log(1 + y)`, and 0 where `x` is 0."""
     return _xlog1py(*jnp.broadcast_arrays(x, y))
 
@@ -74,7 +84,7 @@ def _xlogx(x):
 
 
 @special
-def entr(x):
+def entr(x: ArrayLike) -> Array:
     """`-x log(x)`; minus infinity below zero.
 
     Example:
@@ -86,7 +96,7 @@ def entr(x):
 
 
 @special
-def rel_entr(p, q):
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """`p log(p / q)`, 0 where `p` is 0 and `q` is not negative, infinite outside."""
     inside, at_zero = (p > 0) & (q > 0), (p == 0) & (q >= 0)
     safe_p, safe_q = jnp.where(inside, p, number(1, p)), jnp.where(inside, q, number(1, q))
@@ -95,7 +105,7 @@ def rel_entr(p, q):
 
 
 @special
-def kl_div(p, q):
+def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """`p log(p / q) - p + q`, the terms of the Kullback-Leibler divergence."""
     return rel_entr(p, q) - p + q
 
@@ -107,12 +117,12 @@ def _power_transform(log, x, lmbda):
 
 
 @special
-def boxcox(x, lmbda):
+def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """`(x**lmbda - 1) / lmbda`, and `log(x)` where `lmbda` is 0."""
     return _power_transform(jnp.log, *jnp.broadcast_arrays(x, lmbda))
 
 
 @special
-def boxcox1p(x, lmbda):
+def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """`((1 + x)**lmbda - 1) / lmbda`, and `log(1 + x)` where `lmbda` is 0."""
     return _power_transform(jnp.log1p, *jnp.broadcast_arrays(x, lmbda))

@@ -13,6 +13,7 @@ from xlab import lax
 from xlab import numpy as jnp
 from xlab.core import dtypes
 from xlab.core.trace import is_tracer
+from xlab.core.typing import Array, ArrayLike
 from xlab.errors import ConcretizationTypeError
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import check, dtype_of, promoted_inexact
@@ -20,11 +21,11 @@ from xlab.scipy.special.functions import number, special, with_slopes
 from xlab.transforms.jvp import jvp
 
 __all__ = ["bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc", "gammaincc", "gammaln",
-           "gammasgn", "loggamma", "multigammaln", "poch", "polygamma", "zeta"]
+           "gammasgn", "loggamma", "multigammaln", "poch", "polygamma", "zeta"]  # fmt: skip
 
 
 @special
-def gammaln(x):
+def gammaln(x: ArrayLike) -> Array:
     """Logarithm of the absolute value of the gamma function.
 
     Example:
@@ -36,7 +37,7 @@ def gammaln(x):
 
 
 @special(weak=False)
-def gammasgn(x):
+def gammasgn(x: ArrayLike) -> Array:
     """The sign of the gamma function; NaN at its poles below zero."""
     floor = jnp.floor(x)
     sign = jnp.where((x < 0) & (jnp.mod(floor, 2) != 0), number(-1, x), number(1, x))
@@ -45,7 +46,7 @@ def gammasgn(x):
 
 
 @special(weak=False)
-def gamma(x):
+def gamma(x: ArrayLike) -> Array:
     """The gamma function.
 
     Example:
@@ -57,12 +58,12 @@ def gamma(x):
 
 
 @special
-def loggamma(x):
+def loggamma(x: ArrayLike) -> Array:
     """The principal branch of the logarithm of the gamma function: NaN where it is not real."""
     return jnp.where(x > 0, lax.lgamma(x), number(np.nan, x))
 
 
-def factorial(n, exact: bool = False):
+def factorial(n: ArrayLike, exact: bool = False) -> Array:
     """Factorials as floating point numbers; 0 for negative `n`."""
     if exact:
         raise NotImplementedError("factorial with exact=True needs integers without bound: use math.factorial on the host")
@@ -75,12 +76,12 @@ def _factorial(n):
 
 
 @special
-def digamma(x):
+def digamma(x: ArrayLike) -> Array:
     """The logarithmic derivative of the gamma function."""
     return lax.digamma(x)
 
 
-def polygamma(n, x):
+def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     """Derivative of order `n`, an integer, of `digamma`."""
     n, x = check("polygamma", n, x)
     if not dtypes.issubdtype(dtype_of(n), np.integer):
@@ -94,20 +95,38 @@ def _polygamma(n, x):
 
 
 @special
-def gammainc(a, x):
-    """The regularized lower incomplete gamma function."""
+def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
+    """The regularized lower incomplete gamma function.
+
+    Source:
+        The power series below the mean, the continued fraction by Lentz's method above (DLMF
+            8.11.4, 8.9.2).
+    """
     return lax.igamma(a, x)
 
 
 @special
-def gammaincc(a, x):
-    """The regularized upper incomplete gamma function."""
+def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
+    """The regularized upper incomplete gamma function.
+
+    Source:
+        The power series below the mean, the continued fraction by Lentz's method above (DLMF
+            8.11.4, 8.9.2).
+    """
     return lax.igammac(a, x)
 
 
 @special
-def betainc(a, b, x):
-    """The regularized incomplete beta function."""
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    """The regularized incomplete beta function.
+
+    Args:
+        a, b: the two parameters, positive.
+        x: the upper end of the integral, in [0, 1].
+
+    Source:
+        The continued fraction of DLMF 8.17.22, by the modified Lentz method.
+    """
     return lax.betainc(*jnp.broadcast_arrays(a, b, x))
 
 
@@ -124,8 +143,13 @@ def _stirling_rest(x):
 
 
 @special
-def betaln(a, b):
-    """Logarithm of the absolute value of the beta function, also where its gamma functions nearly cancel."""
+def betaln(a: ArrayLike, b: ArrayLike) -> Array:
+    """Logarithm of the absolute value of the beta function, also where its gamma functions nearly cancel.
+
+    Source:
+        Stirling's series (DLMF 5.11.1), its large parts cancelled by hand, where both arguments are
+            large.
+    """
     a, b = jnp.minimum(a, b), jnp.maximum(a, b)
     plain = lax.lgamma(a) + (lax.lgamma(b) - lax.lgamma(a + b))
     big = (b >= 8) & (a > 0) & (b < np.inf)
@@ -143,13 +167,17 @@ def betaln(a, b):
 
 
 @special
-def beta(a, b):
+def beta(a: ArrayLike, b: ArrayLike) -> Array:
     """The beta function, `gamma(a) gamma(b) / gamma(a + b)`."""
     return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * jnp.exp(betaln(a, b))
 
 
-def multigammaln(a, d):
-    """Logarithm of the multivariate gamma function of dimension `d`, a Python number."""
+def multigammaln(a: ArrayLike, d: int) -> Array:
+    """Logarithm of the multivariate gamma function of dimension `d`, a Python number.
+
+    Source:
+        A sum of logarithms of gamma functions (DLMF 35.3.4).
+    """
     if is_tracer(d):
         raise ConcretizationTypeError("multigammaln needs its dimension d as a Python number: the number of terms depends on it. "
                                       "Make the argument static.")
@@ -164,7 +192,7 @@ def multigammaln(a, d):
 
 
 @special
-def poch(z, m):
+def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """The Pochhammer symbol, `gamma(z + m) / gamma(z)`."""
     return _poch(*jnp.broadcast_arrays(z, m))
 
@@ -175,8 +203,14 @@ def _poch(z, m):
     return jnp.where(m == 0, number(1, z), ratio)
 
 
-def comb(N, k, *, repetition: bool = False):
-    """The number of ways to choose `k` of `N` things, as a floating point number."""
+def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
+    """The number of ways to choose `k` of `N` things, as a floating point number.
+
+    Args:
+        N: how many there are.
+        k: how many are chosen.
+        repetition: whether one may be chosen again.
+    """
     if repetition:
         return comb(N + k - 1, k)
     return _comb(N, k)
@@ -205,7 +239,7 @@ def _bernoulli_numbers(n: int) -> tuple[float, ...]:
     return tuple(float(b) if abs(b) < 1e308 else math.inf if b > 0 else -math.inf for b in known)
 
 
-def bernoulli(n: int):
+def bernoulli(n: int) -> Array:
     """The Bernoulli numbers B0 to Bn."""
     n = operator.index(n)
     if not 0 <= n <= MOST_BERNOULLI:
@@ -214,8 +248,12 @@ def bernoulli(n: int):
         return jnp.asarray(np.asarray(_bernoulli_numbers(n)).astype(dtypes.canonicalize_dtype(float)))
 
 
-def zeta(x, q=None):
-    """The Hurwitz zeta function: the sum of `(q + k)^-x` over k = 0, 1, ..."""
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
+    """The Hurwitz zeta function: the sum of `(q + k)^-x` over k = 0, 1, ...
+
+    Source:
+        Its derivative in `x`: the Euler-Maclaurin formula (DLMF 25.11.5). The value is the compiler's.
+    """
     if q is None:
         raise NotImplementedError("the Riemann zeta function as such is not there: zeta(x, 1) is its value for x > 1")
     return _zeta(x, q)

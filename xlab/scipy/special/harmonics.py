@@ -10,6 +10,7 @@ from xlab import lax
 from xlab import numpy as jnp
 from xlab.core import dtypes
 from xlab.core.trace import is_tracer
+from xlab.core.typing import Array, ArrayLike
 from xlab.errors import ConcretizationTypeError
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import check
@@ -17,11 +18,14 @@ from xlab.numpy.operands import check
 __all__ = ["sph_harm_y"]
 
 
-def sph_harm_y(n, m, theta, phi, diff_n: int | None = None, n_max: int | None = None):
+def sph_harm_y(n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike, diff_n: int | None = None, n_max: int | None = None) -> Array:
     """Spherical harmonics of degree `n` and order `m` at polar angle `theta` and azimuth `phi`.
 
     Args:
         n_max: the largest degree; needed where `n` is traced.
+
+    Source:
+        Recurrences of the normalized associated Legendre functions.
 
     Example:
         >>> from xlab.scipy import special

@@ -7,6 +7,7 @@ import numpy as np
 from xlab import lax
 from xlab import numpy as jnp
 from xlab.core import dtypes
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax.special_forms import until_settled
 from xlab.scipy.special.functions import number, special, with_slopes
 from xlab.scipy.special.gammas import gammasgn
@@ -50,8 +51,16 @@ def _gamma_ratio(above, below):
 
 
 @special
-def hyp1f1(a, b, x):
+def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """The confluent hypergeometric function M(a, b, x).
+
+    Args:
+        a, b: the parameters.
+        x: where to evaluate, real.
+
+    Source:
+        The power series (DLMF 13.2.2) and the asymptotic expansion (DLMF 13.7), after Pearson,
+            Olver and Porter (2017).
 
     Example:
         >>> from xlab.scipy import special
@@ -92,8 +101,16 @@ def _kummer(a, b, x):
 
 
 @special
-def hyp2f1(a, b, c, x):
+def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     """Gauss's hypergeometric function F(a, b; c; x), for x up to 1.
+
+    Args:
+        a, b, c: the parameters.
+        x: where to evaluate, real.
+
+    Source:
+        The power series (DLMF 15.2.1) and its linear transformations (DLMF 15.8), after Pearson,
+            Olver and Porter (2017).
 
     Example:
         >>> from xlab.scipy import special

@@ -10,6 +10,7 @@ from xlab import lax
 from xlab import numpy as jnp
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
+from xlab.core.typing import Array, ArrayLike
 from xlab.lax.special_forms import number as scalar
 from xlab.lax.special_forms import until_settled
 from xlab.scipy.special.functions import (
@@ -62,8 +63,12 @@ def _small_exp1(x):
 
 
 @special
-def exp1(x):
-    """The exponential integral E1, of `exp(-t) / t` from `x` to infinity."""
+def exp1(x: ArrayLike) -> Array:
+    """The exponential integral E1, of `exp(-t) / t` from `x` to infinity.
+
+    Source:
+        A power series up to 1 (DLMF 6.6.2), the continued fraction above (DLMF 6.9.1).
+    """
     return _exp1(x)
 
 
@@ -79,8 +84,12 @@ def _exp1(x):
 
 
 @special
-def expi(x):
-    """The exponential integral Ei, of `exp(t) / t` up to `x`, as a principal value."""
+def expi(x: ArrayLike) -> Array:
+    """The exponential integral Ei, of `exp(t) / t` up to `x`, as a principal value.
+
+    Source:
+        A power series (DLMF 6.6.1) and the asymptotic series (DLMF 6.12.2).
+    """
     return _expi(x)
 
 
@@ -103,8 +112,12 @@ def _expi(x):
 
 
 @special
-def expn(n, x):
-    """The generalized exponential integral, of `exp(-x t) / t**n` from 1 to infinity, for integers `n`."""
+def expn(n: ArrayLike, x: ArrayLike) -> Array:
+    """The generalized exponential integral, of `exp(-x t) / t**n` from 1 to infinity, for integers `n`.
+
+    Source:
+        The continued fraction (DLMF 8.19.17) above 1, the power series (DLMF 8.19.8) below.
+    """
     return _expn(*jnp.broadcast_arrays(n, x))
 
 
@@ -149,8 +162,12 @@ def _cosine_integral(x):
     return _ci(x)
 
 
-def sici(x):
+def sici(x: ArrayLike) -> tuple[Array, Array]:
     """The sine and cosine integrals, as a pair.
+
+    Source:
+        Power series (DLMF 6.6.5, 6.6.6) up to 2, the continued fraction of E1 at imaginary
+            arguments above.
 
     Example:
         >>> from xlab.scipy import special
@@ -205,8 +222,12 @@ def _fresnel_c(x):
     return _fresnel_cosine(x)
 
 
-def fresnel(x):
-    """The Fresnel integrals S and C, of sine and cosine of `pi t**2 / 2` from 0 to `x`, as a pair."""
+def fresnel(x: ArrayLike) -> tuple[Array, Array]:
+    """The Fresnel integrals S and C, of sine and cosine of `pi t**2 / 2` from 0 to `x`, as a pair.
+
+    Source:
+        Power series (DLMF 7.6) near zero, the Faddeeva function (DLMF 7.5.8) above.
+    """
     return _fresnel_s(x), _fresnel_c(x)
 
 
@@ -249,11 +270,15 @@ _SPENCE = (
     1.0395111785603755e-12, 2.496666278162975e-13, 6.030470288343577e-14, 1.4640624936086265e-14,
     3.570903196070032e-15, 8.746346791364233e-16, 2.1505456792131715e-16, 5.3064798693556575e-17,
     1.3136479985932125e-17, 3.2618102770187097e-18,
-)
+)  # fmt: skip
 
 
-def spence(x):
-    """Spence's function: the integral of `log(t) / (1 - t)` from 1 to `x`; the dilogarithm of `1 - x`."""
+def spence(x: ArrayLike) -> Array:
+    """Spence's function: the integral of `log(t) / (1 - t)` from 1 to `x`; the dilogarithm of `1 - x`.
+
+    Source:
+        Chebyshev polynomials of the dilogarithm, with its reflection formulas (DLMF 25.12).
+    """
     return _dilogarithm(float_only("spence", x))
 
 

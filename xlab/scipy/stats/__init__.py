@@ -15,7 +15,7 @@ from xlab.scipy.stats.ranks import sem as sem
 
 _DISTRIBUTIONS = ("bernoulli", "beta", "betabinom", "binom", "cauchy", "chi2", "dirichlet", "expon", "gamma", "gennorm", "geom",
                   "gumbel_l", "gumbel_r", "laplace", "logistic", "multinomial", "multivariate_normal", "nbinom", "norm",
-                  "pareto", "poisson", "t", "truncnorm", "uniform", "vonmises", "wrapcauchy")
+                  "pareto", "poisson", "t", "truncnorm", "uniform", "vonmises", "wrapcauchy")  # fmt: skip
 __all__ = [*_DISTRIBUTIONS, "rankdata", "sem"]
 
 

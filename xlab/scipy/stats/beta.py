@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
 from xlab.scipy.stats.functions import density
 
@@ -10,8 +11,15 @@ __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
 @density
-def logpdf(x, a, b, loc=0, scale=1):
-    """The logarithm of the density of the beta distribution."""
+def logpdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of the density of the beta distribution.
+
+    Args:
+        x: where to evaluate, an array.
+        a: the two shape parameters, positive.
+        loc: shift of the distribution.
+        scale: its scale, positive.
+    """
     z = (x - loc) / scale
     inside = jnp.clip(z, 0, 1)
     log = special.xlogy(a - 1, inside) + special.xlog1py(b - 1, -inside) - special.betaln(a, b) - jnp.log(scale)
@@ -19,8 +27,15 @@ def logpdf(x, a, b, loc=0, scale=1):
 
 
 @density
-def pdf(x, a, b, loc=0, scale=1):
-    """The density of the beta distribution."""
+def pdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The density of the beta distribution.
+
+    Args:
+        x: where to evaluate, an array.
+        a: the two shape parameters, positive.
+        loc: shift of the distribution.
+        scale: its scale, positive.
+    """
     z = (x - loc) / scale
     inside = jnp.clip(z, 0, 1)
     log = special.xlogy(a - 1, inside) + special.xlog1py(b - 1, -inside) - special.betaln(a, b)
@@ -28,27 +43,55 @@ def pdf(x, a, b, loc=0, scale=1):
 
 
 @density
-def cdf(x, a, b, loc=0, scale=1):
-    """The probability of at most `x` under the beta distribution."""
+def cdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The probability of at most `x` under the beta distribution.
+
+    Args:
+        x: where to evaluate, an array.
+        a: the two shape parameters, positive.
+        loc: shift of the distribution.
+        scale: its scale, positive.
+    """
     z = (x - loc) / scale
     return special.betainc(a, b, jnp.clip(z, 0, 1))
 
 
 @density
-def logcdf(x, a, b, loc=0, scale=1):
-    """The logarithm of `cdf` of the beta distribution."""
+def logcdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of `cdf` of the beta distribution.
+
+    Args:
+        x: where to evaluate, an array.
+        a: the two shape parameters, positive.
+        loc: shift of the distribution.
+        scale: its scale, positive.
+    """
     return jnp.log(cdf(x, a, b, loc, scale))
 
 
 @density
-def sf(x, a, b, loc=0, scale=1):
-    """The probability of more than `x` under the beta distribution."""
+def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The probability of more than `x` under the beta distribution.
+
+    Args:
+        x: where to evaluate, an array.
+        a: the two shape parameters, positive.
+        loc: shift of the distribution.
+        scale: its scale, positive.
+    """
     z = (x - loc) / scale
     return 1 - special.betainc(a, b, jnp.clip(z, 0, 1))
 
 
 @density
-def logsf(x, a, b, loc=0, scale=1):
-    """The logarithm of `sf` of the beta distribution."""
+def logsf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of `sf` of the beta distribution.
+
+    Args:
+        x: where to evaluate, an array.
+        a: the two shape parameters, positive.
+        loc: shift of the distribution.
+        scale: its scale, positive.
+    """
     z = (x - loc) / scale
     return jnp.log1p(-special.betainc(a, b, jnp.clip(z, 0, 1)))

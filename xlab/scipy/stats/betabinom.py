@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
 from xlab.scipy.stats.functions import density
 
@@ -10,8 +11,15 @@ __all__ = ["logpmf", "pmf"]
 
 
 @density(strong=True)
-def logpmf(k, n, a, b, loc=0):
-    """The logarithm of the probability of the beta-binomial distribution."""
+def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """The logarithm of the probability of the beta-binomial distribution.
+
+    Args:
+        k: where to evaluate, an array of integers.
+        n: number of trials.
+        a: the two shape parameters, positive.
+        loc: shift of the distribution.
+    """
     x = k - loc
     within = jnp.clip(jnp.floor(x), 0, n)
     ways = -jnp.log1p(n) - special.betaln(n - within + 1, within + 1)
@@ -19,6 +27,13 @@ def logpmf(k, n, a, b, loc=0):
 
 
 @density(strong=True)
-def pmf(k, n, a, b, loc=0):
-    """The probability of the beta-binomial distribution."""
+def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """The probability of the beta-binomial distribution.
+
+    Args:
+        k: where to evaluate, an array of integers.
+        n: number of trials.
+        a: the two shape parameters, positive.
+        loc: shift of the distribution.
+    """
     return jnp.exp(logpmf(k, n, a, b, loc))

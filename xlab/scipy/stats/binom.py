@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
 from xlab.scipy.stats.functions import density
 
@@ -10,8 +11,15 @@ __all__ = ["logpmf", "pmf"]
 
 
 @density
-def logpmf(k, n, p, loc=0):
-    """The logarithm of the probability of the binomial distribution."""
+def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """The logarithm of the probability of the binomial distribution.
+
+    Args:
+        k: where to evaluate, an array of integers.
+        n: number of trials.
+        p: probability of success.
+        loc: shift of the distribution.
+    """
     x = k - loc
     within = jnp.clip(x, 0, n)
     ways = special.gammaln(n + 1) - special.gammaln(within + 1) - special.gammaln(n - within + 1)
@@ -19,6 +27,13 @@ def logpmf(k, n, p, loc=0):
 
 
 @density
-def pmf(k, n, p, loc=0):
-    """The probability of the binomial distribution."""
+def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """The probability of the binomial distribution.
+
+    Args:
+        k: where to evaluate, an array of integers.
+        n: number of trials.
+        p: probability of success.
+        loc: shift of the distribution.
+    """
     return jnp.exp(logpmf(k, n, p, loc))

@@ -5,58 +5,107 @@ from __future__ import annotations
 import math
 
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
 from xlab.scipy.stats.functions import density
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
 
 @density
-def logpdf(x, loc=0, scale=1):
-    """The logarithm of the density of the Cauchy distribution."""
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of the density of the Cauchy distribution.
+
+    Args:
+        x: where to evaluate, an array.
+        loc: shift of the distribution.
+        scale: its scale, positive.
+    """
     z = (x - loc) / scale
     return -jnp.log(math.pi * scale) - jnp.log1p(z * z)
 
 
 @density
-def pdf(x, loc=0, scale=1):
-    """The density of the Cauchy distribution."""
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The density of the Cauchy distribution.
+
+    Args:
+        x: where to evaluate, an array.
+        loc: shift of the distribution.
+        scale: its scale, positive.
+    """
     z = (x - loc) / scale
     return 1 / (math.pi * scale * (1 + z * z))
 
 
 @density
-def cdf(x, loc=0, scale=1):
-    """The probability of at most `x` under the Cauchy distribution."""
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The probability of at most `x` under the Cauchy distribution.
+
+    Args:
+        x: where to evaluate, an array.
+        loc: shift of the distribution.
+        scale: its scale, positive.
+    """
     z = (x - loc) / scale
     return 0.5 + jnp.arctan(z) / math.pi
 
 
 @density
-def logcdf(x, loc=0, scale=1):
-    """The logarithm of `cdf` of the Cauchy distribution."""
+def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of `cdf` of the Cauchy distribution.
+
+    Args:
+        x: where to evaluate, an array.
+        loc: shift of the distribution.
+        scale: its scale, positive.
+    """
     return jnp.log(cdf(x, loc, scale))
 
 
 @density
-def sf(x, loc=0, scale=1):
-    """The probability of more than `x` under the Cauchy distribution."""
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The probability of more than `x` under the Cauchy distribution.
+
+    Args:
+        x: where to evaluate, an array.
+        loc: shift of the distribution.
+        scale: its scale, positive.
+    """
     z = (x - loc) / scale
     return 0.5 + jnp.arctan(-z) / math.pi
 
 
 @density
-def logsf(x, loc=0, scale=1):
-    """The logarithm of `sf` of the Cauchy distribution."""
+def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of `sf` of the Cauchy distribution.
+
+    Args:
+        x: where to evaluate, an array.
+        loc: shift of the distribution.
+        scale: its scale, positive.
+    """
     return jnp.log(sf(x, loc, scale))
 
 
 @density
-def ppf(q, loc=0, scale=1):
-    """The quantile, the inverse of `cdf`, of the Cauchy distribution."""
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The quantile, the inverse of `cdf`, of the Cauchy distribution.
+
+    Args:
+        q: probabilities.
+        loc: shift of the distribution.
+        scale: its scale, positive.
+    """
     return loc + scale * jnp.tan(math.pi * (q - 0.5))
 
 
 @density
-def isf(q, loc=0, scale=1):
-    """The inverse of `sf` of the Cauchy distribution."""
+def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The inverse of `sf` of the Cauchy distribution.
+
+    Args:
+        q: probabilities.
+        loc: shift of the distribution.
+        scale: its scale, positive.
+    """
     return loc + scale * jnp.tan(math.pi * (0.5 - q))

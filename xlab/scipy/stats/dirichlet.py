@@ -6,6 +6,7 @@ import numpy as np
 
 from xlab import lax
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import promoted_inexact
 from xlab.scipy import special
@@ -13,7 +14,7 @@ from xlab.scipy import special
 __all__ = ["logpdf", "pdf"]
 
 
-def logpdf(x, alpha):
+def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """The logarithm of the density of the Dirichlet distribution at points listed by columns; a last entry may be left out."""
     x, alpha = (as_array(v) for v in promoted_inexact("dirichlet.logpdf", x, alpha))
     if alpha.ndim != 1:
@@ -29,6 +30,6 @@ def logpdf(x, alpha):
     return jnp.where(inside, log, -np.inf)
 
 
-def pdf(x, alpha):
+def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """The density of the Dirichlet distribution."""
     return jnp.exp(logpdf(x, alpha))

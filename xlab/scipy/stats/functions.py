@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from xlab import lax
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.elementary import elementary
 from xlab.numpy.operands import aligned, promoted_inexact
@@ -39,7 +40,7 @@ def density(fun: Callable | None = None, *, strong: bool = False) -> Callable:
     return call
 
 
-def log_mass(a, b):
+def log_mass(a: ArrayLike, b: ArrayLike) -> Array:
     """The logarithm of the normal distribution's mass between two points, from the tail where it is accurate."""
     def left(a, b):
         return _log_difference(special.log_ndtr(b), special.log_ndtr(a))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
 from xlab.scipy.stats.functions import density
 
@@ -10,13 +11,25 @@ __all__ = ["logpmf", "pmf"]
 
 
 @density(strong=True)
-def logpmf(k, p, loc=0):
-    """The logarithm of the probability of the geometric distribution."""
+def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """The logarithm of the probability of the geometric distribution.
+
+    Args:
+        k: where to evaluate, an array of integers.
+        p: probability of success.
+        loc: shift of the distribution.
+    """
     x = k - loc
     return jnp.where((x >= 1) & (jnp.round(x) == x), jnp.log(p) + special.xlog1py(x - 1, -p), -jnp.inf)
 
 
 @density(strong=True)
-def pmf(k, p, loc=0):
-    """The probability of the geometric distribution."""
+def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """The probability of the geometric distribution.
+
+    Args:
+        k: where to evaluate, an array of integers.
+        p: probability of success.
+        loc: shift of the distribution.
+    """
     return jnp.exp(logpmf(k, p, loc))

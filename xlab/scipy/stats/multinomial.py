@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import promoted_inexact
 from xlab.scipy import special
@@ -12,8 +13,14 @@ from xlab.scipy import special
 __all__ = ["logpmf", "pmf"]
 
 
-def logpmf(x, n, p):
-    """The logarithm of the probability of counts that sum to `n`, listed along the last axis."""
+def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
+    """The logarithm of the probability of counts that sum to `n`, listed along the last axis.
+
+    Args:
+        x: counts, of shape `(..., classes)`.
+        n: number of trials.
+        p: probabilities of the classes, along the last dimension.
+    """
     (p,) = promoted_inexact("multinomial.logpmf", p)
     p, x, n = as_array(p), as_array(x), as_array(n)
     counts = x.astype(p.dtype)
@@ -21,6 +28,12 @@ def logpmf(x, n, p):
     return jnp.where(x.sum(axis=-1) == n, log, -np.inf)
 
 
-def pmf(x, n, p):
-    """The probability of counts that sum to `n`."""
+def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
+    """The probability of counts that sum to `n`.
+
+    Args:
+        x: counts, of shape `(..., classes)`.
+        n: number of trials.
+        p: probabilities of the classes, along the last dimension.
+    """
     return jnp.exp(logpmf(x, n, p))

@@ -6,18 +6,25 @@ import math
 
 from xlab import lax
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import promoted_inexact
 
 __all__ = ["logpdf", "pdf"]
 
 
-def logpdf(x, mean, cov, allow_singular=None):
+def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None) -> Array:
     """The logarithm of the density at vectors listed along the last axis, through the Cholesky factor of the covariance.
 
     Raises:
         NotImplementedError: for `allow_singular`.
         ValueError: when the shapes do not fit.
+
+    Args:
+        x: points, of shape `(..., n)`.
+        mean: their mean, of shape `(n,)` or what broadcasts to `x`.
+        cov: their covariance: a number, `(n,)` or `(..., n, n)`.
+        allow_singular: has to be None.
     """
     if allow_singular is not None:
         raise NotImplementedError("allow_singular argument of multivariate_normal.logpdf: a singular covariance has no density")
@@ -40,6 +47,12 @@ def logpdf(x, mean, cov, allow_singular=None):
     return -0.5 * (white * white).sum(-1) - n / 2 * math.log(2 * math.pi) - spread
 
 
-def pdf(x, mean, cov):
-    """The density at vectors."""
+def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
+    """The density at vectors.
+
+    Args:
+        x: points, of shape `(..., n)`.
+        mean: their mean, of shape `(n,)` or what broadcasts to `x`.
+        cov: their covariance: a number, `(n,)` or `(..., n, n)`.
+    """
     return jnp.exp(logpdf(x, mean, cov))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
 from xlab.scipy import special
 from xlab.scipy.stats.functions import density
 
@@ -10,14 +11,28 @@ __all__ = ["logpmf", "pmf"]
 
 
 @density(strong=True)
-def logpmf(k, n, p, loc=0):
-    """The logarithm of the probability of the negative binomial distribution."""
+def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """The logarithm of the probability of the negative binomial distribution.
+
+    Args:
+        k: where to evaluate, an array of integers.
+        n: number of successes.
+        p: probability of success.
+        loc: shift of the distribution.
+    """
     x = k - loc
     ways = special.gammaln(x + n) - special.gammaln(x + 1) - special.gammaln(n)
     return jnp.where(x >= 0, ways + special.xlogy(n, p) + special.xlog1py(x, -p), -jnp.inf)
 
 
 @density(strong=True)
-def pmf(k, n, p, loc=0):
-    """The probability of the negative binomial distribution."""
+def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """The probability of the negative binomial distribution.
+
+    Args:
+        k: where to evaluate, an array of integers.
+        n: number of successes.
+        p: probability of success.
+        loc: shift of the distribution.
+    """
     return jnp.exp(logpmf(k, n, p, loc))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 from xlab import numpy as jnp
+from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.operands import promoted_inexact
 
 __all__ = ["rankdata", "sem"]
 
 
-def rankdata(a, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"):
+def rankdata(a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Array:
     """The rank of each value among all, or along an axis, from 1; equal values share one as `method` says.
 
     Args:
@@ -47,8 +48,16 @@ def rankdata(a, method: str = "average", *, axis: int | None = None, nan_policy:
     return 0.5 * (starts[dense] + starts[dense - 1] + 1).astype(result)
 
 
-def sem(a, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False):
-    """The standard error of the mean."""
+def sem(a: ArrayLike, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Array:
+    """The standard error of the mean.
+
+    Args:
+        a: an array.
+        axis: the axis to work along; None for the flattened array.
+        ddof: delta degrees of freedom.
+        nan_policy: 'propagate', 'omit' or 'raise'.
+        keepdims: whether the reduced dimension stays, with size 1.
+    """
     if nan_policy not in ("propagate", "omit"):
         raise ValueError(f"sem: nan_policy={nan_policy!r} is neither 'propagate' nor 'omit'")
     a = as_array(*promoted_inexact("sem", a))

@@ -1,4 +1,4 @@
-"""Joining, editing, picking and sets against the reference; files of `save`."""
+"""Files of `save`, large sets, and keywords that are mapped."""
 
 import io
 
@@ -7,12 +7,6 @@ import numpy as np
 import pytest
 
 import xlab.numpy as jnp
-from tests.reference.harness import cases, check
-
-
-@cases("tests.numpy.samples_edits")
-def test_reference(case, oracle):
-    check(case, oracle)
 
 
 @pytest.mark.parametrize("values", [np.arange(3).astype(ml_dtypes.bfloat16), jnp.arange(3, dtype=jnp.bfloat16), np.arange(3), np.float64(2)])

@@ -1,0 +1,93 @@
+"""What a run takes: quick tests where nothing is named, and all that is named where something is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.reference.harness import chosen, law_cases
+from tests.reference.sample import Case, Sample
+from tests.reference.table import module_of
+from tests.tiers import LATER
+
+ROOT = Path(__file__).resolve().parent.parent
+MARKS = [*LATER, "law", "beside"]
+XDIST = ("-p", "xdist") if find_spec("xdist") else ()
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    """A suite with a plain test and one of every mark, in two files; returns a function that runs pytest there."""
+    folder = tmp_path_factory.mktemp("suite")
+    (folder / "pytest.ini").write_text(
+        "[pytest]\ntestpaths = tests\naddopts = -p tests.tiers -p no:cacheprovider -q -rp\nmarkers =\n"
+        + "".join(f"    {mark}: -\n" for mark in [*MARKS, "xdist_group"]))
+    (folder / "tests").mkdir()
+    (folder / "tests" / "test_plain.py").write_text("def test_plain(): pass\n")
+    (folder / "tests" / "test_marked.py").write_text("import pytest\n" + "".join(
+        f"@pytest.mark.{mark}\ndef test_{mark}(): pass\n" for mark in MARKS))
+
+    def run(*words):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        for name in ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"):
+            environment.pop(name, None)
+        done = subprocess.run([sys.executable, "-m", "pytest", *XDIST, *words], cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return sorted(re.findall(r"^PASSED \S+::test_(\w+)", done.stdout, re.MULTILINE)), "bringing up nodes" in done.stdout
+
+    return run
+
+
+@pytest.mark.parametrize(("words", "taken"), [
+    ("", ["beside", "law", "plain"]),
+    ("--rest", sorted([*LATER, "beside"])),
+    ("--all", sorted(["plain", *MARKS])),
+])
+def test_a_run_that_names_nothing(suite, words, taken):
+    """It is spread over workers, where that is possible."""
+    assert suite(*words.split()) == (taken, bool(XDIST))
+
+
+@pytest.mark.parametrize(("words", "taken"), [
+    ("tests/test_marked.py", sorted(MARKS)),
+    ("tests/test_marked.py::test_browser", ["browser"]),
+    ("-k slow", ["slow"]),
+    ("-m reference", ["reference"]),
+])
+def test_what_is_named_runs_whatever_its_marks(suite, words, taken):
+    assert suite(*words.split()) == (taken, False)
+
+
+def test_a_quick_run_checks_one_law_of_a_sample():
+    cases = [Case("", Sample(name, None), transform) for name in ("one", "other", "third") for transform in ("jit", "vmap", "grad")]
+
+    @law_cases(cases)
+    def law(case):
+        pass
+
+    [rows] = [mark.args[1] for mark in law.pytestmark if mark.name == "parametrize"]
+    quick = [row.values[0] for row in rows if not row.marks]
+    assert [case.sample.name for case in quick] == ["one", "other", "third"]
+    assert len({case.transform for case in quick}) > 1
+    assert all(case.transform == chosen(case.sample, ["jit", "vmap", "grad"]) for case in quick)
+
+
+def tables() -> list[str]:
+    return [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sorted(ROOT.glob("tests/**/samples*.py"))]
+
+
+def test_every_table_is_checked():
+    """By `test_reference`, in the file of its own or in the one that it names."""
+    assert len(tables()) >= 50
+    for name in tables():
+        elsewhere = getattr(sys.modules.get(name) or __import__(name, fromlist=["SAMPLES"]), "COMPARED_IN", None)
+        if elsewhere:
+            assert f'@cases("{name}")' in (ROOT / elsewhere).read_text(encoding="utf-8"), f"{elsewhere} does not check {name}"
+        else:
+            assert hasattr(module_of(name), "test_reference")
