@@ -21,10 +21,11 @@ from xlab.backend import arrays as _arrays
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
 from xlab.backend.transfer_guards import asked_for
-from xlab.compile import disk_cache, divergence, layouts, ledger, logs, memory_cache
+from xlab.compile import disk_cache, divergence, layouts, logs, memory_cache
 from xlab.compile import effects as _effects
 from xlab.compile.devices import Absent, Claim, claim, grounded, intermediate_shardings, resolve
-from xlab.compile.keys import Placed
+from xlab.compile.history import ledger
+from xlab.compile.history.parts import Placed
 from xlab.compile.placement import place
 from xlab.config import check_thread, config
 from xlab.core import donation, dtypes

@@ -19,11 +19,12 @@ from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
-from xlab.compile import explain, keys, layouts, memory_cache, specials
+from xlab.compile import layouts, memory_cache, specials
 from xlab.compile.arguments import check_apart, check_outermost, static_positions
 from xlab.compile.devices import agree, check_memory, formerly_placed
 from xlab.compile.executable import Executable, arg_sharding
 from xlab.compile.giving import donating, donations
+from xlab.compile.history import explain, parts
 from xlab.compile.jit_primitive import jit_p
 from xlab.compile.mutation import check_arguments, check_captured, on_values
 from xlab.compile.placement import as_sharding, host_array, on_default_device, place
@@ -69,7 +70,7 @@ class _Jit:
         if self.in_shardings is not None or self.out_shardings is not None:
             ins, in_tree = _tree.flatten(self.in_shardings, is_leaf=_is_sharding_leaf)
             outs, out_tree = _tree.flatten(self.out_shardings, is_leaf=_is_sharding_leaf)       # specs of results as they were asked for
-            shardings = *map(keys.shortest, ins), in_tree, *outs, out_tree
+            shardings = *map(memory_cache.shortest, ins), in_tree, *outs, out_tree
         return (self.name, shardings, self.static_argnums, self.static_argnames, self.donate_argnums, self.donate_argnames,
                 self.keep_unused, self.inline, self.brings_arguments, *((k, type(v), v) for k, v in sorted(self.compiler_options.items())))
 
@@ -221,7 +222,7 @@ class _Jit:
     def executable(self, program, flat, in_tree) -> Executable:
         """The compiled program for these argument placements."""
         placements = tuple(map(arg_sharding, flat))
-        key = keys.of_program(program.closed, placements, get_concrete_mesh())
+        key = memory_cache.program_key(program.closed, placements, get_concrete_mesh())
         found = self.executables.get(key)
         if found is not None and found.lowered.closed is program.closed:
             events.emit("cache_hit", name=self.name, cache="memory", executable=found)
@@ -236,7 +237,7 @@ class _Jit:
 
     def lowered(self, program, placements, flat, in_tree, key=None) -> _executable.Lowered:
         """The program lowered for these placements, once for all who ask."""
-        key = key or keys.of_program(program.closed, placements, get_concrete_mesh())
+        key = key or memory_cache.program_key(program.closed, placements, get_concrete_mesh())
         wanted = tuple(getattr(x, "_layout", None) for x in flat)       # of a ShapeDtypeStruct
         key += (wanted,) if any(wanted) else ()
         found = self.programs.lowered.get(key)
@@ -253,7 +254,7 @@ class _Jit:
             return found
         _, placements, mesh = lowered.key[:3]
         made = Executable(lowered, reason, differences,
-                          keys.Placed(placements, mesh, explain.options_of(self), keys.number(self.programs)))
+                          parts.Placed(placements, mesh, explain.options_of(self), parts.number(self.programs)))
         made.made_by = weakref.ref(self), in_tree
         self.programs.keep(self.executables, lowered.key, made)
         return made

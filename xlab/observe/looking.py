@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from xlab.backend.quiet import quiet
-from xlab.compile.ledger import unlisted
+from xlab.compile.history.ledger import unlisted
 
 __all__ = ["looking", "quiet"]
 

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from xlab.compile import disk_cache, explain, keys
+from xlab.compile import disk_cache
+from xlab.compile.history.parts import Placed, Traced
+from xlab.compile.history.provenance import provenance
 from xlab.core import source
 
 LIMIT = 1000
@@ -35,7 +37,7 @@ class Entry:
     reason: str
     differences: tuple[tuple[str, str, str, str], ...] = ()
     eager: bool = False
-    key: tuple[keys.Traced | None, keys.Placed | None] = (None, None)
+    key: tuple[Traced | None, Placed | None] = (None, None)
     disk: disk_cache.Outcome = disk_cache.NOTHING
     made_by: tuple[str, ...] = ()
     shown: str = ""
@@ -64,7 +66,7 @@ def unlisted() -> Iterator[None]:
         _here.unlisted = before
 
 
-def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: keys.Placed | None = None,
+def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: Placed | None = None,
         disk: disk_cache.Outcome = disk_cache.NOTHING) -> None:
     """Notes a compile of a program."""
     if getattr(_here, "unlisted", False):
@@ -72,14 +74,14 @@ def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differe
     eqns = closed.jaxpr.eqns
     position = closed.jaxpr.debug_info.position
     eager = len(eqns) == 1 and eqns[0].primitive.name == name
-    made_by = closed.memo(explain.MADE_BY, lambda: ())
-    if position and not eager and (made_by or source.is_internal(position.rpartition(":")[0] or position)):
+    notes = provenance(closed)
+    if position and not eager and (notes.made_by or source.is_internal(position.rpartition(":")[0] or position)):
         called = _library_call(name)
         if called is not None:
             eager, public, position = True, *called
             reason, name = reason.replace(f"`{name}`", f"`{public}`"), public
-    key = None if eager else closed.memo(keys.TRACED, lambda: None)
-    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk, made_by,
+    key = None if eager else notes.traced
+    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk, notes.made_by,
                          source.shown_name(position.rpartition(":")[0] if position.rpartition(":")[2].isdigit() else position) or ""))
 
 
