@@ -18,7 +18,7 @@ _NAMES = {
     "xlab.backend.client": "Device default_backend device_count devices live_arrays local_device_count local_devices "
                            "process_count process_index process_indices",
     "xlab.backend.collection_guard": "array_garbage_collection_guard",
-    "xlab.backend.hosts": "host_count host_id host_ids",
+    "xlab.backend.deprecated_host_names": "host_count host_id host_ids",
     "xlab.backend.transfer_guards": "transfer_guard transfer_guard_device_to_device transfer_guard_device_to_host "
                                     "transfer_guard_host_to_device",
     "xlab.compile.effects": "effects_barrier",

@@ -205,7 +205,7 @@ class InvalidInputException(XlabTypeError):
 
 
 class IndivisibleError(XlabError, ValueError):
-    """A sharding would cut an array dimension into unequal parts.
+    """A sharding would divide an array dimension into unequal parts.
 
     Fix: choose a mesh axis that divides the dimension, pad the array, or leave the dimension unsharded (`None`).
     """

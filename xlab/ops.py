@@ -100,10 +100,10 @@ def _segments(name, update, reduce, neutral, data, segment_ids, num_segments, is
     size = max(rows, 1) if bucket_size is None else bucket_size
     parts = []
     for start in range(0, max(rows, 1), size):
-        cut = slice(start, start + size) if bucket_size is not None else ...
+        window = slice(start, start + size) if bucket_size is not None else ...
         out = jnp.full((num_segments, *data.shape[1:]), neutral(data.dtype), data.dtype)
-        parts.append(getattr(out.at[ids[cut]], update)(
-            values[cut], indices_are_sorted=is_sorted, unique_indices=unique, mode=mode, wrap_negative_indices=False))
+        parts.append(getattr(out.at[ids[window]], update)(
+            values[window], indices_are_sorted=is_sorted, unique_indices=unique, mode=mode, wrap_negative_indices=False))
     out = parts[0] if len(parts) == 1 else reduce(jnp.stack(parts), axis=0).astype(data.dtype)
     if out_sharding is not None:
         from xlab.lax.constraint import reshard

@@ -95,7 +95,7 @@ def test_threads_that_share_one_array_are_one_kin():
                 t.start()
             for t in threads:
                 t.join()
-            assert len({arrays.kin_number(x) for x in (array, *made)}) == 1
+            assert len({arrays.alias_group(x) for x in (array, *made)}) == 1
             assert len(arrays.give_up(array)) == 5
     finally:
         sys.setswitchinterval(interval)

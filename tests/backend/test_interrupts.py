@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from xlab.backend.sheltered import sheltered
+from xlab.backend.uninterruptible import run_uninterruptible
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = """
@@ -45,7 +45,7 @@ def test_the_process_survives():
 
 def test_errors_come_through():
     with pytest.raises(ZeroDivisionError):
-        sheltered(lambda: 1 / 0)
+        run_uninterruptible(lambda: 1 / 0)
 
 
 def test_the_waiting_can_be_interrupted():
@@ -55,6 +55,6 @@ def test_the_waiting_can_be_interrupted():
     threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            sheltered(go.wait)
+            run_uninterruptible(go.wait)
     finally:
         go.set()

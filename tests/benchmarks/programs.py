@@ -58,7 +58,7 @@ def train_step(n: Namespaces, heads: int = 4):
     jnp = n.jnp
     tree_map = n.jax.tree_util.tree_map
 
-    def normalised(p, x):
+    def normalized(p, x):
         mean = jnp.mean(x, axis=-1, keepdims=True)
         var = jnp.var(x, axis=-1, keepdims=True)
         return p["scale"] * (x - mean) * n.lax.rsqrt(var + 1e-5) + p["bias"]
@@ -73,9 +73,9 @@ def train_step(n: Namespaces, heads: int = 4):
     def loss(params, tokens, labels):
         x = params["embed"][tokens] + params["position"]
         for layer in params["layers"]:
-            x = x + attention(layer, normalised(layer["norm1"], x))
-            x = x + n.nn.gelu(normalised(layer["norm2"], x) @ layer["up"]) @ layer["down"]
-        logits = normalised(params["norm"], x).mean(axis=1) @ params["head"]
+            x = x + attention(layer, normalized(layer["norm1"], x))
+            x = x + n.nn.gelu(normalized(layer["norm2"], x) @ layer["up"]) @ layer["down"]
+        logits = normalized(params["norm"], x).mean(axis=1) @ params["head"]
         return -jnp.mean(jnp.take_along_axis(n.nn.log_softmax(logits), labels[:, None], axis=-1))
 
     def step(params, moments, tokens, labels):

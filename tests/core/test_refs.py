@@ -158,7 +158,7 @@ def test_keys_and_pickles():
     assert pickle.loads(pickle.dumps(xlab.new_ref(X)))[...].tolist() == X.tolist()
 
 
-def test_uninitialised():
+def test_uninitialized():
     assert np.isnan(xlab.empty_ref(xlab.ShapeDtypeStruct((2,), "float32"))[...]).all()
     assert xlab.empty_ref(xlab.ShapeDtypeStruct((), "int32"))[...] == np.iinfo(np.int32).min
     assert not xlab.empty_ref(xlab.ShapeDtypeStruct((), "bool"))[...]

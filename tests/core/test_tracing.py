@@ -21,7 +21,7 @@ def line_of(fun, offset):
     return f"{__file__.rsplit('/', 1)[-1]}:{fun.__code__.co_firstlineno + offset}"
 
 
-class TestConcretisation:
+class TestConcretization:
     """The error names the line of the user's function and the way out."""
 
     def check(self, fun, error, *said, args=(X,)):
@@ -223,7 +223,7 @@ class TestJaxprs:
         assert all(isinstance(v, Var) for v in closed.jaxpr.invars)
         assert closed.in_avals[0] is ShapedArray((3,), np.float32)
         assert len(closed.out_avals) == 2
-        assert closed.eqns[0].source.position().line == TestJaxprs.closed.__code__.co_firstlineno + 1
+        assert closed.eqns[0].source_info.position().line == TestJaxprs.closed.__code__.co_firstlineno + 1
 
     def test_evaluation_under_transformations(self):
         closed = xlab.make_jaxpr(lambda x: (jnp.sin(x) * 2).sum())(X)
@@ -262,7 +262,7 @@ class TestJaxprs:
                 y = jnp.sin(x)
             return xlab.named_call(jnp.cos, name="called")(y)
         closed = xlab.make_jaxpr(f)(1.0)
-        assert [e.source.scope for e in closed.eqns] == ["outer/inner", "called"]
+        assert [e.source_info.scope for e in closed.eqns] == ["outer/inner", "called"]
         text = xlab.jit(f).lower(1.0).as_text(debug_info=True)
         assert "outer/inner/sin" in text and "called/cos" in text
 
@@ -306,7 +306,7 @@ class TestCompileTime:
         assert float(xlab.grad(f)(1.0)) == 36.0
 
 
-class TestNeighbours:
+class TestNeighbors:
     def test_numpy_functions_take_arrays(self):
         a = jnp.arange(3.0)
         assert isinstance(np.sin(a), np.ndarray) and isinstance(np.float32(2) * a, xlab.Array)

@@ -24,14 +24,14 @@ def marked(fun, *args):
 
 
 def came(closed):
-    return [(e.primitive.name, e.place.origin, e.place.rules) for e in closed.eqns if isinstance(e.place, Derived)]
+    return [(e.primitive.name, e.raw_source_info.origin, e.raw_source_info.rules) for e in closed.eqns if isinstance(e.raw_source_info, Derived)]
 
 
 def test_marks_are_the_numbers_of_the_equations_inner_programs_included():
     closed, _ = marked(lambda x: xlab.jit(lambda y: lax.sin(y))(lax.cos(x)), X)
     cos, jit = closed.eqns
-    assert [e.place.origin for e in (cos, jit, *jit.params["jaxpr"].eqns)] == [0, 1, 2]
-    assert cos.source.position().file == __file__ and eval_jaxpr(closed.jaxpr, closed.consts, X)
+    assert [e.raw_source_info.origin for e in (cos, jit, *jit.params["jaxpr"].eqns)] == [0, 1, 2]
+    assert cos.source_info.position().file == __file__ and eval_jaxpr(closed.jaxpr, closed.consts, X)
 
 
 def test_rules_add_their_names_one_after_the_other():
@@ -47,8 +47,8 @@ def test_a_program_inside_has_the_rules_of_its_own_equations():
     with named_rules():
         made = traced(lambda x, t: xlab.jvp(f, (x,), (t,)), X, X)
     jit, = (e for e in made.eqns if e.primitive.name == "jit")
-    assert jit.place.rules == ("jvp of jit",)
-    assert [e.place.rules for e in jit.params["jaxpr"].eqns] == [("jvp of exp",)] * 2
+    assert jit.raw_source_info.rules == ("jvp of jit",)
+    assert [e.raw_source_info.rules for e in jit.params["jaxpr"].eqns] == [("jvp of exp",)] * 2
 
 
 def test_nothing_stays_behind_and_other_programs_are_as_ever():
@@ -56,7 +56,7 @@ def test_nothing_stays_behind_and_other_programs_are_as_ever():
     with named_rules(), named_rules():
         plain = traced(xlab.grad(lambda x: lax.sin(x)), X)
         assert ad.primitive_jvps.get != before[0]
-    assert (ad.primitive_jvps.get, batching.primitive_batchers.get) == before and state.source is None
+    assert (ad.primitive_jvps.get, batching.primitive_batchers.get) == before and state.source_info is None
     assert came(plain) == [] and str(plain) == str(traced(xlab.grad(lambda x: lax.sin(x)), X))
 
 
@@ -77,4 +77,4 @@ def test_an_error_leaves_tables_and_locations_as_they_were():
             xlab.grad(f)(np.ones(3, np.float32))
     except TypeError:
         pass
-    assert ad.primitive_jvps.get == before and state.source is None
+    assert ad.primitive_jvps.get == before and state.source_info is None

@@ -169,7 +169,7 @@ def test_what_was_traced_before_an_error_is_shown(lab, monkeypatch):
         assert "what was traced before the error, and was not compiled" in plain and "IndivisibleError" in plain
         assert "slice[" in page and "collectives" not in plain
         assert "/xlab/" not in page, "the package's frames"
-    for module, name, number in ((executable, "lower_module", 6.25), (compiling, "sheltered", 7.25)):
+    for module, name, number in ((executable, "lower_module", 6.25), (compiling, "run_uninterruptible", 7.25)):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, broken)
             for _ in range(2):
@@ -239,7 +239,7 @@ def test_failures_of_every_later_stage(lab, monkeypatch):
         raise RuntimeError("no room for this program")
 
     before = names(lab)
-    for module, name, cell in ((executable, "lower", "%%xjit\ny = x * 3.25"), (compiling, "sheltered", "%%xjit\ny = x * 4.25")):
+    for module, name, cell in ((executable, "lower", "%%xjit\ny = x * 3.25"), (compiling, "run_uninterruptible", "%%xjit\ny = x * 4.25")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, broken)
             error, text, _ = fails(lab, cell)

@@ -11,7 +11,7 @@ import xlab
 from xlab import lax
 from xlab.core.trace import is_tracer
 from xlab.notebook.cell import Cell, is_array, write_back
-from xlab.notebook.names import reads_of, token
+from xlab.notebook.free_variables import reads_of, token
 
 
 @pytest.fixture

@@ -16,13 +16,13 @@ from xlab import numpy as jnp
 from xlab.notebook import export
 from xlab.notebook.views import VIEWS, view_for
 from xlab.notebook.views.draw import clean
-from xlab.observe import record_base
 from xlab.observe import records as r
-from xlab.observe.comparison import Comparison, Figure, Pair
-from xlab.observe.edits import Pass
-from xlab.observe.rungs import Ladder, Rung
-from xlab.observe.scheduled import Scheduled
-from xlab.observe.text import text
+from xlab.observe.records import base
+from xlab.observe.records.diff import Diff, Figure, Pair
+from xlab.observe.records.ladder import Ladder, Rung
+from xlab.observe.records.passes import Pass
+from xlab.observe.records.targets import Scheduled
+from xlab.observe.records.text import text
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -62,7 +62,7 @@ def nasty(value, word, most=1 << 60):
         nonlocal left
         if isinstance(value, r.Record):
             kept = {"dtype", "kind", "severity", "tab", "origin", "cache", "role", "label"}
-            fields = {name: getattr(value, name) for name, _ in record_base._defaults[type(value).__name__]}
+            fields = {name: getattr(value, name) for name, _ in base._defaults[type(value).__name__]}
             return type(value)(**{k: v if k in kept else change(v) for k, v in fields.items()})
         if isinstance(value, tuple):
             return tuple(change(v) for v in value)
@@ -87,7 +87,7 @@ def of_every_view(report, word):
         Scheduled: sample.scheduled(word),
         Ladder: Ladder(word, (Rung(word, report.programs[0], word, ((0, 0),)), Rung(word, report.programs[0], word, ((0, 0),), (0,))),
                        ((word, word),)),
-        Comparison: Comparison(word, word, (Figure(word, word, word, word, word),),
+        Diff: Diff(word, word, (Figure(word, word, word, word, word),),
                                (Pair("changed", word, word), Pair("left", word, ""), Pair("right", "", word))),
     }
 

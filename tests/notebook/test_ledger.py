@@ -116,21 +116,21 @@ def test_equal_cells_compile_once(run):
 
 
 def test_arrays_of_a_cell_have_its_lines(lab, run):
-    from xlab.observe import creations
+    from xlab.observe.live import allocation_sites
 
     for source, name, line in (("first_made = 1\nmade_below = x * 2", "made_below", 2),
                                ("\n\nmade_lower = x * 3", "made_lower", 3),
                                ("%%xjit --quiet\na = 1\nmade_compiled = x * 4", "made_compiled", 3)):
         lab.run_cell(source, store_history=True).raise_error()
-        found = creations.origin(lab.user_ns[name])
+        found = allocation_sites.origin(lab.user_ns[name])
         assert (found.file, found.line) == (f"In[{lab.execution_count - 1}]", line), source
 
 
 def test_unloading_stops_recording_lines(lab, run):
     from xlab.backend import arrays
-    from xlab.observe import creations
+    from xlab.observe.live import allocation_sites
 
     run("%xmem --lines")
-    assert creations.tracking()
+    assert allocation_sites.tracking()
     lab.run_line_magic("unload_ext", "xlab")
-    assert not creations.tracking() and arrays._made is None
+    assert not allocation_sites.tracking() and arrays._made is None

@@ -31,15 +31,16 @@ def counts():
     import comm
     import ipywidgets
     from xlab import events
-    from xlab.notebook import displays, later
-    from xlab.observe import recorder, stepping
+    from xlab.notebook import formatters, deferred_display
+    from xlab.observe.program import recorder
+    from xlab.observe.stepping import stepper
     import matplotlib
     for _ in range(3):
         gc.collect()
     kinds = [type(o) for o in gc.get_objects()]
     return {"arrays": len(xlab.live_arrays()), "widgets": len(ipywidgets.widgets.widget._instances),
             "comms": len(comm.get_comm_manager().comms), "listeners": len(events.listeners), "sessions": kinds.count(recorder.Session),
-            "steppers": kinds.count(stepping.Stepper), "kept": sum(map(len, displays._live.values())), "waiting": len(later._waiting),
+            "steppers": kinds.count(stepper.Stepper), "kept": sum(map(len, formatters._live.values())), "waiting": len(deferred_display._waiting),
             "files": len(linecache.cache)}
 """
 
@@ -70,7 +71,7 @@ def test_the_result_comes_first_and_the_report_takes_its_place(live):
 
 def test_reports_are_there_before_the_next_cell(live):
     live.run("%%xjit\ny = f(x, w) * 2\n", "a", wait=False)
-    answer = live.run("from xlab.notebook import later, running\nprint(len(later._waiting), running.last.title)", "b")
+    answer = live.run("from xlab.notebook import deferred_display, recording\nprint(len(deferred_display._waiting), recording.last.title)", "b")
     assert answer.printed.startswith("0 In[")
 
 

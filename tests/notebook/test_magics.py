@@ -135,10 +135,10 @@ def test_no_run_leaves_the_names(lab, run):
 
 
 def test_repeat_measures_warm_runs(lab, run):
-    from xlab.notebook import running
+    from xlab.notebook import recording
 
     run("%%xjit --repeat 5\ny = f(x, w)")
-    timing = next(t for t in running.last.timings if t.function.startswith("In["))
+    timing = next(t for t in recording.last.timings if t.function.startswith("In["))
     assert timing.runs >= 5 and timing.warm_us is not None
 
 
@@ -175,10 +175,10 @@ def test_shard_mesh_flow(lab, run):
 
 
 def test_time_hlo_ladder_ledger_mem(lab, run):
-    from xlab.notebook import running
+    from xlab.notebook import recording
 
     run("%xtime --repeat 3 f(x, w)")
-    assert running.last.timings and running.last.programs and running.last.opens == "timings"
+    assert recording.last.timings and recording.last.programs and recording.last.opens == "timings"
     outputs, _ = run("%xhlo f(x, w) --stage optimized")
     assert "optimized" in shown(outputs)
     outputs, _ = run("%xhlo f(x, w) --passes")
@@ -325,11 +325,11 @@ def test_objects_display_themselves(lab, run):
 
 
 def test_an_object_is_drawn_once_for_all_its_forms(lab, run, monkeypatch):
-    from xlab.notebook.views.layouts import MeshView
-    from xlab.notebook.views.mesh import DevicesView
+    from xlab.notebook.views.layout import LayoutView
+    from xlab.notebook.views.mesh import MeshView
 
     drawn = []
-    for view in (MeshView, DevicesView):
+    for view in (LayoutView, MeshView):
         monkeypatch.setattr(view, "tree", lambda self, record, tree=view.tree: drawn.append(type(record)) or tree(self, record))
     run("mesh = xlab.make_mesh((4, 2), ('data', 'model'))")
     for value in ("mesh", "NamedSharding(mesh, P('data'))", "xlab.device_put(x, NamedSharding(mesh, P('data')))"):
@@ -358,19 +358,19 @@ def test_names_of_the_page_are_escaped(lab, run):
 
 def test_looking_changes_nothing(lab, run):
     run("%%xjit\ny = f(x, w)")
-    from xlab.notebook import running
+    from xlab.notebook import recording
 
-    level = {p.name: p for p in running.last.programs[0].levels}["stablehlo"].text
+    level = {p.name: p for p in recording.last.programs[0].levels}["stablehlo"].text
     plain = lab.ev("xlab.jit(lambda x, w: {'y': f(x, w)}).lower(x, w).as_text()")
     assert re.findall(r"stablehlo\.\w+", level) == re.findall(r"stablehlo\.\w+", plain)
 
 
 def test_the_report_survives_json(lab, run):
-    from xlab.notebook import running
+    from xlab.notebook import recording
     from xlab.observe.records import Record
 
     run("%%xjit\ny = f(x, w)")
-    assert Record.from_json(json.loads(json.dumps(running.last.to_json()))) == running.last
+    assert Record.from_json(json.loads(json.dumps(recording.last.to_json()))) == recording.last
 
 
 @pytest.mark.parametrize(("metadata", "live"), [({"cellId": "a"}, True), ({}, False)])
@@ -379,22 +379,22 @@ def test_only_a_page_is_given_a_widget(metadata, live):
     pytest.importorskip("anywidget")
     from types import SimpleNamespace
 
-    from xlab.notebook import displays
+    from xlab.notebook import formatters
     from xlab.notebook.views import view_for
     from xlab.observe.records import MeshInfo
 
     mesh = MeshInfo(("data",), (2,), (0, 1))
     shell = SimpleNamespace(kernel=object(), get_parent=lambda: {"metadata": metadata}, execution_count=1)
-    data, _ = displays.bundle(view_for(mesh), mesh, shell, None)
+    data, _ = formatters.bundle(view_for(mesh), mesh, shell, None)
     assert {"text/plain", "text/html"} <= set(data)
     assert ("application/vnd.jupyter.widget-view+json" in data) == live
 
 
 def test_the_cold_time_of_one_operation_and_no_number_of_collectives(run):
-    from xlab.notebook import running
+    from xlab.notebook import recording
 
     run("%xtime --cold --repeat 2 jnp.cos(x)")
-    (timing,) = running.last.timings
+    (timing,) = recording.last.timings
     assert timing.cold_us is not None and timing.cold_us > 0 and not timing.note
     for line in ("%xtime --repeat 2 f(x, w)", "%xmem f(x, w)", "%xhlo f(x, w) --passes"):
         outputs, _ = run(line)

@@ -9,7 +9,7 @@ import xlab
 from tests.observe import programs
 from xlab import lax, observe
 from xlab.observe.records import Record
-from xlab.observe.text import report_header
+from xlab.observe.records.text import report_header
 
 
 def test_of_a_sharded_program():
@@ -60,8 +60,8 @@ def test_looking_does_not_change_the_program():
     with observe.record() as session:
         xlab.jit(f)(*args)
     observe.report(session)
-    (about,) = session.subjects
-    assert about.hlo.text == plain
+    (stages,) = session.subjects
+    assert stages.hlo.text == plain
 
 
 def test_measured_times_reach_equations_and_collectives():

@@ -9,8 +9,8 @@ import xlab
 import xlab.numpy as jnp
 from tests.observe import read_module
 from xlab import lax, observe
-from xlab.observe import live_bytes
-from xlab.observe.text import report_header
+from xlab.observe.records import live_bytes
+from xlab.observe.records.text import report_header
 from xlab.sharding import AxisType, NamedSharding, make_mesh
 from xlab.sharding import PartitionSpec as P
 
@@ -212,9 +212,9 @@ def test_memory_is_what_the_runtime_reports_and_the_peak_what_lies_in_it(both):
 def test_numbers_of_collectives_are_given_where_they_were_looked_for(both):
     compiled, found, _ = both
     with observe.record() as session:
-        about = observe.memory(compiled)
+        stages = observe.memory(compiled)
     made = observe.report(session)
-    assert not made.transfers and not any("collective" in n for n in report_header(made)[1]) and about.peak
+    assert not made.transfers and not any("collective" in n for n in report_header(made)[1]) and stages.peak
     whole = made.replace(programs=(observe.program(compiled),), transfers=tuple(found), counted=True)
     told = next(n for n in report_header(whole)[1] if "collective" in n)
     assert re.match(rf"{len(found)} collectives?\b", told)

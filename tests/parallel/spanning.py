@@ -110,7 +110,7 @@ def uses(whole: bool) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     yield "cond", lambda x: lax.cond(x.sum() > 0, lambda v: v + 1, lambda v: v - 1, x)
     yield "debug_nans", lambda x: _with_nans(x)
     yield "make_jaxpr", lambda x: bool(str(xlab.make_jaxpr(lambda v: v + x)(x)))
-    yield "summarise", lambda x: xlab.observe.summarise(x).type
+    yield "summarize", lambda x: xlab.observe.summarize(x).type
     yield "live_arrays", lambda x: sum(a.nbytes for a in xlab.live_arrays()) > 0
     yield "tree", lambda x: xlab.tree.map(lambda v: v + 1, {"a": x})
     yield "ones_like", jnp.ones_like

@@ -48,7 +48,7 @@ READING = WORKER + """
     want = xlab.random.key_data(xlab.random.split(xlab.random.key(0), 4))
     assert np.asarray(xlab.random.key_data(xlab.device_put(keys, copies))).tolist() == np.asarray(want).tolist()
     fails(RuntimeError, ["closes over", "spans processes", "as an argument"], lambda: xlab.jit(lambda v: v + x)(x))
-    assert xlab.observe.summarise(x).note == "2 of 4 parts, those in this process"
+    assert xlab.observe.summarize(x).note == "2 of 4 parts, those in this process"
     assert sum(a.nbytes for a in xlab.live_arrays()) > 0
     print("done")
 """

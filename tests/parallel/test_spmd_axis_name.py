@@ -42,7 +42,7 @@ def test_constraints_name_the_axis(mesh):
 
 
 @pytest.mark.parametrize("check_vma", [True, False])
-def test_shard_map_cuts_the_examples(mesh, check_vma):
+def test_shard_map_shards_the_examples(mesh, check_vma):
     f = xlab.vmap(summed(mesh, check_vma), spmd_axis_name="a")
     eqn, = xlab.make_jaxpr(f)(X).eqns
     assert eqn.params["in_specs"] == (P("a", "b"),) and eqn.params["out_specs"] == (P("a"),)

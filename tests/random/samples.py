@@ -88,7 +88,7 @@ FLOATS = [
     Sample("gumbel", draw("gumbel", (6,)), [SEED], WAYS, tol=(1e-6, 1e-6)),
     Sample("dropout", lambda n, s, x: n.jnp.where(n.random.bernoulli(n.random.key(s), 0.5, x.shape), x * 2, 0.0),
            [SEED, floats(3, 4)], (*WAYS, "grad")),
-    Sample("reparametrised", lambda n, s, m: m + n.random.normal(n.random.key(s), m.shape) * m,
+    Sample("reparametrized", lambda n, s, m: m + n.random.normal(n.random.key(s), m.shape) * m,
            [SEED, floats(4)], (*WAYS, "grad", "jvp")),
 ]
 

@@ -81,7 +81,7 @@ FINE = {
     "rows of a scan": lambda: lax.scan(lambda c, k: (c + R.uniform(k), None), 0.0, R.split(key(), 3)), "carried": split_in_scan,
     "folded in fori": lambda: xlab.jit(lambda k: lax.fori_loop(0, 3, lambda i, c: c + R.uniform(R.fold_in(k, i)), 0.0))(key()),
     "mapped": lambda: xlab.vmap(R.uniform)(R.split(key(), 3)), "words": lambda: kept(lambda k: [R.key_data(k), R.uniform(k)]),
-    "neighbours": lambda: (lambda ks: [R.uniform(ks[0]), R.uniform(ks[1])])(R.split(key())), "devices": on_devices,
+    "neighbors": lambda: (lambda ks: [R.uniform(ks[0]), R.uniform(ks[1])])(R.split(key())), "devices": on_devices,
     "distributions that split": lambda: [R.gamma(key(), 2.0), R.permutation(key(), 5), R.truncated_normal(key(), -1.0, 1.0)],
     "derivative": lambda: xlab.grad(lambda x: x * R.normal(key()))(1.0),
 }

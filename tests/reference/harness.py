@@ -1,4 +1,4 @@
-"""What a test file uses: `cases` to parametrise, `check` against the reference, `check_law` without it."""
+"""What a test file uses: `cases` to parametrize, `check` against the reference, `check_law` without it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.reference.sample import Case, Namespaces, Sample, load, namespaces
 
 @contextmanager
 def compiled_quickly():
-    """What is compiled inside is compiled without the optimisations that take the compiler longest, as the reference's side is.
+    """What is compiled inside is compiled without the optimizations that take the compiler longest, as the reference's side is.
 
     XLAB_TEST_OPTIMIZED=1 compiles as users do.
     """
@@ -36,12 +36,12 @@ def compiled_quickly():
 
 
 def cases(table: str):
-    """Parametrises a test with `case` and marks it `reference`: every sample under every transformation."""
-    return _parametrised(load(table), pytest.mark.reference)
+    """Parametrizes a test with `case` and marks it `reference`: every sample under every transformation."""
+    return _parametrized(load(table), pytest.mark.reference)
 
 
 def law_cases(table: str | Iterable[Case]):
-    """Parametrises a test with the cases whose transformation has a law (`jit`, `vmap`, `jvp`, `grad`) and marks it `law`.
+    """Parametrizes a test with the cases whose transformation has a law (`jit`, `vmap`, `jvp`, `grad`) and marks it `law`.
 
     Args:
         table: the name of a table, or cases that are in none.
@@ -53,7 +53,7 @@ def law_cases(table: str | Iterable[Case]):
     of_sample: dict[str, list[str]] = {}
     for case in found:
         of_sample.setdefault(case.sample.name, []).append(case.transform)
-    return _parametrised(found, pytest.mark.law, lambda case: case.transform == chosen(case.sample, of_sample[case.sample.name]))
+    return _parametrized(found, pytest.mark.law, lambda case: case.transform == chosen(case.sample, of_sample[case.sample.name]))
 
 
 def chosen(sample: Sample, transforms: list[str]) -> str:
@@ -61,10 +61,10 @@ def chosen(sample: Sample, transforms: list[str]) -> str:
     return transforms[zlib.crc32(sample.name.encode()) % len(transforms)]
 
 
-def _parametrised(found: list[Case], mark, quick=lambda case: True):
-    parametrise = pytest.mark.parametrize("case", [
+def _parametrized(found: list[Case], mark, quick=lambda case: True):
+    parametrize = pytest.mark.parametrize("case", [
         pytest.param(case, id=case.id, marks=() if quick(case) else pytest.mark.sweep) for case in found])
-    return lambda test: mark(parametrise(test))
+    return lambda test: mark(parametrize(test))
 
 
 def check(case: Case, oracle: Oracle):

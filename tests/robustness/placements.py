@@ -22,7 +22,7 @@ import numpy as np
 TABLES = ("lax.samples", "lax.samples_complex", "lax.samples_control", "lax.samples_conv", "lax.samples_data", "lax.samples_products",
           "lax.samples_scalars", "lax.samples_solve", "lax.samples_special", "lax.samples_stacking", "lax.samples_staging",
           "lax.samples_windows", "lax.linalg.samples", "scipy.linalg.samples",
-          "numpy.samples", "numpy.samples_edits", "numpy.samples_fft", "numpy.samples_linalg", "numpy.samples_more",
+          "numpy.samples", "numpy.samples_insert_delete", "numpy.samples_fft", "numpy.samples_linalg", "numpy.samples_more",
           "numpy.samples_narrow", "numpy.samples_parameters", "numpy.samples_ufunc", "numpy.samples_updates", "numpy.samples_values",
           "numpy.samples_wide", "nn.samples", "random.samples", "ops.samples",
           "transforms.samples", "transforms.samples_programs")  # fmt: skip
@@ -176,20 +176,20 @@ def lower(program: Program, specs: tuple[Spec, ...], sizes: tuple[int, int], kin
 def look(lowered: Any) -> dict[str, Any]:
     """Everything that is shown of a program; what is not known of it, and what went wrong."""
     from xlab import observe
-    from xlab.observe.program_layouts import program_layouts
-    from xlab.observe.subject import subject
+    from xlab.observe.program.stages import program_stages
+    from xlab.observe.sharding.program_layouts import program_layouts
 
     try:
-        about = subject(lowered.compile())
+        stages = program_stages(lowered.compile())
     except Exception as error:      # the compiler refuses some operations along split dimensions
         return {"end": "not compiled", "words": f"{type(error).__name__}: {error}"[:200]}
     try:
-        observe.transfers(about)
-        observe.program(about, levels=True)
-        program_layouts(about)
+        observe.transfers(stages)
+        observe.program(stages, levels=True)
+        program_layouts(stages)
     except Exception as error:
         return {"end": "not shown", "words": f"{type(error).__name__}: {error}"[:400]}
-    return {"end": "shown", "words": " | ".join(about.unknown)}
+    return {"end": "shown", "words": " | ".join(stages.unknown)}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Samples of sharding in types: values, the sharding each result's type states, and what is refused.
 
 Every sample runs eagerly and jitted under a mesh of Explicit axes, `x` of 4 and `y` of 2 devices; with its result goes the sharding
-its type states, as numbers: per dimension the axes that cut it (1 for `x`, 2 for `y`).
+its type states, as numbers: per dimension the axes that shard it (1 for `x`, 2 for `y`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def mesh(n):
 
 def stated(n, x):
     """The sharding in the type of a value, as an array."""
-    cut = n.jax.typeof(x).sharding.spec
+    sharded = n.jax.typeof(x).sharding.spec
     out = np.zeros((np.ndim(x), 2), np.int32)
-    for d, axes in enumerate(cut):
+    for d, axes in enumerate(sharded):
         for i, axis in enumerate((axes,) if isinstance(axes, str) else axes or ()):
             out[d, i] = AXES[axis]
     return out
@@ -115,7 +115,7 @@ ROWS = [
     row("relu", lambda n, a: n.jax.nn.relu(a), [A], XY, grad=True),
     row("softmax", lambda n, a: n.jax.nn.softmax(a), [A], XY, grad=True),
     row("logsumexp", lambda n, a: n.jax.nn.logsumexp(a, -1), [A], XY, grad=True),
-    row("standardised", lambda n, a: (a - a.mean(-1, keepdims=True)) / n.jnp.sqrt(a.var(-1, keepdims=True) + 1e-3), [A], XY),
+    row("standardized", lambda n, a: (a - a.mean(-1, keepdims=True)) / n.jnp.sqrt(a.var(-1, keepdims=True) + 1e-3), [A], XY),
     # shapes
     row("transpose", lambda n, a: a.T, [A], XY, grad=True),
     row("expand", lambda n, a: a[:, None], [A], XY),
@@ -149,18 +149,18 @@ ROWS = [
     row("slice", lambda n, a: n.lax.slice(a, (0, 0), (4, 4)), [A], XY, grad=True),
     row("slice_unevenly", lambda n, a: n.lax.slice(a, (0, 0), (6, 4)), [A], XY, error=BAD),
     row("index_whole", lambda n, a: a[0], [A], _Y, grad=True),
-    row("index_cut", lambda n, a: a[0], [A], X_, error=BAD),
+    row("index_sharded", lambda n, a: a[0], [A], X_, error=BAD),
     row("columns", lambda n, a: a[:, 1:3], [A], X_, grad=True),
     row("dynamic_slice", lambda n, a: n.lax.dynamic_slice(a, (1, 0), (4, 2)), [A], _Y, grad=True),
     row("dynamic_update", lambda n, a: n.lax.dynamic_update_slice(a, a[:4] * 2, (2, 0)), [A], _Y, grad=True),
     row("dynamic_update_mixed", lambda n, a, b: n.lax.dynamic_update_slice(a, b[:4], (0, 0)), [A, A], _Y, (), error=BAD),
     row("gather", lambda n, a: a[np.array([0, 5])], [A], _Y, grad=True),
-    row("gather_cut", lambda n, a: a[np.array([0, 5])], [A], X_, error=BAD),
+    row("gather_sharded", lambda n, a: a[np.array([0, 5])], [A], X_, error=BAD),
     row("gather_asked", lambda n, a: a.at[np.array([0, 5])].get(out_sharding=out(n, "y")), [A], X_, grad=True),
     row("take_along_axis", lambda n, a, i: n.jnp.take_along_axis(a, i, 1), [A, ints(8, 1) % 4], X_, X_),
     row("scatter", lambda n, a: a.at[0].set(1.0), [A], _Y),
     row("scatter_add", lambda n, a: a.at[np.array([0, 0])].add(1.0), [A], _Y),
-    row("scatter_cut", lambda n, a: a.at[0].set(1.0), [A], X_, error=BAD),
+    row("scatter_sharded", lambda n, a: a.at[0].set(1.0), [A], X_, error=BAD),
     row("flatten_asked", lambda n, a: a.reshape(32, out_sharding=out(n, "x")), [A], _Y),
     row("scatter_asked", lambda n, a: a.at[0].set(1.0, out_sharding=out(n, "x")), [A], X_),
     # reductions and what runs along a dimension
@@ -171,12 +171,12 @@ ROWS = [
     row("argmax", lambda n, a: n.jnp.argmax(a, 0), [A], XY),
     row("all", lambda n, a: n.jnp.all(a > 0, 1), [A], XY),
     row("cumsum", lambda n, a: n.jnp.cumsum(a, 0), [A], _Y, grad=True),
-    row("cumsum_cut", lambda n, a: n.jnp.cumsum(a, 0), [A], X_, error=BAD),
+    row("cumsum_sharded", lambda n, a: n.jnp.cumsum(a, 0), [A], X_, error=BAD),
     row("sort", lambda n, a: n.jnp.sort(a, 0), [A], _Y),
-    row("sort_cut", lambda n, a: n.jnp.sort(a, 0), [A], X_, error=BAD),
+    row("sort_sharded", lambda n, a: n.jnp.sort(a, 0), [A], X_, error=BAD),
     row("argsort", lambda n, a: n.jnp.argsort(a, 1), [A], X_),
     row("top_k", lambda n, a: n.lax.top_k(a, 2), [A], X_),
-    row("top_k_cut", lambda n, a: n.lax.top_k(a, 2), [A], _Y, error=BAD),
+    row("top_k_sharded", lambda n, a: n.lax.top_k(a, 2), [A], _Y, error=BAD),
     row("reduce_window", lambda n, a: n.lax.reduce_window(a, np.float32(0), n.lax.add, (2, 1), (1, 1), "SAME"), [A], _Y),
     # products
     row("matmul_rows", lambda n, a, b: a @ b, [A, B], X_, (), grad=True),

@@ -10,7 +10,7 @@ import xlab.numpy as jnp
 from xlab import lax
 from xlab.core import avals
 from xlab.core.check import check_jaxpr
-from xlab.core.cuts import cut_rules
+from xlab.core.sharding_rules import sharding_rules
 from xlab.sharding import (
     AbstractMesh,
     AxisType,
@@ -64,7 +64,7 @@ def test_types_state_how_values_lie(context):
 
 def test_a_whole_value_is_an_ordinary_type(context):
     assert put().aval is xlab.typeof(X)
-    assert put().aval.cut is None
+    assert put().aval.explicit_sharding is None
 
 
 def test_only_explicit_axes_belong_to_the_type():
@@ -76,7 +76,7 @@ def test_only_explicit_axes_belong_to_the_type():
     assert xlab.device_put(X, NamedSharding(auto, P("x"))).aval is xlab.typeof(X)
 
 
-def test_canonical_cuts():
+def test_canonical_shardings():
     mesh = AbstractMesh((4, 2), ("x", "y"), (AxisType.Explicit, AxisType.Auto))
     assert canonical(NamedSharding(mesh, P("y")), 1) is None
     assert canonical(NamedSharding(mesh, P(("x", "y"))), 2).spec == P("x", None)
@@ -167,7 +167,7 @@ def test_keys(context):
     np.testing.assert_array_equal(drawn, xlab.vmap(lambda k: xlab.random.normal(k, (3,)))(xlab.random.split(xlab.random.key(0), 8)))
 
 
-def test_decompositions_of_a_batch_that_is_cut(context):
+def test_decompositions_of_a_batch_that_is_sharded(context):
     many = np.eye(3, dtype=np.float32) * np.arange(1, 9, dtype=np.float32)[:, None, None]
     q, r = jnp.linalg.qr(put("x", value=many))
     assert q.aval.str_short() == r.aval.str_short() == "f32[8@x,3,3]"
@@ -206,7 +206,7 @@ def test_regions_nest(context):
     assert seen == [(AxisType.Auto,) * 2, "float32[8@y,4]"]
 
 
-def test_a_body_over_some_axes_stays_cut_along_the_others(context):
+def test_a_body_over_some_axes_stays_sharded_along_the_others(context):
     seen = []
     f = xlab.shard_map(lambda v: (seen.append((str(v.aval), get_abstract_mesh().axis_types)), v)[1], in_specs=P("x"), out_specs=P("x"),
                        axis_names={"x"})
@@ -295,10 +295,10 @@ def test_asking_outside_of_a_mesh():
 # -- cost -------------------------------------------------------------------------------------------------
 
 
-def test_rules_run_only_for_values_that_are_cut(monkeypatch):
+def test_rules_run_only_for_values_that_are_sharded(monkeypatch):
     called = []
     prim = lax.sin_p if hasattr(lax, "sin_p") else xlab.make_jaxpr(jnp.sin)(1.0).jaxpr.eqns[0].primitive
-    monkeypatch.setitem(cut_rules._rules, prim, lambda *a, **k: called.append(a) or [[()]])
+    monkeypatch.setitem(sharding_rules._rules, prim, lambda *a, **k: called.append(a) or [[()]])
     monkeypatch.setattr(avals.explicit_types, "in_use", False)
     prim.clear_cache()
     xlab.make_jaxpr(jnp.sin)(np.ones((3, 5), np.float32))
@@ -326,7 +326,7 @@ CONVOLUTIONS = {  # which operands are mapped, groups, how each lies, what is as
 
 
 @pytest.mark.parametrize("case", CONVOLUTIONS)
-def test_vmap_of_a_convolution_with_cut_dimensions(context, case):
+def test_vmap_of_a_convolution_with_sharded_dimensions(context, case):
     axes, groups, left, right, asked = CONVOLUTIONS[case]
     r = np.random.default_rng(0)
     features = 4 // groups.get("feature_group_count", 1)
@@ -337,15 +337,15 @@ def test_vmap_of_a_convolution_with_cut_dimensions(context, case):
         def one(x, k):
             return lax.conv_general_dilated(x, k, (1, 1), "SAME", out_sharding=None if asked is None else P(*asked), **groups)
         return xlab.vmap(one, axes)(x, k)
-    cut, f = [put(*where, value=a) for where, a in zip((left, right), values)], functools.partial(run, asked=asked)
-    text(f, *cut)
+    sharded, f = [put(*where, value=a) for where, a in zip((left, right), values)], functools.partial(run, asked=asked)
+    text(f, *sharded)
 
     def all_of(f):
         def loss(x, k):
             out = f(x, k)
             return (out * jnp.sin(lax.stop_gradient(reshard(out, P())))).mean(), out
         return xlab.jit(xlab.grad(loss, (0, 1), has_aux=True))
-    (grads, out), (want_grads, want) = all_of(f)(*cut), all_of(run)(*values)
+    (grads, out), (want_grads, want) = all_of(f)(*sharded), all_of(run)(*values)
     np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
     lies, batch = tuple(out.aval.sharding.spec), "x" if "x" in left + right else None
     assert lies[0] == batch and (asked is None or lies[1:] == (*asked, *(None,) * (4 - len(asked))))

@@ -11,7 +11,7 @@ import numpy as np
 
 W = np.array([[0.5, -0.3, 0.1], [0.2, 0.4, -0.6], [-0.1, 0.7, 0.3]], np.float32)
 
-UNARY = ("sin", "tanh", "scaled", "reversed", "cumsum", "rational", "square", "matmul", "normalised", "sliced", "indexed",
+UNARY = ("sin", "tanh", "scaled", "reversed", "cumsum", "rational", "square", "matmul", "normalized", "sliced", "indexed",
          "sorted", "softmax", "constant")
 BINARY = ("add", "mul", "sub", "where", "dot")
 AROUND = ("jit", "checkpoint", "scan", "scan_xs", "fori", "cond", "switch", "vmap", "jvp", "grad", "custom", "while")
@@ -69,7 +69,7 @@ STEPS: dict[str, Callable] = {
     "rational": lambda n, x, y: x / (1 + x * x),
     "square": lambda n, x, y: x ** 2 - y,
     "matmul": lambda n, x, y: x @ n.jnp.asarray(W),
-    "normalised": lambda n, x, y: x - n.jnp.mean(x),
+    "normalized": lambda n, x, y: x - n.jnp.mean(x),
     "sliced": lambda n, x, y: n.jnp.concatenate([x[1:], x[:1] * 2]),
     "indexed": lambda n, x, y: x.at[1].add(y[0]),
     "sorted": lambda n, x, y: x[n.jnp.array([2, 0, 1])],

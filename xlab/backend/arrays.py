@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from xlab.backend import shared, watchdog
+from xlab.backend import class_sharing, watchdog
 from xlab.backend.failures import RuntimeFailure, reraise
 from xlab.backend.native import _jax
 from xlab.backend.shardings import owner_of
@@ -40,7 +40,7 @@ is_deleted, mark_deleted = ArrayImpl.is_deleted, NATIVE["delete"]
 
 def install_methods(mapping: Mapping[str, Any], is_ours: Callable[[Any], bool]) -> None:
     """Sets methods and properties of arrays; `is_ours(array)` tells our arrays from the reference's."""
-    shared.install(ArrayImpl, mapping, is_ours)
+    class_sharing.install(ArrayImpl, mapping, is_ours)
 
 
 def _as_given(aval: Any, sharding: Any) -> Any:
@@ -65,7 +65,7 @@ def watch_made(run: Callable[[Sequence[Any]], None] | None) -> None:
     _made = run
 
 
-def _told(arrays: list[Any]) -> list[Any]:
+def _notify_made(arrays: list[Any]) -> list[Any]:
     if _made is not None:
         _made(arrays)
     return arrays
@@ -98,11 +98,11 @@ def put(shards: Sequence[Any], aval: Any, sharding: Any, devices: Sequence[Any],
             return copy_to_devices(shards[0], aval, sharding, devices, committed, copy=True)
         semantics = _ZERO_COPY if owned else _COPY_NOW
         made = _put(aval, sharding.native, shards, devices, committed, False, semantics, True)
-        return made if _made is None else _told([made])[0]
+        return made if _made is None else _notify_made([made])[0]
     if not owned:
         shards = _own_copies(shards)
     made = _put(aval, sharding.native, shards, devices, committed, False, _ZERO_COPY, True)
-    return made if _made is None else _told([made])[0]
+    return made if _made is None else _notify_made([made])[0]
 
 
 def _own_copies(shards: Sequence[Any]) -> list[Any]:
@@ -195,7 +195,7 @@ def from_shards(
     """One array from one-device arrays in the sharding's device order; nothing is copied."""
     made = ArrayImpl(_typing(aval, sharding), sharding.native, list(arrays), committed, _skip_checks=True)
     _share(made, arrays)
-    return made if _made is None else _told([made])[0]
+    return made if _made is None else _notify_made([made])[0]
 
 
 def copy_to_devices(arr: ArrayImpl, aval: Any, sharding: Any, devices: Sequence[Any], committed: bool = True, *,
@@ -213,7 +213,7 @@ def copy_to_devices(arr: ArrayImpl, aval: Any, sharding: Any, devices: Sequence[
     old = arr._sharding
     if not copy and old.memory_kind == native.memory_kind and list(old._internal_device_list) == list(targets):
         _share(made, [arr])
-    return made if _made is None else _told([made])[0]
+    return made if _made is None else _notify_made([made])[0]
 
 
 def rewrap(arr: ArrayImpl, aval: Any, sharding: Any, committed: bool = True) -> ArrayImpl:
@@ -260,7 +260,7 @@ def all_apart(arrays: Sequence[Any]) -> bool:
     return len(numbers) == len(arrays) and (not sharing or sharing.keys().isdisjoint(numbers))
 
 
-def kin_number(arr: ArrayImpl) -> int:
+def alias_group(arr: ArrayImpl) -> int:
     """Equal for arrays that share buffers."""
     return id(sharing.get(id(arr), arr))
 
@@ -309,7 +309,7 @@ def result_handler(aval: Any, sharding: Any, committed: bool = True) -> ResultHa
 
 def execute(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any]) -> list[Any]:
     """Runs an executable; arguments must already have its types, layouts and shardings."""
-    return _told(exe.execute_sharded(flat_args).consume_with_handlers(handlers))
+    return _notify_made(exe.execute_sharded(flat_args).consume_with_handlers(handlers))
 
 
 _turn = threading.Lock()
@@ -326,17 +326,17 @@ def execute_in_turn(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence
     two such programs in flight can take each other's threads, and the runtime then ends the process. With `describe`, which says what is
     the matter when devices wait for ever, the program is watched.
     """
-    return execute_with_token(exe, flat_args, handlers, in_turn=True, describe=describe)[0]
+    return execute_with_token(exe, flat_args, handlers, needs_serial_launch=True, describe=describe)[0]
 
 
 def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any], *,
-                       in_turn: bool = False, describe: Describe | None = None) -> tuple[list[Any], Any]:  # fmt: skip
+                       needs_serial_launch: bool = False, describe: Describe | None = None) -> tuple[list[Any], Any]:  # fmt: skip
     """As `execute` or `execute_in_turn`; also gives the token that says when the run has ended on each device."""
     global _running
-    if not in_turn:
+    if not needs_serial_launch:
         results = exe.execute_sharded(flat_args, with_tokens=True)
         done = results.consume_token()
-        return _told(results.consume_with_handlers(handlers)), done
+        return _notify_made(results.consume_with_handlers(handlers)), done
     if called_back.depth:
         raise RuntimeError("A program in which devices wait for one another was started inside a host callback. The program that calls "
                            "back holds threads which these devices need, and both would wait forever: compute on one device there, or "
@@ -348,7 +348,7 @@ def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Seque
                 _running.block_until_ready()
         results = exe.execute_sharded(flat_args, with_tokens=True)
         done = _running = results.consume_token()
-        outs = _told(results.consume_with_handlers(handlers))
+        outs = _notify_made(results.consume_with_handlers(handlers))
         if describe is not None:
             watched = [x for x in outs if type(x) is ArrayImpl]
             watchdog.watch(watchdog.Watched(watched[:1] or outs[:1], describe))

@@ -49,7 +49,7 @@ def _start(make: Callable[..., Any] | None = None) -> Any:
             count = cpu_device_count()
             if count < 1:
                 raise ValueError(f"config.num_cpu_devices must be at least 1; got {count}.")
-            with watchdog.patient():
+            with watchdog.long_collective_timeout():
                 made = (make or _jax.get_tfrt_cpu_client)(num_devices=count)
             _devices, _started_with = tuple(made.devices()), count
             _client = made

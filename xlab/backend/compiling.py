@@ -19,8 +19,8 @@ import numpy as np
 from xlab.backend import client as _clients
 from xlab.backend import ir as _ir
 from xlab.backend.native import _hlo, _jax
-from xlab.backend.quiet import silenced
-from xlab.backend.sheltered import sheltered
+from xlab.backend.native_warnings import suppressed
+from xlab.backend.uninterruptible import run_uninterruptible
 
 Executable = _jax.LoadedExecutable
 HloSharding = _hlo.HloSharding
@@ -101,8 +101,8 @@ def compile_text(text: str | bytes | Any, devices: Sequence[Any], *, partitions:
         backend = devices[0].client
     if host_callbacks and isinstance(text, (str, bytes)):
         text = _ir.parse(text)      # only a parsed module may be given together with callbacks
-    with silenced():
-        return sheltered(backend.compile_and_load, text, where, made, *([list(host_callbacks)] if host_callbacks else ()))
+    with suppressed():
+        return run_uninterruptible(backend.compile_and_load, text, where, made, *([list(host_callbacks)] if host_callbacks else ()))
 
 
 _COLLECTIVES = (b"all-reduce", b"all-gather", b"reduce-scatter", b"all-to-all", b"collective-permute",

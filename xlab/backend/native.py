@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sys
 
-from xlab.backend import guard, version
+from xlab.backend import import_guard, version
 
 version.check()
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-guard.install()
+import_guard.install()
 
 # Before `_jax`: some of its caches use a class of this module without importing it, and crash.
 from jaxlib import weakref_lru_cache  # noqa: E402, F401, I001
@@ -21,7 +21,7 @@ from jaxlib import _hlo, _jax  # noqa: E402
 from xlab import errors  # noqa: E402
 from xlab.config import config  # noqa: E402
 
-__all__ = ["UNSET", "X64", "_hlo", "_jax", "neighbour_present", "owns_state"]
+__all__ = ["UNSET", "X64", "_hlo", "_jax", "neighbor_present", "owns_state"]
 
 UNSET = _jax.config.unset
 XlaRuntimeError = _jax.JaxRuntimeError
@@ -29,12 +29,12 @@ XlaRuntimeError = _jax.JaxRuntimeError
 errors.JaxRuntimeError = errors.XlabRuntimeError = XlaRuntimeError  # type: ignore[attr-defined]
 
 
-def neighbour_present() -> bool:
+def neighbor_present() -> bool:
     """Whether the user has imported the reference into this process."""
     return "jax" in sys.modules
 
 
-_state_is_ours = not neighbour_present()
+_state_is_ours = not neighbor_present()
 
 
 def owns_state() -> bool:

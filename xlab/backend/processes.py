@@ -56,7 +56,7 @@ def joined() -> bool:
     return _link is not None
 
 
-def living(indices: Sequence[int]) -> list[int]:
+def alive_processes(indices: Sequence[int]) -> list[int]:
     """Those of these processes that are alive. It waits until every living one of them has asked the same."""
     if _link is None:
         raise RuntimeError("this process has not joined others: call xlab.distributed.initialize first")

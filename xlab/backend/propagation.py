@@ -22,7 +22,7 @@ _EDGE = re.compile(r'("[^"]*"(?::\(\d+\)\d+)?) = (operand|result)-(\d+) -> \[([^
 _EQUATION = re.compile(r'"(?:[^"\\]|\\.)*;e(\d+)(?:["/.])')
 
 
-class Step(NamedTuple):
+class PropagationStep(NamedTuple):
     """One step: `operation` carried `axis` from value `source` to value `target`, both `(operand or result, number)`."""
 
     number: int
@@ -50,7 +50,7 @@ class Propagation:
     `failed` says why nothing is known, where the passes did not come to their end.
     """
 
-    steps: dict[tuple[int, str], Step] = field(default_factory=dict)
+    steps: dict[tuple[int, str], PropagationStep] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
     arguments: list[int] = field(default_factory=list)
     asked: dict[int, int] = field(default_factory=dict)          # value that the function returns: number of the result
@@ -149,7 +149,7 @@ class _Reader:
                     if start is not None and end is not None and start != end:
                         axis_name = axis.strip('"').replace('":', ":")
                         owner = op.operands[0].owner if edge else op
-                        self.out.steps.setdefault((end, axis_name), Step(
+                        self.out.steps.setdefault((end, axis_name), PropagationStep(
                             int(number), axis_name, getattr(owner, "name", op.name), equation, start, end, target_kind == "result"))
 
     def _end(self, kind: str, index: int, sources: Any, results: Any) -> int | None:

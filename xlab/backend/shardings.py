@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from xlab.backend import shared
-from xlab.backend.native import _hlo, _jax, neighbour_present
+from xlab.backend import class_sharing
+from xlab.backend.native import _hlo, _jax, neighbor_present
 
 HloSharding = _hlo.HloSharding
 OpSharding = _hlo.OpSharding
@@ -118,7 +118,7 @@ UNREDUCED_KIND = getattr(OpSharding.Type, "UNREDUCED", None)
 
 def set_unconstrained(value: Any) -> None:
     """Tells native code which object in a spec means "leave this dimension to the compiler"."""
-    if not neighbour_present():
+    if not neighbor_present():
         _jax.set_pspec_unconstrained(value)
 
 
@@ -148,16 +148,16 @@ def _has_owner(native: Any) -> bool:
 
 def _install() -> None:
     kind = property(_memory_kind)
-    shared.install(
+    class_sharing.install(
         NativeNamed, {"_to_xla_hlo_sharding": _named_hlo, "memory_kind": kind}, _named_is_ours
     )
-    shared.install(
+    class_sharing.install(
         NativeSingle, {"_to_xla_hlo_sharding": _single_hlo, "memory_kind": kind}, _has_owner
     )
-    shared.install(
+    class_sharing.install(
         NativeGSPMD, {"_to_xla_hlo_sharding": _gspmd_hlo, "memory_kind": kind}, _has_owner
     )
-    if not neighbour_present():
+    if not neighbor_present():
         _prepare_named_constructor()
 
 

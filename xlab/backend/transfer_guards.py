@@ -90,7 +90,7 @@ def transfer_guard_device_to_device(new_val: str) -> _Guard:
     return _Guard(("device_to_device",), new_val)
 
 
-def asked_for():
+def explicit_transfer():
     """Transfers in the block are explicit: the user, or the runtime for its own needs, asked for them."""
     return _explicit() if _in_use else _NOTHING
 

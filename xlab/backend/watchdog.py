@@ -24,7 +24,7 @@ _FLAG = "xla_cpu_collective_call_terminate_timeout_seconds"
 _flags_lock = threading.Lock()
 
 
-class patient:
+class long_collective_timeout:
     """Context manager: native code that reads its flags inside waits `GRACE` seconds for a stuck collective, unless told otherwise."""
 
     def __enter__(self):

@@ -114,24 +114,24 @@ class _Worker:
             self.end()
             return pieces, f"it took longer than {limit:g} s and was ended"
         except OSError:         # it closed its end
-            return pieces, self._obituary(limit)
+            return pieces, self._crash_report(limit)
         if piece is not None:
             raise piece
         return pieces, ""
 
-    def _obituary(self, limit: float) -> str:
+    def _crash_report(self, limit: float) -> str:
         """How the process ended, in words."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(5)
         status = self.process.poll()
-        said = self._last_words(erred=status is not None and status > 0)
+        said = self._stderr_tail(erred=status is not None and status > 0)
         self.end()
         if status == -signal.SIGALRM:
             return f"it took longer than {limit:g} s and was ended"
         name = signal.Signals(-status).name if status is not None and -status in set(signal.Signals) else f"status {status}"
         return f"its process ended with {name}" + (f": {said}" if said else "")
 
-    def _last_words(self, erred: bool) -> str:
+    def _stderr_tail(self, erred: bool) -> str:
         """What native code said of its end, without the time and the thread; of an end with an error, the last line."""
         size = os.fstat(self.said.fileno()).st_size
         lines = os.pread(self.said.fileno(), 4000, max(0, size - 4000)).decode(errors="replace").splitlines()

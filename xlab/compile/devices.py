@@ -21,7 +21,7 @@ sharding_sources = RuleTable(
     "rule(eqn) -> iterable of shardings the equation fixes", required=False)
 
 
-class Claim(NamedTuple):
+class DeviceAssignment(NamedTuple):
     """Somebody's demand for an ordered tuple of devices, or for so many of them."""
 
     devices: tuple
@@ -29,7 +29,7 @@ class Claim(NamedTuple):
     count: int = 0      # of a mesh without devices
 
 
-class Absent(NamedTuple):
+class PlaceholderDevice(NamedTuple):
     """A place in a mesh without devices: where a program will run that is lowered for a machine elsewhere."""
 
     id: int
@@ -37,14 +37,14 @@ class Absent(NamedTuple):
     process_index: int = 0
 
 
-def claim(sharding, who: str) -> Claim:
+def device_assignment(sharding, who: str) -> DeviceAssignment:
     """The demand that a sharding makes."""
     if _abstract(sharding):
-        return Claim((), who, sharding.mesh.size)
-    return Claim(sharding.devices_in_order, who)
+        return DeviceAssignment((), who, sharding.mesh.size)
+    return DeviceAssignment(sharding.devices_in_order, who)
 
 
-def formerly_placed(device, backend: str | None, in_shardings, out_shardings) -> SingleDeviceSharding:
+def deprecated_device_sharding(device, backend: str | None, in_shardings, out_shardings) -> SingleDeviceSharding:
     """Where `jit(device=, backend=)` runs a program.
 
     Raises:
@@ -60,23 +60,23 @@ def formerly_placed(device, backend: str | None, in_shardings, out_shardings) ->
     return SingleDeviceSharding(client.devices(backend)[0] if device is None else device)
 
 
-def grounded(sharding, devices: Sequence):
+def concretize_sharding(sharding, devices: Sequence):
     """A sharding over a mesh without devices, over the devices a program has; others as they are."""
-    if not _abstract(sharding) or isinstance(devices[0], Absent):
+    if not _abstract(sharding) or isinstance(devices[0], PlaceholderDevice):
         return sharding
     mesh = sharding.mesh
     return NamedSharding(Mesh(np.array(devices, dtype=object).reshape(mesh.axis_sizes), mesh.axis_names, mesh.axis_types), sharding.spec,
                          memory_kind=sharding.memory_kind)
 
 
-def agree(asked, given, ndim: int) -> bool:
+def is_compatible(asked, given, ndim: int) -> bool:
     """Whether a value that lies as `given` lies as `asked`; how many devices a mesh without devices stands for is `resolve`'s to check."""
     if _abstract(asked) and _abstract(given):
         return asked.mesh.shape_tuple == given.mesh.shape_tuple and all(asked.spec.axes_of(d) == given.spec.axes_of(d) for d in range(ndim))
     for one, other in ((asked, given), (given, asked)):
         if _abstract(one):
             devices = other.devices_in_order
-            return one.mesh.size != len(devices) or grounded(one, devices).is_equivalent_to(other, ndim)
+            return one.mesh.size != len(devices) or concretize_sharding(one, devices).is_equivalent_to(other, ndim)
     return given.is_equivalent_to(asked, ndim) or _reordered(asked, given, ndim)
 
 
@@ -113,21 +113,21 @@ def intermediate_shardings(jaxpr: Jaxpr) -> Iterator[tuple[Any, Any]]:
         yield from intermediate_shardings(inner)
 
 
-def resolve(claims: Sequence[Claim], what: str, platform: str | None = None) -> tuple[tuple, bool]:
+def resolve(assignments: Sequence[DeviceAssignment], what: str, platform: str | None = None) -> tuple[tuple, bool]:
     """The ordered devices everybody agrees on, and whether anybody asked for them.
 
-    Where there are only meshes without devices, they are `Absent` ones of the platform.
+    Where there are only meshes without devices, they are `PlaceholderDevice` ones of the platform.
     """
-    if not claims:
+    if not assignments:
         return tuple(default_sharding().devices_in_order), False
-    first = next((c for c in claims if c.devices), None)
+    first = next((c for c in assignments if c.devices), None)
     if first is None:
         if platform is None:
             raise ValueError(
-                f"{what} knows only meshes without devices: {claims[0].who} is laid over an AbstractMesh. Say what it is lowered for, with "
+                f"{what} knows only meshes without devices: {assignments[0].who} is laid over an AbstractMesh. Say what it is lowered for, with "
                 f"jit(f).trace(...).lower(lowering_platforms=...) or xlab.export, or give it a Mesh of devices (xlab.make_mesh).")
-        first = Claim(tuple(Absent(i, platform) for i in range(claims[0].count)), claims[0].who)
-    for other in claims:
+        first = DeviceAssignment(tuple(PlaceholderDevice(i, platform) for i in range(assignments[0].count)), assignments[0].who)
+    for other in assignments:
         if other.count and other.count != len(first.devices):
             raise IncompatibleDevices(
                 f"{what} got incompatible devices: {first.who} is on {len(first.devices)}, but {other.who} is laid over an AbstractMesh of "

@@ -37,7 +37,7 @@ _HEAD = 1 << 20         # bytes of the line that says what an entry is: a longer
 _MAIN = re.compile(r"func\.func public @main\((.*)$", re.MULTILINE)
 
 
-class Outcome(NamedTuple):
+class CacheLookup(NamedTuple):
     """What the cache said: `hit`, `miss`, or nothing where it is off or not for this program; on a miss why, part by part."""
 
     found: str = ""
@@ -45,11 +45,11 @@ class Outcome(NamedTuple):
     differences: tuple[tuple[str, str, str, str], ...] = ()
 
 
-NOTHING = Outcome()
+NOTHING = CacheLookup()
 
 
 def compiled(name: str, text: str, devices: Sequence[Any], make: Callable[[], Any], *, options: Mapping[str, Any], propagation: str,
-             storable: bool) -> tuple[Any, Outcome]:
+             storable: bool) -> tuple[Any, CacheLookup]:
     """The executable of a module: from the folder, or made and stored there when it took long enough.
 
     Args:
@@ -77,7 +77,7 @@ def compiled(name: str, text: str, devices: Sequence[Any], make: Callable[[], An
         events.note(_EVENT + "cache_hits")
         events.note(_EVENT + "compile_time_saved_sec", compiling - reading)
         events.note(_EVENT + "cache_retrieval_time_sec", reading)
-        return native, Outcome("hit")
+        return native, CacheLookup("hit")
     reason, differences = why(Path(folder), label, name, parts)
     logger.log(logging.WARNING if config.log_compiles or config.explain_cache_misses else logging.DEBUG,
                "Persistent compilation cache miss for '%s' with key %r: %s", name, path.name.removesuffix("-cache"), reason)
@@ -87,7 +87,7 @@ def compiled(name: str, text: str, devices: Sequence[Any], make: Callable[[], An
     seconds = (events.clock() - start) / 1e9
     if seconds >= config.persistent_cache_min_compile_time_secs and _client.process_index() == 0:
         _write(path, parts, native, seconds, name)
-    return native, Outcome("miss", reason, differences)
+    return native, CacheLookup("miss", reason, differences)
 
 
 def _note_use(on: bool) -> None:
@@ -132,7 +132,7 @@ def _jaxlib() -> str:
 
 def why(folder: Path, label: str, name: str, parts: Mapping[str, str]) -> tuple[str, tuple]:
     """Why nothing stored fits: the parts in which the nearest stored program of this name differs."""
-    stored = list(_heads(folder, label))
+    stored = list(_read_headers(folder, label))
     if not stored:
         return f"no program called `{name}` is in the disk cache", ()
     nearest = max(stored, key=lambda head: sum(head.get(part) == now for part, now in parts.items()))
@@ -143,7 +143,7 @@ def why(folder: Path, label: str, name: str, parts: Mapping[str, str]) -> tuple[
     return f"the disk cache has `{name}` under another key: " + ", ".join(said), changes
 
 
-def _heads(folder: Path, label: str) -> Iterator[dict[str, str]]:
+def _read_headers(folder: Path, label: str) -> Iterator[dict[str, str]]:
     for path in sorted(folder.glob(f"{label}-*-cache"), key=_age)[:HEADS]:
         with contextlib.suppress(OSError, ValueError), open(path, "rb") as file:
             yield _head(file)["parts"]

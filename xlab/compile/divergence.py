@@ -13,7 +13,7 @@ from xlab.core.trace import state
 from xlab.errors import DivergenceError, DivergenceWarning
 from xlab.interpreters.divergence import Divergence, divergences, divergences_of_body
 
-_told: OrderedDict[tuple, None] = OrderedDict()
+_reported: OrderedDict[tuple, None] = OrderedDict()
 _REMEMBERED = 1000
 
 
@@ -21,28 +21,28 @@ def check_body(jaxpr: Jaxpr, mesh, in_specs: Sequence, check_vma: bool) -> None:
     """Tells of divergences in the body of an outermost `shard_map`, when it has been traced."""
     if mesh.size > 1 and state.manual_mesh is None:
         for found in divergences_of_body(jaxpr, mesh, in_specs, check_vma):
-            _tell(found, "")
+            _report(found, "")
 
 
 def watched(closed: ClosedJaxpr, name: str, devices: Sequence) -> Callable[[list[int], list[int], float], str] | None:
     """For a program whose devices may wait for ever, what to say when they do; tells of what no trace has told."""
     found = divergences(closed) if _mapped(closed.jaxpr) else []
     for one in found:
-        if one.places not in _told:
-            _tell(one, f"In a program made of jit({name}), such as its derivative: ")
+        if one.places not in _reported:
+            _report(one, f"In a program made of jit({name}), such as its derivative: ")
     if not found:
         return None
-    return lambda ended, waiting, seconds: _stuck(found, name, devices, ended, waiting, seconds)
+    return lambda ended, waiting, seconds: _deadlock_text(found, name, devices, ended, waiting, seconds)
 
 
 def _mapped(jaxpr: Jaxpr) -> bool:
     return any(e.primitive.name == "shard_map" or any(map(_mapped, inner_jaxprs(e.params))) for e in jaxpr.eqns)
 
 
-def _tell(found: Divergence, introduction: str) -> None:
-    _told[found.places] = None
-    while len(_told) > _REMEMBERED:
-        _told.popitem(last=False)
+def _report(found: Divergence, introduction: str) -> None:
+    _reported[found.places] = None
+    while len(_reported) > _REMEMBERED:
+        _reported.popitem(last=False)
     decider = found.deciders[-1]
     loop = decider.primitive.name == "while"
     along = found.axes[0] if len(found.axes) == 1 else found.axes
@@ -51,7 +51,7 @@ def _tell(found: Divergence, introduction: str) -> None:
             f"lax.pmax, lax.psum or lax.all_gather give, or communicate outside of the {decider.primitive.name} and select.")
     if config.strict_divergence:
         raise DivergenceError(text)
-    place = found.collective.source.position()
+    place = found.collective.source_info.position()
     message = f"{text} config.strict_divergence makes this an error."
     if place is None:
         warnings.warn(message, DivergenceWarning, stacklevel=2)
@@ -65,7 +65,7 @@ def _everybody(found: Divergence) -> str:
         ": on CPU all devices of the mesh take part in it, whichever pairs it names")
 
 
-def _stuck(found: Sequence[Divergence], name, devices, ended, waiting, seconds) -> str:
+def _deadlock_text(found: Sequence[Divergence], name, devices, ended, waiting, seconds) -> str:
     def named(numbers):
         return "device" + "s" * (len(numbers) > 1) + " " + ", ".join(str(devices[i].id) for i in numbers)
     who = f"{named(waiting)} wait in a collective to which {named(ended)}, which {'have' if len(ended) > 1 else 'has'} ended, did not come" \

@@ -15,7 +15,7 @@ import numpy as np
 
 from xlab.backend import arrays as _arrays
 from xlab.backend import failures, watchdog
-from xlab.backend.transfer_guards import asked_for
+from xlab.backend.transfer_guards import explicit_transfer
 from xlab.core import effects as _effects
 from xlab.core.avals import ShapedArray
 from xlab.core.effects import Effect
@@ -113,7 +113,7 @@ def wait_for_tokens() -> None:
 def _new_token(devices: tuple):
     sharding = (SingleDeviceSharding(devices[0]) if len(devices) == 1
                 else NamedSharding(Mesh(np.array(devices, dtype=object), ("token",)), PartitionSpec()))
-    with asked_for():
+    with explicit_transfer():
         return _arrays.put([np.zeros(0, bool)] * len(devices), _TOKEN, sharding, list(devices))
 
 
@@ -142,7 +142,7 @@ def run(executable, args) -> list:
     if ordered:
         handlers = [*(_arrays.result_handler(_TOKEN, t.sharding, True) for t in tokens), *handlers]
     try:
-        outs, done = _arrays.execute_with_token(executable.native, [*tokens, *args], handlers, in_turn=executable.in_turn,
+        outs, done = _arrays.execute_with_token(executable.native, [*tokens, *args], handlers, needs_serial_launch=executable.needs_serial_launch,
                                                   describe=executable.describe_stuck)
     except failures.RuntimeFailure as e:
         failures.reraise(e)
@@ -151,7 +151,7 @@ def run(executable, args) -> list:
     local = [d for d in devices if d.process_index == d.client.process_index()]
     for i, device in enumerate(local):
         runtime_tokens.set_output_runtime_token(device, done.get_token(i))
-    if executable.in_turn and executable.callbacks:
+    if executable.needs_serial_launch and executable.callbacks:
         _raise_failures(executable.callbacks, done)
     return outs[len(ordered):]
 

@@ -20,12 +20,19 @@ from xlab import events
 from xlab.backend import arrays as _arrays
 from xlab.backend import compiling as _compiling
 from xlab.backend import dispatch as _native
-from xlab.backend.transfer_guards import asked_for
+from xlab.backend.transfer_guards import explicit_transfer
 from xlab.compile import disk_cache, divergence, layouts, logs, memory_cache
 from xlab.compile import effects as _effects
-from xlab.compile.devices import Absent, Claim, claim, grounded, intermediate_shardings, resolve
+from xlab.compile.devices import (
+    DeviceAssignment,
+    PlaceholderDevice,
+    concretize_sharding,
+    device_assignment,
+    intermediate_shardings,
+    resolve,
+)
 from xlab.compile.history import ledger
-from xlab.compile.history.parts import Placed
+from xlab.compile.history.parts import PlacementKey
 from xlab.compile.placement import place
 from xlab.config import check_thread, config
 from xlab.core import donation, dtypes
@@ -48,12 +55,12 @@ from xlab.sharding import (
     from_native,
     get_abstract_mesh,
 )
-from xlab.sharding.hlo import lie_alike
+from xlab.sharding.hlo import are_hlo_shardings_equal
 from xlab.sharding.typed import memory_kind, mesh_of_devices, result_sharding, typed
 
 
 @dataclass(eq=False)
-class Lowered:
+class MeshComputation:
     """A program lowered for particular devices and shardings, ready to be compiled."""
 
     closed: ClosedJaxpr
@@ -99,7 +106,7 @@ def is_open(sharding) -> bool:
 
 
 def _settled(sharding):
-    """How a value lies whose sharding leaves dimensions open: these are not cut."""
+    """How a value lies whose sharding leaves dimensions open: these are not sharded."""
     if not is_open(sharding):
         return sharding
     return sharding.update(spec=PartitionSpec(*(None if p is UNCONSTRAINED else p for p in sharding.spec)))
@@ -134,7 +141,7 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
           out_shardings: Sequence | None = None, donated: Sequence[int] = (), keep_unused: bool = False,
           arg_names: Sequence[str] = (), result_name: Callable[[int], str] = "result {}".format, context_mesh=None, compiler_options=None,
           mesh_override: tuple | None = None, in_layouts: Sequence = (), out_layouts: Sequence = (),
-          platform: str | None = None) -> Lowered:
+          platform: str | None = None) -> MeshComputation:
     """Decides devices and shardings, drops unused arguments and emits StableHLO.
 
     `arg_shardings` are those of committed arguments (None otherwise); `in_shardings` and `out_shardings` what the user
@@ -150,13 +157,13 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
 
     live, kept = (closed, tuple(range(n))) if keep_unused else needed(closed)
 
-    asked = {i: claim(in_shardings[i], f"the in_shardings entry of `{names[i]}`") for i in kept if in_shardings[i] is not None}
-    claims = [claim(arg_shardings[i], f"argument `{names[i]}` of {name} with type {jaxpr.invars[i].aval}")
+    asked = {i: device_assignment(in_shardings[i], f"the in_shardings entry of `{names[i]}`") for i in kept if in_shardings[i] is not None}
+    assignments = [device_assignment(arg_shardings[i], f"argument `{names[i]}` of {name} with type {jaxpr.invars[i].aval}")
               for i in kept if arg_shardings[i] is not None and not (i in asked and asked[i].devices)]     # it is brought to those
-    claims += asked.values()
+    assignments += asked.values()
     for s in out_shardings:
         if s is not None:
-            claims.append(claim(s, "an explicit output sharding"))
+            assignments.append(device_assignment(s, "an explicit output sharding"))
     mesh = next((s.mesh for s in (*(in_shardings[i] or arg_shardings[i] for i in kept), *out_shardings)
                  if isinstance(s, NamedSharding)), None)
     moves = False       # between memories: somebody chose where values are
@@ -164,31 +171,31 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
         if not isinstance(s, Sharding):
             moves = True
             continue
-        claims.append(claim(s, f"{eqn.primitive.name} inside {name} at {eqn.source}"))
+        assignments.append(device_assignment(s, f"{eqn.primitive.name} inside {name} at {eqn.source_info}"))
         if mesh is None and isinstance(s, NamedSharding):
             mesh = s.mesh
     if context_mesh is not None and not context_mesh.empty:
-        claims.append(Claim(tuple(context_mesh.devices.flat), "the current mesh"))
+        assignments.append(DeviceAssignment(tuple(context_mesh.devices.flat), "the current mesh"))
         mesh = mesh or context_mesh
-    if not claims:  # constants go where the program goes; where nothing else says so, it goes to them
+    if not assignments:  # constants go where the program goes; where nothing else says so, it goes to them
         own = [s for s in map(arg_sharding, live.consts) if s is not None]
         if own and all(s.devices_in_order == own[0].devices_in_order for s in own):
-            claims.append(claim(own[0], "a closed-over constant"))
+            assignments.append(device_assignment(own[0], "a closed-over constant"))
             mesh = next((s.mesh for s in own if isinstance(s, NamedSharding)), None)
-    if not claims and explicit_types.in_use:  # nothing but the types of results says where to run
-        cut = next((v.aval.cut for v in jaxpr.outvars if isinstance(v.aval, ShapedArray) and v.aval.cut is not None), None)
-        mesh = mesh_of_devices(cut) if cut is not None else None
+    if not assignments and explicit_types.in_use:  # nothing but the types of results says where to run
+        explicit = next((v.aval.explicit_sharding for v in jaxpr.outvars if isinstance(v.aval, ShapedArray) and v.aval.explicit_sharding is not None), None)
+        mesh = mesh_of_devices(explicit) if explicit is not None else None
         if mesh is not None:
-            claims.append(Claim(mesh.devices_in_order, f"the mesh of {cut}"))
+            assignments.append(DeviceAssignment(mesh.devices_in_order, f"the mesh of {explicit}"))
     abstract = get_abstract_mesh()
-    if platform is not None and not abstract.empty and not any(c.devices for c in claims):
-        claims.append(Claim((), "the current mesh", abstract.size))
-    devices, committed = resolve(claims, f"jit({name})", platform)
+    if platform is not None and not abstract.empty and not any(c.devices for c in assignments):
+        assignments.append(DeviceAssignment((), "the current mesh", abstract.size))
+    devices, committed = resolve(assignments, f"jit({name})", platform)
     committed = committed or moves
-    if any(c.count for c in claims):
-        in_shardings, arg_shardings, out_shardings = ([grounded(s, devices) for s in found]
+    if any(c.count for c in assignments):
+        in_shardings, arg_shardings, out_shardings = ([concretize_sharding(s, devices) for s in found]
                                                       for found in (in_shardings, arg_shardings, out_shardings))
-        mesh = grounded(NamedSharding(mesh if mesh is not None else abstract, PartitionSpec()), devices).mesh
+        mesh = concretize_sharding(NamedSharding(mesh if mesh is not None else abstract, PartitionSpec()), devices).mesh
     explicit = next((m for m in (mesh, context_mesh) if m is not None and m.are_all_axes_explicit), None)
     if explicit is not None:  # types of results say where they go
         out_shardings = [result_sharding(v.aval, explicit) if s is None and isinstance(v.aval, ShapedArray) else s
@@ -252,16 +259,16 @@ def lower(closed: ClosedJaxpr, name: str, arg_shardings: Sequence, *, in_shardin
                               arg_attributes=arg_attributes, result_attributes=result_attributes, numbers=number_part(kept_closed.jaxpr, jaxpr),
                               typed_mesh=explicit.abstract_mesh if explicit is not None else None)
         attrs["bytes"] = len(module.text)
-    return Lowered(closed, module, name, devices, committed, kept, tuple(final_in), tuple(out_shardings),
+    return MeshComputation(closed, module, name, devices, committed, kept, tuple(final_in), tuple(out_shardings),
                    tuple(sorted(donate)), mesh, dict(compiler_options or {}),
                    tuple(i for i in donated if i not in donate), tuple(in_layouts[i] for i in kept) if in_layouts else (),
                    tuple(out_layouts))
 
 
-def on_devices(lowered: Lowered, devices: tuple) -> Lowered:
+def on_devices(lowered: MeshComputation, devices: tuple) -> MeshComputation:
     """A program that was lowered for a mesh without devices, for these; one that has devices, if they are the same."""
     had = lowered.devices
-    if not isinstance(had[0], Absent):
+    if not isinstance(had[0], PlaceholderDevice):
         if had != devices:
             raise ValueError(f"{lowered.name} was lowered for device ids {[d.id for d in had]} on platform {had[0].platform.upper()}, but is to be "
                              f"compiled for device ids {[d.id for d in devices]} on platform {devices[0].platform.upper() if devices else 'none'}: "
@@ -270,8 +277,8 @@ def on_devices(lowered: Lowered, devices: tuple) -> Lowered:
     if len(devices) != len(had) or any(d.platform != had[0].platform for d in devices):
         raise ValueError(f"{lowered.name} was lowered for {len(had)} devices of platform {had[0].platform.upper()}, and cannot be compiled for "
                          f"{len(devices)} of {sorted({d.platform.upper() for d in devices})}: give as many devices of that platform")
-    ins, outs = (tuple(grounded(s, devices) if s is not None else None for s in found) for found in (lowered.in_shardings, lowered.out_shardings))
-    mesh = None if lowered.mesh is None else grounded(NamedSharding(lowered.mesh, PartitionSpec()), devices).mesh
+    ins, outs = (tuple(concretize_sharding(s, devices) if s is not None else None for s in found) for found in (lowered.in_shardings, lowered.out_shardings))
+    mesh = None if lowered.mesh is None else concretize_sharding(NamedSharding(lowered.mesh, PartitionSpec()), devices).mesh
     return replace(lowered, devices=devices, in_shardings=ins, out_shardings=outs, mesh=mesh)
 
 
@@ -346,7 +353,7 @@ class Executable:
 
     made_by: tuple[Callable[[], Any], Any] = (lambda: None, None)
 
-    def __init__(self, lowered: Lowered, reason: str = "", differences: tuple = (), placed: Placed | None = None):
+    def __init__(self, lowered: MeshComputation, reason: str = "", differences: tuple = (), placed: PlacementKey | None = None):
         self.lowered = lowered
         closed = lowered.closed
         self.name = lowered.name
@@ -357,7 +364,7 @@ class Executable:
         self.kept = lowered.kept
         self.donated = tuple(k for k, i in enumerate(lowered.kept) if i in lowered.donated)     # positions among those kept
         self.devices = lowered.devices
-        if isinstance(self.devices[0], Absent):
+        if isinstance(self.devices[0], PlaceholderDevice):
             raise RuntimeError(f"jit({self.name}) was lowered for a mesh without devices, so there is nothing here to compile it for: give its "
                                f"arguments shardings over a Mesh of devices (xlab.make_mesh), say where with compile(device_assignment=devices), or keep it "
                                f"with xlab.export.")
@@ -384,13 +391,13 @@ class Executable:
                 attrs["disk"] = cached.found
         ledger.add(self.name, closed, start, events.clock(), reason, differences, placed, cached)
         # Devices that wait for one another: such programs take turns, and Python starts each of them.
-        self.in_turn = several and _compiling.communicates(self.native)
+        self.needs_serial_launch = several and _compiling.communicates(self.native)
         self.describe_stuck = None      # of a program whose devices may wait for ever
-        if self.in_turn and not self.across_processes:
+        if self.needs_serial_launch and not self.across_processes:
             self.describe_stuck = divergence.watched(closed, self.name, self.devices)
         self.callbacks = tuple(lowered.module.callbacks)
         for callback in self.callbacks:
-            callback.goes_on = self.in_turn
+            callback.continues_after_failure = self.needs_serial_launch
         self.in_shardings = lowered.in_shardings
         chosen = _compiling.parameter_shardings(self.native)[n_tokens:] if several else None
         if chosen is not None:
@@ -417,7 +424,7 @@ class Executable:
         self.spellings: dict[NamedSharding, Executable] = {}
         by_position = dict(zip(self.kept, lowered.in_shardings))
         self._spell(*self._first_placed([by_position.get(i) for i in range(len(self.in_avals))]))
-        with asked_for():
+        with explicit_transfer():
             self.consts = self._placed_constants(chosen)
 
     def _check_followed(self, asked, given, avals, what) -> None:
@@ -426,7 +433,7 @@ class Executable:
             if not isinstance(s, NamedSharding) or is_open(s) or s.spec.unreduced or s.spec.reduced or not isinstance(aval, ShapedArray) \
                     or dtypes.is_extended(aval.dtype) or not aval.size or not (found.is_replicated() or found.is_tiled()) or s.devices_in_order != self.devices:
                 continue
-            if not lie_alike(s.to_hlo_sharding(aval.ndim), found, aval.shape, len(self.devices)):
+            if not are_hlo_shardings_equal(s.to_hlo_sharding(aval.ndim), found, aval.shape, len(self.devices)):
                 raise AssertionError(f"internal error in jit({self.name}): {what(k)} of type {aval} was to be laid out as {s}, {s.to_hlo_sharding(aval.ndim)}, and "
                                      f"the compiler laid it out as {found}. Please report the function with its shardings.")
 
@@ -482,7 +489,7 @@ class Executable:
             out.append(place(x, self.physical_in[i], s, committed=None))
         if layouts.in_use():
             asked = self.lowered.in_layouts or [None] * len(out)
-            out = [x if self.in_avals[i] is TOKEN else layouts.fitting(x, a, flat[i], self.name) for i, x, a in zip(self.kept, out, asked)]
+            out = [x if self.in_avals[i] is TOKEN else layouts.ensure_layout(x, a, flat[i], self.name) for i, x, a in zip(self.kept, out, asked)]
         return out
 
     def _check_host_argument(self, i, x) -> None:
@@ -516,7 +523,7 @@ class Executable:
         given = [*self.consts, *args] if self.consts else args
         if self.effectful:
             outs = _effects.run(self, given)
-        elif self.in_turn:
+        elif self.needs_serial_launch:
             outs = _arrays.execute_in_turn(self.native, given, self.handlers, self.describe_stuck)
         else:
             outs = _arrays.execute(self.native, given, self.handlers)
@@ -534,7 +541,7 @@ class Executable:
         args = list(flat) if len(kept) == len(flat) else [flat[i] for i in kept]
         return self._start(args)
 
-    def repeatable(self, flat: Sequence) -> bool:
+    def cacheable(self, flat: Sequence) -> bool:
         """Whether `repeat` may answer the next call like this one: arguments lie where the program wants them."""
         return self._plain() and all(
             x._sharding is s.native or from_native(x._sharding).is_equivalent_to(s, x.ndim)
@@ -552,7 +559,7 @@ class Executable:
 
     def fast_path(self, out_tree):
         """What the native dispatcher needs to repeat this call; None where Python must look at every call."""
-        if self.in_turn or not self._plain():
+        if self.needs_serial_launch or not self._plain():
             return None
         kept, n = set(self.kept), len(self.consts)
         return _native.FastPath(

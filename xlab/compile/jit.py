@@ -1,6 +1,6 @@
 """`jit`: a function as one compiled program.
 
-A jitted function is jaxlib's native callable. The first call with new types comes to `_Jit.miss`, which traces, lowers and
+A jitted function is jaxlib's native callable. The first call with new types comes to `_Jit.cache_miss`, which traces, lowers and
 compiles; from then on the native fast path answers without Python. Under another transformation the call becomes one
 `jit` equation with the traced program inside.
 """
@@ -19,16 +19,16 @@ from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
 from xlab.compile import executable as _executable
-from xlab.compile import layouts, memory_cache, specials
+from xlab.compile import layouts, memory_cache, runtime_checks
 from xlab.compile.arguments import check_apart, check_outermost, static_positions
-from xlab.compile.devices import agree, check_memory, formerly_placed
+from xlab.compile.devices import check_memory, deprecated_device_sharding, is_compatible
+from xlab.compile.donating import donating, donations
 from xlab.compile.executable import Executable, arg_sharding
-from xlab.compile.giving import donating, donations
 from xlab.compile.history import explain, parts
 from xlab.compile.jit_primitive import jit_p
-from xlab.compile.mutation import check_arguments, check_captured, on_values
 from xlab.compile.placement import as_sharding, host_array, on_default_device, place
-from xlab.compile.tracing import Program, function_name, made_of, result_name, trace_program
+from xlab.compile.ref_discharge import check_arguments, check_captured, discharge_refs
+from xlab.compile.tracing import TracedProgram, function_name, made_of, result_name, trace_program
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
@@ -44,15 +44,15 @@ from xlab.sharding import Format, PartitionSpec, Sharding, get_concrete_mesh
 class _Jit:
     """What belongs to one jitted function. `for_view` says that nobody but a view asked for it, `reason` why it compiles if that is known.
 
-    With `brings_arguments` they come to the device that `jit(device=, backend=)` named, from wherever they are.
+    With `moves_arguments` they come to the device that `jit(device=, backend=)` named, from wherever they are.
     """
 
     for_view = False
     reason = ""
 
     def __init__(self, fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums,
-                 donate_argnames, keep_unused, inline, name, compiler_options, brings_arguments=False):
-        self.fun, self.brings_arguments = fun, brings_arguments
+                 donate_argnames, keep_unused, inline, name, compiler_options, moves_arguments=False):
+        self.fun, self.moves_arguments = fun, moves_arguments
         self.name = name or function_name(fun)
         self.in_shardings, self.out_shardings = in_shardings, out_shardings
         self.static_argnums, self.static_argnames = static_positions(fun, static_argnums, static_argnames)
@@ -62,7 +62,7 @@ class _Jit:
         self.compiler_options = dict(compiler_options or {})
         self.options = self.all_options()
         self.programs = memory_cache.programs_of(fun, self.options)
-        self.executables, self.repeats = self.programs.executables, self.programs.repeats
+        self.executables, self.dispatch_cache = self.programs.executables, self.programs.dispatch_cache
 
     def all_options(self) -> tuple:
         """Everything besides the function that was given to `jit`: where it is equal, the programs are."""
@@ -72,7 +72,7 @@ class _Jit:
             outs, out_tree = _tree.flatten(self.out_shardings, is_leaf=_is_sharding_leaf)       # specs of results as they were asked for
             shardings = *map(memory_cache.shortest, ins), in_tree, *outs, out_tree
         return (self.name, shardings, self.static_argnums, self.static_argnames, self.donate_argnums, self.donate_argnames,
-                self.keep_unused, self.inline, self.brings_arguments, *((k, type(v), v) for k, v in sorted(self.compiler_options.items())))
+                self.keep_unused, self.inline, self.moves_arguments, *((k, type(v), v) for k, v in sorted(self.compiler_options.items())))
 
     def is_plain(self) -> bool:
         """Whether it was made with no options, so that it compiles what anybody else's jit of the function would."""
@@ -96,7 +96,7 @@ class _Jit:
         flat, in_tree = _tree.flatten((dynamic, dynamic_kw))
         return flat, in_tree, static
 
-    def program(self, flat: list, in_tree, static) -> Program:
+    def program(self, flat: list, in_tree, static) -> TracedProgram:
         """The traced program; in `flat`, wrapped arrays give way to the arrays they wrap."""
         avals = []
         for i, x in enumerate(flat):
@@ -148,19 +148,19 @@ class _Jit:
 
     def known(self, flat, in_tree, static) -> tuple | None:
         """The result, in a tuple, where Python starts a program that answered a call like this one before."""
-        if self.repeats and not _observed() and not layouts.unusual(flat):
-            known = self.repeats.find(flat, in_tree, static)
+        if self.dispatch_cache and not _observed() and not layouts.has_custom_layout(flat):
+            known = self.dispatch_cache.find(flat, in_tree, static)
             if known is not None:
                 return _tree.unflatten(known.out_tree, known.executable.repeat(flat)),
         return None
 
-    def miss(self, *args, **kwargs):
+    def cache_miss(self, *args, **kwargs):
         """Called by the native dispatcher when it has no executable for the arguments."""
         if config.disable_jit:
             return self.fun(*args, **kwargs), None
         flat, in_tree, static = self.flatten(args, kwargs)
         if state.trace is not EVAL:
-            return self.staged(flat, in_tree, static), None
+            return self.bind_under_trace(flat, in_tree, static), None
         known = self.known(flat, in_tree, static)
         if known is not None:
             return known[0], None
@@ -168,41 +168,41 @@ class _Jit:
             if isinstance(x, Tracer):
                 raise _leaked(x, self.name)
         traced = self.program(flat, in_tree, static)
-        keys_used = specials.use_of_keys(self.name, traced.closed, flat) if config.debug_key_reuse else None
-        program = on_values(traced)
-        mutation = program.mutation
-        compiled = self.executable(program, flat if mutation is None else mutation.given(flat), in_tree)
-        outs = compiled.call(flat if mutation is None else mutation.arguments(flat))
-        if specials.watching():
+        keys_used = runtime_checks.use_of_keys(self.name, traced.closed, flat) if config.debug_key_reuse else None
+        program = discharge_refs(traced)
+        ref_discharge = program.ref_discharge
+        compiled = self.executable(program, flat if ref_discharge is None else ref_discharge.given(flat), in_tree)
+        outs = compiled.call(flat if ref_discharge is None else ref_discharge.arguments(flat))
+        if runtime_checks.watching():
             self.check(outs, flat, in_tree, static)
         if keys_used is not None:
             keys_used(outs)
-        if mutation is not None:
-            return _tree.unflatten(program.out_tree, mutation.finish(flat, outs)), None
+        if ref_discharge is not None:
+            return _tree.unflatten(program.out_tree, ref_discharge.finish(flat, outs)), None
         return _tree.unflatten(program.out_tree, outs), self.fast_path(compiled, program, flat, in_tree, static)
 
     def check(self, outs, flat, in_tree, static):
         """Under `debug_nans` or `debug_infs`: raises where the values they watch for came from."""
         if getattr(self.fun, "_apply_primitive", False):
-            specials.check_eager(self.name, outs)
+            runtime_checks.check_eager(self.name, outs)
             return
-        kind = specials.find(outs)
+        kind = runtime_checks.find(outs)
         if kind is not None:
             # On arrays of ours: in NumPy and Python no operation could be blamed.
             args, kwargs = _tree.unflatten(in_tree, map(_on_device, flat))
             args, kwargs = _put_back(static, args, kwargs) if static else (args, kwargs)
-            specials.explain(kind, self.name, lambda: self.fun(*args, **kwargs))
+            runtime_checks.explain(kind, self.name, lambda: self.fun(*args, **kwargs))
 
     def fast_path(self, compiled, program, flat, in_tree, static):
-        if _observed() or any(isinstance(x, KeyArray) for x in flat) or layouts.unusual(flat):     # brought into place before every call
+        if _observed() or any(isinstance(x, KeyArray) for x in flat) or layouts.has_custom_layout(flat):     # brought into place before every call
             return None
-        if compiled.in_turn:
-            if all(is_native_array(x) for x in flat) and compiled.repeatable(flat):
-                self.repeats.add(flat, in_tree, static, compiled, program.out_tree)
+        if compiled.needs_serial_launch:
+            if all(is_native_array(x) for x in flat) and compiled.cacheable(flat):
+                self.dispatch_cache.add(flat, in_tree, static, compiled, program.out_tree)
             return None
         return compiled.fast_path(program.out_tree)
 
-    def staged(self, flat, in_tree, static):
+    def bind_under_trace(self, flat, in_tree, static):
         """The call as an equation of whatever is being traced."""
         program = self.program(flat, in_tree, static)
         if self.inline:
@@ -235,7 +235,7 @@ class _Jit:
             explain.compile_ended(self, program.closed)
             raise
 
-    def lowered(self, program, placements, flat, in_tree, key=None) -> _executable.Lowered:
+    def lowered(self, program, placements, flat, in_tree, key=None) -> _executable.MeshComputation:
         """The program lowered for these placements, once for all who ask."""
         key = key or memory_cache.program_key(program.closed, placements, get_concrete_mesh())
         wanted = tuple(getattr(x, "_layout", None) for x in flat)       # of a ShapeDtypeStruct
@@ -259,13 +259,13 @@ class _Jit:
         self.programs.keep(self.executables, lowered.key, made)
         return made
 
-    def lower(self, program, placements, flat, in_tree, platform=None) -> _executable.Lowered:
+    def lower(self, program, placements, flat, in_tree, platform=None) -> _executable.MeshComputation:
         names = program.closed.jaxpr.debug_info.arg_names
-        n, mutation = in_tree.num_leaves, program.mutation
+        n, ref_discharge = in_tree.num_leaves, program.ref_discharge
         ins = self.shardings_for(self.in_shardings, in_tree, program, n)
         for i, (asked, given) in enumerate(zip(ins, placements)):
             aval = program.closed.in_avals[i]
-            if asked is not None and given is not None and not self.brings_arguments and not agree(asked, given, aval.ndim):
+            if asked is not None and given is not None and not self.moves_arguments and not is_compatible(asked, given, aval.ndim):
                 path = names[i] if i < len(names) else f"argument {i}"
                 raise ValueError(
                     f"jit({self.name}) got argument `{path}` of type {aval} with sharding {given}, but in_shardings asks "
@@ -274,18 +274,18 @@ class _Jit:
             check_memory(asked, aval, lambda i=i: f"jit({self.name}) got argument `{names[i] if i < len(names) else i}`")
         donated = [i for i, d in enumerate(donations(self, in_tree, n)) if d]
         outs = self.out_shardings_for(program)
-        if mutation is not None:       # references keep their places, and their buffers
-            ins += (None,) * len(mutation.captured)
-            outs = (*outs[:mutation.n_out], *(placements[i] for i in mutation.written))
-            donated = sorted({*donated, *mutation.written} - (set(mutation.refs) - set(mutation.written)))
-        in_layouts = self.flat_in(self.in_shardings, in_tree, n, layouts.wanted)
+        if ref_discharge is not None:       # references keep their places, and their buffers
+            ins += (None,) * len(ref_discharge.captured)
+            outs = (*outs[:ref_discharge.n_out], *(placements[i] for i in ref_discharge.written))
+            donated = sorted({*donated, *ref_discharge.written} - (set(ref_discharge.refs) - set(ref_discharge.written)))
+        in_layouts = self.flat_in(self.in_shardings, in_tree, n, layouts.requested_layout)
         in_layouts = tuple(w or getattr(x, "_layout", None) for x, w in zip(flat, in_layouts))    # of a ShapeDtypeStruct
-        out_layouts = self.flat_out(program, layouts.wanted)
+        out_layouts = self.flat_out(program, layouts.requested_layout)
         return _executable.lower(
             program.closed, self.name, placements, in_shardings=ins, out_shardings=outs, donated=donated, keep_unused=self.keep_unused,
             arg_names=names, result_name=functools.partial(result_name, program.out_tree), context_mesh=get_concrete_mesh(),
             compiler_options=self.compiler_options,
-            in_layouts=layouts.given(in_layouts, len(ins)), out_layouts=layouts.given(out_layouts, len(outs)), platform=platform)
+            in_layouts=layouts.pad_layouts(in_layouts, len(ins)), out_layouts=layouts.pad_layouts(out_layouts, len(outs)), platform=platform)
 
     # -- shardings and donation ------------------------------------------------------------------------
 
@@ -297,7 +297,7 @@ class _Jit:
         if shardings is None:
             return (None,) * n
         args, kwargs = _tree.unflatten(in_tree, list(range(n)))
-        if kwargs and not self.brings_arguments:
+        if kwargs and not self.moves_arguments:
             raise ValueError(f"jit({self.name}) with in_shardings does not support keyword arguments, got {', '.join(sorted(kwargs))}: "
                              f"in_shardings say in order where positional arguments lie. Pass them by position, or leave in_shardings out "
                              f"and place the arguments with xlab.device_put.")
@@ -441,7 +441,7 @@ def jit(fun: Callable | None = None, *, in_shardings: Any = None, out_shardings:
             keep_unused=keep_unused, device=device, backend=backend, inline=inline, name=name, compiler_options=compiler_options)
     placed = device is not None or backend is not None
     if placed:
-        in_shardings = out_shardings = formerly_placed(device, backend, in_shardings, out_shardings)
+        in_shardings = out_shardings = deprecated_device_sharding(device, backend, in_shardings, out_shardings)
     if not callable(fun):
         raise TypeError(f"jit takes a function, got {fun!r} of type {type(fun).__name__}")
     if inspect.isgeneratorfunction(fun) or inspect.iscoroutinefunction(fun):
@@ -449,7 +449,7 @@ def jit(fun: Callable | None = None, *, in_shardings: Any = None, out_shardings:
                         f"of yielding them")
     self = _Jit(fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
                 keep_unused, inline, name, compiler_options, placed)
-    native = _native.native_jit(self.name, fun, self.miss, self.static_argnums, self.static_argnames, key=(self.programs.number,),
+    native = _native.native_jit(self.name, fun, self.cache_miss, self.static_argnums, self.static_argnames, key=(self.programs.number,),
                                 shard_arg=_shard_arg)
     gives = (self.donate_argnums or self.donate_argnames) and not getattr(fun, "_owns_what_it_is_given", False)
     wrapped = donating(self, native) if gives else native
@@ -478,7 +478,7 @@ def compiled_jaxpr(closed: ClosedJaxpr, params: dict) -> Callable:
 
     def make():
         fun = jaxpr_as_fun(closed)
-        fun._xlab_place, fun._xlab_key = closed.jaxpr.debug_info.position, None
+        fun._xlab_location, fun._xlab_key = closed.jaxpr.debug_info.position, None
         explicit_in = params["in_shardings"] if any(s is not None for s in params["in_shardings"]) else None
         explicit_out = list(params["out_shardings"]) if any(s is not None for s in params["out_shardings"]) else None
         return jit(fun, name=params["name"], in_shardings=explicit_in, out_shardings=explicit_out,

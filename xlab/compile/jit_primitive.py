@@ -30,7 +30,7 @@ define_call(jit_p, "jaxpr", AlignedParams("in_shardings", "out_shardings", batch
 
 
 def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, compiler_options_kvs=(), **_):
-    check_outermost(compiler_options_kvs, name, ctx.eqn.source)
+    check_outermost(compiler_options_kvs, name, ctx.eqn.source_info)
     args = [_constrain(ctx, x, s, a) for x, s, a in zip(args, in_shardings, ctx.avals_in)]
     outs = ctx.call(id(jaxpr), name, jaxpr, args)
     return [_constrain(ctx, x, s, a) for x, s, a in zip(outs, out_shardings, ctx.avals_out)]

@@ -29,17 +29,17 @@ def in_use() -> bool:
     return _made
 
 
-def unusual(flat) -> bool:
+def has_custom_layout(flat) -> bool:
     """Whether an argument does not lie in the default order."""
     return _made and any(is_native_array(x) and layout_of(x) != default_layout(x.ndim) for x in flat)
 
 
-def given(values, n: int) -> tuple:
+def pad_layouts(values, n: int) -> tuple:
     """One value for each of `n`, or nothing where none is given."""
     return () if all(v is None for v in values) else (*values, *(None,) * (n - len(values)))
 
 
-def wanted(x):
+def requested_layout(x):
     """The layout that a user's `Format` states, or None where it leaves it open."""
     return x.layout if isinstance(x, Format) and isinstance(x.layout, Layout) else None
 
@@ -58,7 +58,7 @@ def layout_of(x) -> Layout:
     return Layout(_arrays.major_to_minor(x))
 
 
-def fitting(x, asked: Layout | None, given, name: str):
+def ensure_layout(x, asked: Layout | None, given, name: str):
     """The placed argument `given` in the layout that a program was compiled for: the one asked for, or the default."""
     target = asked or default_layout(x.ndim)
     found = layout_of(x)
@@ -68,7 +68,7 @@ def fitting(x, asked: Layout | None, given, name: str):
         raise ValueError(f"Layout passed to jit does not match the layout on the respective arg: jit({name}) was asked for {asked}, and got an "
                          f"array of type {x.aval.str_short()} that lies as {found}. Bring it there with xlab.device_put(x, Format(...)), or "
                          f"leave this entry of in_shardings out.")
-    return relaid(x, target)
+    return relayout(x, target)
 
 
 def is_default(layout: Layout) -> bool:
@@ -81,7 +81,7 @@ def of_words(layout: Layout, ndim: int) -> Layout:
     return Layout((*layout.major_to_minor, *range(len(layout.major_to_minor), ndim)))
 
 
-def relaid(x, target: Layout):
+def relayout(x, target: Layout):
     """A copy of the array in another layout, where it is."""
     return _copier(x.aval, x.sharding, layout_of(x), target)(x)
 

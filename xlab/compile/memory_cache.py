@@ -13,9 +13,9 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from xlab.backend import caches
-from xlab.compile.repeat import Repeats
+from xlab.compile.dispatch_cache import PythonDispatchCache
 from xlab.compile.tracing import identity
-from xlab.core import source
+from xlab.core import source_info
 from xlab.sharding import NamedSharding
 
 _BETWEEN_LOOKS = 512            # compiles
@@ -34,13 +34,13 @@ class Programs:
     `number` is their key in the native cache. That cache keeps its keys alive, and a number holds on to nothing.
     """
 
-    __slots__ = ("__weakref__", "executables", "lowered", "number", "repeats")
+    __slots__ = ("__weakref__", "dispatch_cache", "executables", "lowered", "number")
 
     def __init__(self):
         self.number = next(_numbers)
         self.lowered: dict[tuple, Any] = {}
         self.executables: dict[tuple, Any] = {}
-        self.repeats = Repeats()
+        self.dispatch_cache = PythonDispatchCache()
 
     def keep(self, programs: dict[tuple, Any], key: tuple, made: Any) -> None:
         """Puts what was made into one of the two tables."""
@@ -54,7 +54,7 @@ class Programs:
         """Lets go of all of it."""
         self.lowered.clear()
         self.executables.clear()
-        self.repeats.clear()
+        self.dispatch_cache.clear()
 
 
 def program_key(closed: Any, placements: tuple, mesh: Any) -> tuple:
@@ -118,7 +118,7 @@ def make_room() -> None:
         clear_caches()
         warnings.warn(f"this process has {used} of the {granted} memory maps that it may have, most of them parts of compiled programs, so "
                       f"xlab.clear_caches() was called: functions compile again when they are called next. Does a loop around "
-                      f"{source.describe_caller()} make a new jitted function, or a new shape, in every round?", RuntimeWarning, stacklevel=2)
+                      f"{source_info.describe_caller()} make a new jitted function, or a new shape, in every round?", RuntimeWarning, stacklevel=2)
 
 
 def memory_maps() -> tuple[int, float]:

@@ -12,13 +12,13 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.backend import compiling as _compiling
 from xlab.backend.client import default_backend
-from xlab.compile import ahead, layouts, specials, tracing
+from xlab.compile import ahead, layouts, runtime_checks, tracing
 from xlab.compile import executable as _executable
+from xlab.compile.donating import donations
 from xlab.compile.executable import Executable, arg_sharding
-from xlab.compile.giving import donations
-from xlab.compile.mutation import copied, on_values
 from xlab.compile.placement import as_sharding
-from xlab.compile.tracing import Program
+from xlab.compile.ref_discharge import copied, discharge_refs
+from xlab.compile.tracing import TracedProgram
 from xlab.core import dtypes
 from xlab.core.avals import ManualAxisType, ShapedArray
 from xlab.core.jaxpr import eval_jaxpr
@@ -57,7 +57,7 @@ class ShapeDtypeStruct:
         self.manual_axis_type, self.is_ref = manual_axis_type, is_ref
         self.shape = tuple(int(d) for d in shape)
         self.dtype = dtype if dtypes.is_extended(dtype) else np.dtype(dtype)
-        self.sharding, self.weak_type, self._layout = as_sharding(sharding), weak_type, layouts.wanted(sharding)
+        self.sharding, self.weak_type, self._layout = as_sharding(sharding), weak_type, layouts.requested_layout(sharding)
 
     ndim = property(lambda self: len(self.shape))
     format = property(lambda self: Format(self._layout, self.sharding))
@@ -113,7 +113,7 @@ _register()
 class Traced:
     """A function traced for given argument types."""
 
-    def __init__(self, owner, program: Program, flat, in_tree, static=()):
+    def __init__(self, owner, program: TracedProgram, flat, in_tree, static=()):
         self._owner, self._program, self._flat, self._in_tree, self._static = owner, program, flat, in_tree, static
 
     fun_name = property(lambda self: self._owner.name)
@@ -146,14 +146,14 @@ class Traced:
 
     def lower(self, *, lowering_platforms: tuple[str, ...] | None = None) -> Lowered:
         """The program as StableHLO, for the platform of its devices or for others (of which it can be compiled here for its own)."""
-        program = on_values(self._program)
-        given = self._flat if program.mutation is None else program.mutation.given(self._flat)
+        program = discharge_refs(self._program)
+        given = self._flat if program.ref_discharge is None else program.ref_discharge.given(self._flat)
         placements = tuple(map(_placement, given))
         if not lowering_platforms:
-            return Lowered(self, self._owner.lowered(program, placements, given, self._in_tree), program.mutation)
+            return Lowered(self, self._owner.lowered(program, placements, given, self._in_tree), program.ref_discharge)
         found = {p: self._owner.lower(program, placements, given, self._in_tree, platform=p) for p in lowering_platforms}
         own = found.get(default_backend()) or next(iter(found.values()))
-        return Lowered(self, own, program.mutation, {p: one.module.text for p, one in found.items()})
+        return Lowered(self, own, program.ref_discharge, {p: one.module.text for p, one in found.items()})
 
     def __repr__(self):
         return f"Traced({self.fun_name}, {len(self.jaxpr.eqns)} equations)"
@@ -166,8 +166,8 @@ def _placement(x):
 class Lowered:
     """A traced function lowered to StableHLO for particular devices and shardings."""
 
-    def __init__(self, traced: Traced, lowered: _executable.Lowered, mutation=None, texts: dict[str, str] | None = None):
-        self._traced, self._lowered, self._mutation = traced, lowered, mutation
+    def __init__(self, traced: Traced, lowered: _executable.MeshComputation, ref_discharge=None, texts: dict[str, str] | None = None):
+        self._traced, self._lowered, self._ref_discharge = traced, lowered, ref_discharge
         self._texts = texts or {}       # by platform, where these were asked for
         self._compiled: Compiled | None = None
 
@@ -297,7 +297,7 @@ class Compiled:
             _format(a, s, w) for a, s, w in zip(avals, self._executable.out_shardings[:self.out_tree.num_leaves], asked)])
 
     def as_text(self) -> str:
-        """The optimised HLO that runs."""
+        """The optimized HLO that runs."""
         return _compiling.hlo_text(self._executable.native)
 
     def cost_analysis(self):
@@ -312,21 +312,21 @@ class Compiled:
         return self._executable.native
 
     def __call__(self, *args, **kwargs):
-        traced, mutation = self._lowered._traced, self._lowered._mutation
+        traced, ref_discharge = self._lowered._traced, self._lowered._ref_discharge
         names = traced.jaxpr.jaxpr.debug_info.arg_names
         refs = ahead.leaves(traced._owner, traced._static, self.in_tree, names[:self.in_tree.num_leaves], args, kwargs)
-        flat = refs if mutation is None else mutation.arguments(refs)
+        flat = refs if ref_discharge is None else ref_discharge.arguments(refs)
         ahead.check(self._lowered.name, self._executable, names, flat)
-        if self._executable.donated and specials.watching():        # who looks for the operation to blame needs the arguments
+        if self._executable.donated and runtime_checks.watching():        # who looks for the operation to blame needs the arguments
             outs = self._executable.call([copied(x) if i in self._executable.lowered.donated else x for i, x in enumerate(flat)])
         else:
             outs = self._executable.call(flat)
-        kind = specials.find(outs)
+        kind = runtime_checks.find(outs)
         if kind is not None:        # before references take what came out
             closed = traced.jaxpr
-            specials.explain(kind, traced.fun_name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *refs))
-        if mutation is not None:
-            return _tree.unflatten(self.out_tree, mutation.finish(refs, outs))
+            runtime_checks.explain(kind, traced.fun_name, lambda: eval_jaxpr(closed.jaxpr, closed.consts, *refs))
+        if ref_discharge is not None:
+            return _tree.unflatten(self.out_tree, ref_discharge.finish(refs, outs))
         return _tree.unflatten(self.out_tree, outs)
 
     def __repr__(self):

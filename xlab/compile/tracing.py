@@ -21,13 +21,13 @@ from xlab.core.trace import EVAL, Tracer, state
 from xlab.interpreters import partial_eval as pe
 
 
-class Program(NamedTuple):
+class TracedProgram(NamedTuple):
     """A traced function: its jaxpr, and how its results are nested."""
 
     closed: ClosedJaxpr
     out_tree: Any
     name: str
-    mutation: Any = None     # of a program made for values: how it works on references (`mutation.py`)
+    ref_discharge: Any = None     # of a program made for values: how it works on references (`ref_discharge.py`)
 
 
 _cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()    # by function and what was made of it
@@ -153,7 +153,7 @@ def result_name(out_tree, i: int) -> str:
 
 
 def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple = (), rebuild: Callable | None = None,
-                  names: Callable | None = None, label: str | None = None) -> Program:
+                  names: Callable | None = None, label: str | None = None) -> TracedProgram:
     """Traces `fun` for arguments of the given structure and types, or finds the earlier tracing.
 
     `in_tree` is the structure of `(args, kwargs)`; `rebuild(args, kwargs)` puts static arguments back, and `static`
@@ -186,10 +186,10 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
         # Few frames of our own per level: programs nest a hundred calls deep before Python's stack ends.
         flat_fun, out = _flattened(fun, in_tree, rebuild, name, arg_names)
         # A program that is run as a function has the place of one of which it may be the gradient.
-        info = DebugInfo(name, arg_names, (), place, None if hasattr(fun, "_xlab_place") else around)
+        info = DebugInfo(name, arg_names, (), place, None if hasattr(fun, "_xlab_location") else around)
         closed = ClosedJaxpr(*pe.trace_to_jaxpr(flat_fun, in_avals, info,
                                                 lambda *so_far: attrs.update(closed=ClosedJaxpr(*so_far))))
-        program = Program(closed, out["tree"], name)
+        program = TracedProgram(closed, out["tree"], name)
         attrs.update(equations=len(closed.jaxpr.eqns), closed=closed)
     notes = provenance(program.closed)
     notes.reason, notes.differences, notes.made_by = reason, differences, around

@@ -18,7 +18,7 @@ from xlab.backend import arrays as _arrays
 from xlab.backend import client as _client
 from xlab.backend.arrays import ArrayImpl
 from xlab.core import avals as _avals
-from xlab.core import donation, dtypes, source
+from xlab.core import donation, dtypes, source_info
 from xlab.core.avals import ShapedArray
 from xlab.core.donation import check_alive
 from xlab.core.trace import Tracer
@@ -64,7 +64,7 @@ class Shard:
 
     Args:
         device: the device.
-        sharding: how the whole array is cut over devices; where this part begins and ends follows from it.
+        sharding: how the whole array is sharded over devices; where this part begins and ends follows from it.
         global_shape: shape of the whole array.
         data: the part's values on that device; None on the devices of other processes.
 
@@ -115,7 +115,7 @@ class KeyArray:
             raise TypeError(f"keys of type {dtype} are made of {dtype.base_dtype}[...,"
                             f"{','.join(map(str, dtype.base_shape))}], got {base_aval}")
         self.base = base
-        self.aval = ShapedArray(base_aval.shape[:base_aval.ndim - n], dtype, sharding=base_aval.cut,
+        self.aval = ShapedArray(base_aval.shape[:base_aval.ndim - n], dtype, sharding=base_aval.explicit_sharding,
                                 memory_space=base_aval.memory_space)
 
     def _host_value(self):
@@ -159,7 +159,7 @@ class KeyArray:
 
     @property
     def sharding(self):
-        """How the keys, not the words they are made of, are cut over devices."""
+        """How the keys, not the words they are made of, are sharded over devices."""
         return key_sharding(self.base.sharding, self.aval.ndim)
 
     @property
@@ -446,7 +446,7 @@ _TRACED_MEMBERS = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "weak
 def _of_data(name: str) -> Callable[..., Any]:
     """What only arrays have that are there: on a traced value it says so."""
     def refuse(self, *args, **kwargs):
-        raise ConcretizationTypeError(f"{name} asks for data or devices, got {self._describe()} at {source.describe_caller()}, which has them "
+        raise ConcretizationTypeError(f"{name} asks for data or devices, got {self._describe()} at {source_info.describe_caller()}, which has them "
                                       f"only when the compiled program runs. Do this outside the transformed function, on its results"
                                       + (", or use xlab.pure_callback." if name in ("tolist", "tobytes") else "."))
     return refuse

@@ -101,7 +101,7 @@ class AbstractValue:
 
 
 class _ExplicitTypes:
-    """Whether any type was ever cut, or stated a sum over mesh axes: until then nobody looks for that."""
+    """Whether any type was ever sharded, or stated a sum over mesh axes: until then nobody looks for that."""
 
     in_use = False
 
@@ -115,7 +115,7 @@ _intern_lock = threading.Lock()
 class ShapedArray(AbstractValue):
     """Type of an array: shape, dtype, weak type, sharding, manual axis type and memory space.
 
-    Of a sharding only the cut along Explicit axes of the mesh belongs to the type; `cut` is None where there is none.
+    Of a sharding only what is laid along Explicit axes of the mesh belongs to the type; `explicit_sharding` is None where there is none.
 
     Example:
         >>> import numpy as np
@@ -123,13 +123,23 @@ class ShapedArray(AbstractValue):
         ShapedArray(float32[8,4])
     """
 
-    __slots__ = ("__weakref__", "cut", "dtype", "mat", "memory_space", "mlir", "ndim", "shape", "size",
-                 "weak_type")
+    __slots__ = (
+        "__weakref__",
+        "dtype",
+        "explicit_sharding",
+        "mat",
+        "memory_space",
+        "mlir",
+        "ndim",
+        "shape",
+        "size",
+        "weak_type",
+    )
 
     shape: tuple[int, ...]
     dtype: Any
     weak_type: bool
-    cut: NamedSharding | None
+    explicit_sharding: NamedSharding | None
     mat: ManualAxisType
     memory_space: str | None
     ndim: int
@@ -155,7 +165,7 @@ class ShapedArray(AbstractValue):
                 self.shape = tuple(int(d) for d in shape)
                 self.dtype = dtype
                 self.weak_type = weak_type
-                self.cut = sharding
+                self.explicit_sharding = sharding
                 if sharding is not None or mat.unreduced or mat.reduced:
                     explicit_types.in_use = True
                 self.mat = mat
@@ -170,9 +180,9 @@ class ShapedArray(AbstractValue):
         return self
 
     def update(self, **changes: Any) -> ShapedArray:
-        """This type with some fields replaced; with another shape it is cut only as `sharding` says."""
+        """This type with some fields replaced; with another shape it is sharded only as `sharding` says."""
         fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type,
-                  "sharding": None if "shape" in changes else self.cut, "mat": self.mat,
+                  "sharding": None if "shape" in changes else self.explicit_sharding, "mat": self.mat,
                   "memory_space": self.memory_space}
         fields.update(changes)
         return ShapedArray(**fields)
@@ -186,29 +196,29 @@ class ShapedArray(AbstractValue):
 
     @property
     def sharding(self) -> NamedSharding:
-        """How the value lies over the Explicit axes of the mesh; over the current mesh where nothing cuts it."""
-        cut, mat = self.cut, self.mat
-        spec = cut.spec if cut is not None else PartitionSpec(*(None,) * self.ndim)
-        mesh = cut.mesh if cut is not None else get_abstract_mesh()
+        """How the value lies over the Explicit axes of the mesh; over the current mesh where nothing shards it."""
+        explicit, mat = self.explicit_sharding, self.mat
+        spec = explicit.spec if explicit is not None else PartitionSpec(*(None,) * self.ndim)
+        mesh = explicit.mesh if explicit is not None else get_abstract_mesh()
         if mat and (mat.unreduced | mat.reduced) <= set(mesh.explicit_axes):
             spec = spec.update(unreduced=mat.unreduced, reduced=mat.reduced)
         return NamedSharding(mesh, spec)
 
     def without_dimension(self, d: int) -> ShapedArray:
         """The type of one slice along dimension `d`."""
-        cut = self.cut
-        if cut is not None:
+        explicit = self.explicit_sharding
+        if explicit is not None:
             kept = _typed.entries(self)
-            cut = _typed.of_entries(cut.mesh, kept[:d] + kept[d + 1:])
-        return self.update(shape=self.shape[:d] + self.shape[d + 1:], sharding=cut)
+            explicit = _typed.of_entries(explicit.mesh, kept[:d] + kept[d + 1:])
+        return self.update(shape=self.shape[:d] + self.shape[d + 1:], sharding=explicit)
 
     def with_dimension(self, d: int, size: int, axes: tuple = (), mesh: Any = None) -> ShapedArray:
-        """The type with a new dimension in place `d`, cut along the given axes of a mesh."""
-        cut = self.cut
-        if cut is not None or axes:
+        """The type with a new dimension in place `d`, sharded along the given axes of a mesh."""
+        explicit = self.explicit_sharding
+        if explicit is not None or axes:
             kept = _typed.entries(self)
-            cut = _typed.of_entries(cut.mesh if cut is not None else mesh, (*kept[:d], tuple(axes), *kept[d:]))
-        return self.update(shape=(*self.shape[:d], size, *self.shape[d:]), sharding=cut)
+            explicit = _typed.of_entries(explicit.mesh if explicit is not None else mesh, (*kept[:d], tuple(axes), *kept[d:]))
+        return self.update(shape=(*self.shape[:d], size, *self.shape[d:]), sharding=explicit)
 
     @property
     def vma(self) -> frozenset:
@@ -225,7 +235,7 @@ class ShapedArray(AbstractValue):
     def to_tangent_aval(self) -> ShapedArray:
         if dtypes.issubdtype(self.dtype, np.inexact):
             return self
-        return ShapedArray(self.shape, dtypes.float0, sharding=self.cut, mat=self.mat)
+        return ShapedArray(self.shape, dtypes.float0, sharding=self.explicit_sharding, mat=self.mat)
 
     def to_ct_aval(self) -> ShapedArray:
         mat = self.mat
@@ -234,7 +244,7 @@ class ShapedArray(AbstractValue):
     def str_short(self, short_dtypes: bool = True) -> str:
         name = dtypes.short_name(self.dtype) if short_dtypes else dtypes.name(self.dtype)
         space = f"<{self.memory_space}>" if self.memory_space else ""
-        if self.cut is None:
+        if self.explicit_sharding is None:
             return f"{name}{space}[{','.join(map(str, self.shape))}]{self.mat}"
         dims = ",".join(map(_typed.dimension, self.shape, _typed.entries(self)))
         return f"{name}{space}[{dims}]{self.mat}"
@@ -247,7 +257,7 @@ class ShapedArray(AbstractValue):
         return f"ShapedArray({self.str_short(short_dtypes=False)}{weak})"
 
     def __reduce__(self):
-        return _rebuild, (self.shape, self.dtype, self.weak_type, self.cut, self.mat,
+        return _rebuild, (self.shape, self.dtype, self.weak_type, self.explicit_sharding, self.mat,
                           self.memory_space)
 
     def __copy__(self):
@@ -293,7 +303,7 @@ def aval_of(x: Any) -> AbstractValue:
     raise InvalidInputException(
         f"{x!r} of type {type(x).__name__} is not a valid array value: expected an array, a NumPy "
         f"array or scalar, or a Python number. Convert it with xlab.numpy.asarray, or mark the "
-        f"argument static (jit(..., static_argnames=...)) if the program should be specialised to it.")
+        f"argument static (jit(..., static_argnames=...)) if the program should be specialized to it.")
 
 
 def same_up_to_weak_type(a: AbstractValue, b: AbstractValue) -> bool:

@@ -54,7 +54,7 @@ def _check(jaxpr: Jaxpr, whole: Jaxpr | ClosedJaxpr) -> None:
         bind(v, "the program's inputs")
     inputs = input_positions(jaxpr)
     for i, eqn in enumerate(jaxpr.eqns):
-        where = f"equation {i} ({eqn.primitive.name}, {eqn.source})"
+        where = f"equation {i} ({eqn.primitive.name}, {eqn.source_info})"
         for a in eqn.invars:
             read(a, where)
         if not eqn.primitive.context_dependent and eqn.primitive.has_abstract_eval:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xlab.backend import arrays as _arrays
-from xlab.core import source
+from xlab.core import source_info
 
 
 def take(arrays: Sequence[Any], name: str) -> None:
     """Notes that a call of `name`, which has just been started, took those of the arrays that are gone."""
-    frame = source.user_frame(3)
+    frame = source_info.user_frame(3)
     taker = (name, None, 0) if frame is None else (name, frame.f_code, frame.f_lasti)
     is_deleted, mark_deleted, sharing = _arrays.is_deleted, _arrays.mark_deleted, _arrays.sharing
     try:
@@ -35,7 +35,7 @@ def delete(x: Any) -> None:
     """Frees the buffers of an array now; who uses it later, or an array of the same buffers, is told where."""
     if x.is_deleted():
         return
-    frame = source.user_frame(2)
+    frame = source_info.user_frame(2)
     for one in _arrays.give_up(x):
         one._xlab_taken = ("", frame and frame.f_code, frame.f_lasti if frame else 0)  # type: ignore[attr-defined]
 
@@ -47,7 +47,7 @@ def gone(x: Any) -> RuntimeError:
     if taken is None:
         return RuntimeError(f"the array of type {kind} was deleted or donated: it has no buffers any more. Keep it, or make it again")
     name, code, lasti = taken
-    place = f" at {source.position(code, lasti)}" if code is not None else ""
+    place = f" at {source_info.position(code, lasti)}" if code is not None else ""
     if not name:
         return RuntimeError(f"the array of type {kind} was deleted: x.delete(){place} freed its buffers. Keep it, or make it again")
     return RuntimeError(f"the array of type {kind} was deleted or donated: the call of {name}{place} took it, and its buffer now belongs to a "
@@ -67,7 +67,7 @@ def clash(args: Sequence[Any], donated: Sequence[int]) -> tuple[int, int] | None
     given: dict[int, int] = {}
     for i, x in enumerate(args):
         if type(x) is _arrays.ArrayImpl:
-            j = given.setdefault(_arrays.kin_number(x), i)
+            j = given.setdefault(_arrays.alias_group(x), i)
             if j != i and (i in donated or j in donated):
                 return j, i
     return None

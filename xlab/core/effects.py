@@ -127,7 +127,7 @@ def join(effect_sets: Iterable[frozenset[Effect]]) -> frozenset[Effect]:
     return out
 
 
-def lasting(effects: Collection[Effect]) -> bool:
+def prevents_dce(effects: Collection[Effect]) -> bool:
     """Whether an equation must stay although nobody reads its results; communicating or reading a
     reference is no reason."""
     return bool(effects) and any(not isinstance(e, _PASSING) for e in effects)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xlab.core import dtypes
-from xlab.core import source as _source
+from xlab.core import source_info as _source_info
 from xlab.core.avals import AbstractValue, ShapedArray, aval_of
 from xlab.core.effects import NO_EFFECTS, Effect
 from xlab.core.jaxpr import Atom, Jaxpr, JaxprEqn, Var, inner_jaxprs
@@ -51,9 +51,9 @@ def gensym() -> Callable:
 def new_jaxpr_eqn(invars: Iterable[Atom], outvars: Iterable[Var], primitive: Primitive, params: Mapping[str, Any],
                   effects: Iterable[Effect] = NO_EFFECTS, source_info: tuple | None = None, ctx: Any = None) -> JaxprEqn:
     """One equation. `source_info` is that of the equation it comes from; without it, the caller's line."""
-    if isinstance(source_info, _source.Source):
+    if isinstance(source_info, _source_info.SourceInfo):
         source_info = tuple(source_info)
-    return JaxprEqn(list(invars), list(outvars), primitive, dict(params), frozenset(effects), source_info or _source.UNKNOWN)
+    return JaxprEqn(list(invars), list(outvars), primitive, dict(params), frozenset(effects), source_info or _source_info.UNKNOWN)
 
 
 def jaxprs_in_params(params: ParamDict) -> Iterator[Jaxpr]:
@@ -109,7 +109,7 @@ def valid_jaxtype(x: Any) -> bool:
 
 
 def concrete_or_error(force: Callable | None, val: Any, context: str = "") -> Any:
-    """`force(val)` if the value is known while tracing; the concretisation error otherwise.
+    """`force(val)` if the value is known while tracing; the concretization error otherwise.
 
     Example:
         >>> concrete_or_error(int, np.float32(3.0))
@@ -163,7 +163,7 @@ class OpaqueTraceState:
 
 
 def _same(a: Any, b: Any) -> bool:
-    return a is b or (not hasattr(a, "process") and a == b)
+    return a is b or (not hasattr(a, "process_primitive") and a == b)
 
 
 def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:

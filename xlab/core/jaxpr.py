@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from xlab.core import effects as _effects
-from xlab.core import source as _source
+from xlab.core import source_info as _source_info
 from xlab.core.avals import AbstractValue, ShapedArray
 from xlab.core.trace import state
 
@@ -55,35 +55,31 @@ Atom = Var | Literal
 class JaxprEqn:
     """One application of a primitive: `outvars = primitive[params](invars)`, with its place in the source."""
 
-    __slots__ = ("effects", "invars", "outvars", "params", "place", "primitive")
+    __slots__ = ("effects", "invars", "outvars", "params", "primitive", "raw_source_info")
 
     invars: list[Atom]
     outvars: list[Var]
     primitive: Primitive
     params: dict[str, Any]
     effects: frozenset[_effects.Effect]
-    place: tuple
+    raw_source_info: tuple
 
     def __init__(self, invars, outvars, primitive, params, effects=_effects.NO_EFFECTS,
-                 source=_source.UNKNOWN):
+                 source_info=_source_info.UNKNOWN):
         self.invars, self.outvars, self.primitive, self.params = invars, outvars, primitive, params
-        self.effects, self.place = effects, source
+        self.effects, self.raw_source_info = effects, source_info
 
     @property
-    def source(self) -> _source.Source:
+    def source_info(self) -> _source_info.SourceInfo:
         """Location in the user's program; kept as a plain tuple until somebody asks."""
-        return _source.Source(*self.place)
+        return _source_info.SourceInfo(*self.raw_source_info)
 
     def replace(self, **changes: Any) -> JaxprEqn:
         fields = {name: getattr(self, name) for name in
-                  ("invars", "outvars", "primitive", "params", "effects", "source")}
-        fields["source"] = self.place
+                  ("invars", "outvars", "primitive", "params", "effects", "source_info")}
+        fields["source_info"] = self.raw_source_info
         fields.update(changes)
         return JaxprEqn(**fields)
-
-    @property
-    def source_info(self):
-        return self.source
 
     def __repr__(self):
         return _printer.equation_text(self)
@@ -228,12 +224,12 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any, keep_source: boo
         raise TypeError(f"the jaxpr takes {len(jaxpr.invars)} arguments, got {len(args)}")
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
-    previous_source, previous_scope = state.source, state.scope
+    previous_source_info, previous_scope = state.source_info, state.scope
     last_use = last_uses(jaxpr)
     try:
         for i, eqn in enumerate(jaxpr.eqns):
             if keep_source:
-                state.source = eqn.place
+                state.source_info = eqn.raw_source_info
             values = [a.val if type(a) is Literal else env[a] for a in eqn.invars]
             out = eqn.primitive.bind(*values, **eqn.params)
             del values
@@ -245,7 +241,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any, keep_source: boo
             for v in last_use[i]:
                 env.pop(v, None)
     finally:
-        state.source, state.scope = previous_source, previous_scope
+        state.source_info, state.scope = previous_source_info, previous_scope
     return [a.val if type(a) is Literal else env[a] for a in jaxpr.outvars]
 
 
@@ -332,7 +328,7 @@ def number_part(part: Jaxpr, whole: Jaxpr) -> dict[int, int]:
         candidates = iter(whole.eqns)
         for eqn in part.eqns:
             for old in candidates:
-                if old is eqn or (old.primitive is eqn.primitive and old.place == eqn.place and set(eqn.outvars) <= set(old.outvars)):
+                if old is eqn or (old.primitive is eqn.primitive and old.raw_source_info == eqn.raw_source_info and set(eqn.outvars) <= set(old.outvars)):
                     break
             else:
                 return

@@ -17,8 +17,8 @@ from xlab.core import avals as _avals
 from xlab.core import dtypes
 from xlab.core import effects as _effects
 from xlab.core.avals import INVARYING, ShapedArray, explicit_types
-from xlab.core.cuts import cut_results
 from xlab.core.refs import AbstractRef
+from xlab.core.sharding_rules import propagate_sharding
 from xlab.core.trace import state
 from xlab.errors import RefOperandError, ShardingTypeError
 
@@ -51,23 +51,40 @@ class Primitive:
         ...     return x
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_abstract", "_cache", "_with_effects", "call", "casts_to_reduced", "context_dependent",
-                 "custom_process", "impl", "joins", "linear_in_unreduced", "makes_ref", "module",
-                 "multiple_results", "name", "takes_refs", "transposes_zeros")  # fmt: skip
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_abstract",
+        "_cache",
+        "_with_effects",
+        "auto_pvary",
+        "call",
+        "casts_to_reduced",
+        "context_dependent",
+        "custom_process",
+        "impl",
+        "linear_in_unreduced",
+        "makes_ref",
+        "module",
+        "multiple_results",
+        "name",
+        "takes_refs",
+        "transposes_zeros",
+    )  # fmt: skip
 
     call_primitive = map_primitive = False
 
-    def __init__(self, name: str, *, multiple_results: bool = False, joins: bool = True,
+    def __init__(self, name: str, *, multiple_results: bool = False, auto_pvary: bool = True,
                  context_dependent: bool = False, hidden: bool = False):
         self.name = name
         self.multiple_results = multiple_results
-        self.joins = joins                # operands are brought to one manual axis type before binding
+        self.auto_pvary = auto_pvary                # operands are brought to one manual axis type before binding
         self.context_dependent = context_dependent   # types depend on more than avals and params
         # Maps unreduced operands to an unreduced result: True if linear in all operands together, else the groups of operands it is
         # linear in while the others are fixed, as tuples or slices of positions; or a function of types and parameters that says so.
         self.linear_in_unreduced: Any = False
         self.casts_to_reduced = False     # operands that are the same everywhere become reduced where others are
-        self.custom_process: str | None = None   # name of the trace method that handles it, if not `process`
+        self.custom_process: str | None = None   # name of the trace method that handles it, if not `process_primitive`
         self.takes_refs = False           # operands may be mutable references
         # Its transpose runs where all cotangents are zero, if a result was used: a bool, or a function of the parameters that says so.
         self.transposes_zeros: Any = False
@@ -88,16 +105,16 @@ class Primitive:
 
     def bind(self, *args, **params):
         """Applies the primitive under the current interpretation."""
-        if state.manual is not None and self.joins:
-            args = state.join_manual(self, args)
-        return state.trace.process(self, args, params)
+        if state.manual is not None and self.auto_pvary:
+            args = state.insert_pvary(self, args)
+        return state.trace.process_primitive(self, args, params)
 
     def bind_with_trace(self, trace, args, params):
         """Applies the primitive under the interpretation of a trace."""
-        return trace.process(self, args, params)
+        return trace.process_primitive(self, args, params)
 
     def def_bind_with_trace(self, bind_with_trace: Callable) -> Callable:
-        """Sets `(trace, args, params) -> results`, called instead of the trace's own `process` when the primitive is applied."""
+        """Sets `(trace, args, params) -> results`, called instead of the trace's own `process_primitive` when the primitive is applied."""
         # Each hides the method of the same name on this one primitive.
         self.bind_with_trace = bind_with_trace  # type: ignore[method-assign]
         self.bind = lambda *args, **params: bind_with_trace(state.trace, args, params)  # type: ignore[method-assign]
@@ -160,9 +177,9 @@ class Primitive:
             raise NotImplementedError(
                 f"primitive '{self.name}' has no abstract evaluation rule: define one with "
                 f"{self.name}_p.def_abstract_eval(rule)")
-        if self.joins and (explicit_types.in_use or params.get("sharding") is not None
+        if self.auto_pvary and (explicit_types.in_use or params.get("sharding") is not None
                            or params.get("out_sharding") is not None):
-            return cut_results(self, avals, params, Primitive._evaluate_plain)
+            return propagate_sharding(self, avals, params, Primitive._evaluate_plain)
         return self._evaluate_plain(avals, params)
 
     def _evaluate_plain(self, avals, params):
@@ -173,12 +190,12 @@ class Primitive:
                         f"Attempting to pass a Ref {a} to a primitive: {self.name}. A reference is a place, not a value: read "
                         f"it first, as ref[...].")
         mat = INVARYING
-        if self.joins and any(isinstance(a, ShapedArray) and a.mat for a in avals):
+        if self.auto_pvary and any(isinstance(a, ShapedArray) and a.mat for a in avals):
             mat = join_types(self, avals, params)
             avals = tuple(a.update(mat=INVARYING) if isinstance(a, ShapedArray) and a.mat else a
                           for a in avals)
         space = None
-        if self.joins and any(isinstance(a, ShapedArray) and a.memory_space for a in avals):
+        if self.auto_pvary and any(isinstance(a, ShapedArray) and a.memory_space for a in avals):
             space = joint_memory(self, avals)
             avals = tuple(a.update(memory_space=None) if isinstance(a, ShapedArray) and a.memory_space else a for a in avals)
         out = self._abstract(*avals, **params)  # type: ignore[misc]  # _evaluate made sure that it is there

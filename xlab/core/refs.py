@@ -12,9 +12,9 @@ import weakref
 from typing import Any
 
 from xlab.core import avals as _avals
-from xlab.core import source as _source
+from xlab.core import source_info as _source_info
 from xlab.core.avals import AbstractValue, ShapedArray
-from xlab.core.trace import Tracer, current_source
+from xlab.core.trace import Tracer, current_source_info
 
 _interned: weakref.WeakValueDictionary[tuple, AbstractRef] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
@@ -61,7 +61,7 @@ class AbstractRef(AbstractValue):
     mat = property(lambda self: self.inner_aval.mat)
     vma = property(lambda self: self.inner_aval.vma)
     sharding = property(lambda self: self.inner_aval.sharding)
-    cut = property(lambda self: self.inner_aval.cut)
+    explicit_sharding = property(lambda self: self.inner_aval.explicit_sharding)
     nbytes = property(lambda self: self.inner_aval.nbytes)
 
     def update(self, **changes: Any) -> AbstractRef:
@@ -129,16 +129,16 @@ class Ref(metaclass=_RefMeta):
         Ref([0., 5., 1.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_gone", "_shared", "_value", "aval", "place")
+    __slots__ = ("__weakref__", "_gone", "_shared", "_value", "aval", "raw_source_info")
     __array_ufunc__ = None
 
     aval: AbstractRef
-    place: tuple
+    raw_source_info: tuple
     _gone: str | None
 
     def __init__(self, aval: AbstractRef, value: Any):
         self.aval = aval
-        self.place = current_source()
+        self.raw_source_info = current_source_info()
         self._value, self._shared, self._gone = value, True, None
 
     # -- the cell ------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class Ref(metaclass=_RefMeta):
 
     def origin(self) -> str:
         """Where it was made."""
-        return str(_source.Source(*self.place))
+        return str(_source_info.SourceInfo(*self.raw_source_info))
 
     @property
     def owned(self) -> bool:

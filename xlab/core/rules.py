@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from xlab.core import source
+from xlab.core import source_info
 from xlab.errors import MissingRule
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ class RuleTable(MutableMapping):
         reason = self._excuses.get(primitive)
         if reason:
             return MissingRule(
-                f"cannot {self.purpose} '{primitive.name}': {reason} (at {source.describe_caller()})")
+                f"cannot {self.purpose} '{primitive.name}': {reason} (at {source_info.describe_caller()})")
         where = getattr(primitive, "module", None)
         return MissingRule(
-            f"there is no rule to {self.purpose} '{primitive.name}' (at {source.describe_caller()}). A rule has "
+            f"there is no rule to {self.purpose} '{primitive.name}' (at {source_info.describe_caller()}). A rule has "
             f"the form {self.signature} and is registered with {self.registration.format(primitive.name)}"
             + (f", beside the primitive in {where}" if where else ""))
 

@@ -20,7 +20,7 @@ import numpy as np
 from xlab.backend.native import set_tracing as _set_tracing
 from xlab.config import config
 from xlab.core import avals as _avals
-from xlab.core import dtypes, source
+from xlab.core import dtypes, source_info
 from xlab.core.avals import AbstractValue, ShapedArray, aval_of
 from xlab.errors import (
     ConcretizationTypeError,
@@ -40,8 +40,8 @@ class Axis(NamedTuple):
     size: int
     kind: str
     trace: Any = None
-    cut: Any = None  # of a batched axis: (mesh, the Explicit mesh axes its dimension is cut along)
-    spmd: tuple = ()  # of a batched axis: the mesh axes that its dimension is laid over
+    explicit_mesh_axes: Any = None  # of a batched axis: (mesh, the Explicit mesh axes that shard its dimension)
+    spmd: tuple = ()  # of a batched axis: the mesh axes of `spmd_axis_name`
 
     @property
     def spmd_entry(self):
@@ -50,7 +50,7 @@ class Axis(NamedTuple):
 
 
 class Trace:
-    """An interpretation of primitives. Subclasses define `process`, and a `label` for messages."""
+    """An interpretation of primitives. Subclasses define `process_primitive`, and a `label` for messages."""
 
     __slots__ = ("__weakref__", "alive")
     label = "a function"
@@ -68,8 +68,8 @@ class Trace:
         """What tells one transformation from another, under the field's name."""
         return self
 
-    def process(self, prim, args, params):
-        raise NotImplementedError(f"{type(self).__name__} does not define process")
+    def process_primitive(self, prim, args, params):
+        raise NotImplementedError(f"{type(self).__name__} does not define process_primitive")
 
 
 class EvalTrace(Trace):
@@ -78,7 +78,7 @@ class EvalTrace(Trace):
     __slots__ = ()
     label = "eager evaluation"
 
-    def process(self, prim, args, params):
+    def process_primitive(self, prim, args, params):
         impl = prim.impl
         if impl is None:
             impl = default_impl(prim)
@@ -96,14 +96,14 @@ class _State(threading.local):
 
     trace: Trace = EvalTrace()
     scope: str = ""                       # stack of named scopes, joined by '/'
-    source: Any = None                    # location to use instead of the caller's
+    source_info: Any = None                    # location to use instead of the caller's
     axes: dict[Any, Axis] = {}            # bound axis names; replaced, never changed in place
     manual: Any = None                    # mesh axes under check_vma, or None where types do not vary
     manual_mesh: Any = None               # the mesh whose axes are bound by hand
-    batch_cut: Any = None                 # how the dimension being batched lies over Explicit mesh axes: (mesh, axes)
+    batch_sharding: Any = None                 # how the dimension being batched lies over Explicit mesh axes: (mesh, axes)
 
-    def join_manual(self, prim, args):
-        return join_manual(prim, args)
+    def insert_pvary(self, prim, args):
+        return insert_pvary(prim, args)
 
     def vary(self, x, axes):
         """`x` as a value that varies over mesh axes."""
@@ -151,7 +151,7 @@ def default_impl(prim):
     return _default_impl(prim)
 
 
-def join_manual(prim, args):
+def insert_pvary(prim, args):
     """Makes operands agree on the mesh axes they vary over, by casting those that are the same everywhere."""
     varying: frozenset[Any] = frozenset()
     unfinished = False
@@ -175,10 +175,10 @@ def join_manual(prim, args):
                                  f"{tuple(sorted(missing, key=str))}, to='varying').")
             a = _pvary(a, tuple(sorted(missing, key=str)))
         out.append(a)
-    return _join_unfinished(prim, args, out, mats, varying) if unfinished and config.auto_pcast else tuple(out)
+    return _insert_unreduced_casts(prim, args, out, mats, varying) if unfinished and config.auto_pcast else tuple(out)
 
 
-def _join_unfinished(prim, given, args, mats, varying):
+def _insert_unreduced_casts(prim, given, args, mats, varying):
     """Casts what goes with unreduced and reduced operands without any communication.
 
     A number beside a sum has no derivative and may as well be reduced; the number zero is a sum of zeros.
@@ -223,14 +223,14 @@ def set_trace(trace: Trace) -> Iterator[Trace]:
 
 
 @contextmanager
-def source_of(eqn_source):
+def user_context(eqn_source_info):
     """Gives everything bound in the block the location of an earlier equation."""
-    previous = state.source
-    state.source = eqn_source
+    previous = state.source_info
+    state.source_info = eqn_source_info
     try:
         yield
     finally:
-        state.source = previous
+        state.source_info = previous
 
 
 class _CompileTimeTrace(EvalTrace):
@@ -245,9 +245,9 @@ class _CompileTimeTrace(EvalTrace):
     def _trace_for(self, args: Iterable[Any]) -> Trace:
         return self.parent if any(isinstance(x, Tracer) for x in args) else EVAL
 
-    def process(self, prim, args, params):
+    def process_primitive(self, prim, args, params):
         with set_trace(self._trace_for(args)) as trace:
-            return trace.process(prim, args, params)
+            return trace.process_primitive(prim, args, params)
 
     def process_custom_jvp(self, prim, fun, jvp, args, params):
         with set_trace(self._trace_for(args)) as trace:
@@ -321,18 +321,18 @@ def find_axis(name: Any, api: str = "this operation") -> Axis:
     if axis is None:
         bound = ", ".join(repr(n) for n in state.axes) or "none"
         raise NameError(
-            f"unbound axis name {name!r} in {api} at {source.describe_caller()}. Axis names that are bound here: "
+            f"unbound axis name {name!r} in {api} at {source_info.describe_caller()}. Axis names that are bound here: "
             f"{bound}. Bind it with shard_map over a mesh that has this axis, or with vmap(..., axis_name={name!r})")
     return axis
 
 
 _getframe = sys._getframe
-_internal_files = source._internal_files
+_internal_files = source_info._internal_files
 
 
-def current_source() -> tuple:
+def current_source_info() -> tuple:
     """Location to give to an equation made now: `(code, instruction, scope)`."""
-    given = state.source
+    given = state.source_info
     if given is not None:
         return given
     frame: FrameType | None = _getframe(2)
@@ -340,7 +340,7 @@ def current_source() -> tuple:
         code = frame.f_code
         internal = _internal_files.get(code.co_filename)
         if internal is None:
-            internal = source.is_internal(code.co_filename)
+            internal = source_info.is_internal(code.co_filename)
         if not internal:
             return (code, frame.f_lasti, state.scope)
         frame = frame.f_back
@@ -376,7 +376,7 @@ class Tracer:
         if value is not None:
             return bool(value)
         raise TracerBoolConversionError(
-            f"Python needed True or False from {self._describe()} at {source.describe_caller()}, but its value is only "
+            f"Python needed True or False from {self._describe()} at {source_info.describe_caller()}, but its value is only "
             f"known when the compiled program runs. Write the branch as xlab.lax.cond(pred, f, g, x) or "
             f"xlab.numpy.where(pred, a, b), a loop as xlab.lax.while_loop, or make the argument that decides static "
             f"(static_argnames; --static in a cell).")
@@ -387,7 +387,7 @@ class Tracer:
         if value is not None and (convert is int or not dtypes.issubdtype(_avals.aval_of(value).dtype, np.inexact)):  # type: ignore[attr-defined]
             return convert(value)
         raise ConcretizationTypeError(
-            f"{convert.__name__}() needs a number, got {self._describe()} at {source.describe_caller()}. Keep it an array "
+            f"{convert.__name__}() needs a number, got {self._describe()} at {source_info.describe_caller()}. Keep it an array "
             f"(x.astype(...); xlab.numpy has the functions of Python's math), or make the argument it comes from static.")
 
     def __float__(self):
@@ -404,14 +404,14 @@ class Tracer:
         if value is not None:
             return operator.index(value)
         raise TracerIntegerConversionError(
-            f"an integer is needed at {source.describe_caller()}, got {self._describe()}. Sizes, axes and Python loop "
+            f"an integer is needed at {source_info.describe_caller()}, got {self._describe()}. Sizes, axes and Python loop "
             f"bounds must be known while tracing: use a Python int, a static argument, or lax.dynamic_slice / "
             f"lax.fori_loop.")
 
     def __array__(self, *args, **kwargs):
         # Even where the value is known: NumPy would lose its derivative.
         raise TracerArrayConversionError(
-            f"NumPy was given {self._describe()} at {source.describe_caller()}, which it can neither compile nor differentiate. Use the "
+            f"NumPy was given {self._describe()} at {source_info.describe_caller()}, which it can neither compile nor differentiate. Use the "
             f"function of that name in xlab.numpy, or xlab.pure_callback to call NumPy from the program.")
 
     def __repr__(self):
@@ -428,7 +428,7 @@ _avals.aval_makers[Tracer] = lambda x: x.aval
 
 
 def concrete_or_error(x: Any, why: str) -> Any:
-    """The value of `x` if it is known while tracing; the concretisation error otherwise."""
+    """The value of `x` if it is known while tracing; the concretization error otherwise."""
     if isinstance(x, Tracer):
         value = x.concrete()
         if value is None:

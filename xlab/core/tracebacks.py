@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from xlab.config import config
-from xlab.core.source import is_internal
+from xlab.core.source_info import is_internal
 
 _HINT = "xlab left out frames of its own; XLAB_TRACEBACK_FILTERING=off shows them."
 

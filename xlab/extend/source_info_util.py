@@ -6,6 +6,6 @@ Example:
 
 from __future__ import annotations
 
-from xlab.core.source import exclude as register_exclusion
+from xlab.core.source_info import exclude as register_exclusion
 
 __all__ = ["register_exclusion"]

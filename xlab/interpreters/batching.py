@@ -15,11 +15,11 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import TOKEN, ShapedArray, aval_of, explicit_types
-from xlab.core.cuts import cut_elementwise, cut_rules
 from xlab.core.effects import NamedAxisEffect
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.refs import AbstractRef, is_ref
 from xlab.core.rules import RuleTable
+from xlab.core.sharding_rules import elementwise_sharding, sharding_rules
 from xlab.core.trace import Axis, Trace, Tracer, bound_axes, set_trace, state, switch_trace
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad.jvp import Zero
@@ -64,7 +64,7 @@ class BatchTracer(Tracer):
     def __init__(self, trace, value, dim: int):
         self._trace = trace
         aval = aval_of(value)
-        if type(aval) is ShapedArray and aval.cut is None:
+        if type(aval) is ShapedArray and aval.explicit_sharding is None:
             shape = aval.shape
             self.aval = ShapedArray(shape[:dim] + shape[dim + 1:], aval.dtype, aval.weak_type, mat=aval.mat,
                                     memory_space=aval.memory_space)
@@ -100,7 +100,7 @@ class BatchTrace(Trace):
     def join(self, value, dim):
         return value if dim is None else BatchTracer(self, value, dim)
 
-    def process(self, prim, args, params):
+    def process_primitive(self, prim, args, params):
         involved = False
         values, dims = [], []
         for x in args:
@@ -112,15 +112,15 @@ class BatchTrace(Trace):
                 values.append(x)
                 dims.append(None)
         previous = switch_trace(self.parent)
-        cuts = explicit_types.in_use
-        if cuts:
-            outer_cut, state.batch_cut = state.batch_cut, self.axis.cut
+        explicit_in_use = explicit_types.in_use
+        if explicit_in_use:
+            outer_sharding, state.batch_sharding = state.batch_sharding, self.axis.explicit_mesh_axes
         try:
             rule = axis_primitive_batchers.get(prim)
             if rule is not None and (involved or prim.makes_ref or _mentions(params, self.axis.name)):
                 out, out_dim = rule(self.axis, values, dims, **params)
             elif not involved:
-                return self.parent.process(prim, args, params)
+                return self.parent.process_primitive(prim, args, params)
             else:
                 rule = primitive_batchers.get(prim)
                 if rule is None:
@@ -128,8 +128,8 @@ class BatchTrace(Trace):
                 out, out_dim = rule(values, dims, **params)
         finally:
             switch_trace(previous)
-            if cuts:
-                state.batch_cut = outer_cut
+            if explicit_in_use:
+                state.batch_sharding = outer_sharding
         if prim.multiple_results:
             if not isinstance(out_dim, (tuple, list)):
                 out_dim = [out_dim] * len(out)
@@ -206,8 +206,8 @@ def batch_flat(fun: Callable, axis: Axis, in_dims: Sequence, out_dims_like: OutD
             joint = [0 if (p[1] is not None or t[1] is not None) else None
                      for p, t in zip(pairs[:n], pairs[n:])]
             out_dims_like.dims = joint
-            with laying(axis):
-                pairs = [(bring(v, d, axis.size, target), target)
+            with batch_sharding_context(axis):
+                pairs = [(move_batch_dim_to(v, d, axis.size, target), target)
                          for (v, d), target in zip(pairs, [*joint, *joint])]
         out.dims = [d for _, d in pairs]
         return [v for v, _ in pairs]
@@ -246,7 +246,7 @@ class BatchedBackward:
                 final.append(None)
                 continue
             x, d = next(outs), next(dims)
-            final.append((x if d is None else sum_out(x, d)) if want is None else bring(x, d, size, want))
+            final.append((x if d is None else sum_batch_dim(x, d)) if want is None else move_batch_dim_to(x, d, size, want))
         return final
 
     def _instantiated(self, *args):
@@ -274,7 +274,7 @@ def moveaxis(x, source: int, target: int):
 def broadcast(x, size: int, axis: int, mesh_axis=None):
     """Repeats an unbatched value along a new dimension."""
     if type(x) is Zero:
-        mesh, over = state.batch_cut or (None, ())
+        mesh, over = state.batch_sharding or (None, ())
         return Zero(x.aval.with_dimension(axis, size, over, mesh))
     if getattr(x, "dtype", None) == dtypes.float0:
         return np.zeros((*x.shape[:axis], size, *x.shape[axis:]), dtypes.float0)
@@ -282,16 +282,16 @@ def broadcast(x, size: int, axis: int, mesh_axis=None):
 
 
 @contextmanager
-def laying(axis: Axis):
+def batch_sharding_context(axis: Axis):
     """Lays what the block repeats for every example of a batch as the batch lies over Explicit mesh axes."""
-    previous, state.batch_cut = state.batch_cut, axis.cut
+    previous, state.batch_sharding = state.batch_sharding, axis.explicit_mesh_axes
     try:
         yield
     finally:
-        state.batch_cut = previous
+        state.batch_sharding = previous
 
 
-def bring(x, dim, size: int, target):
+def move_batch_dim_to(x, dim, size: int, target):
     """Puts the batch dimension of a value at `target`, making one if there is none."""
     if target is None:
         return x
@@ -302,43 +302,43 @@ def bring(x, dim, size: int, target):
 
 def bdim_at_front(x, dim, size: int, mesh_axis=None):
     """The value with its batch dimension in front, made if there is none."""
-    return bring(x, dim, size, 0)
+    return move_batch_dim_to(x, dim, size, 0)
 
 
-def sum_out(x, dim):
+def sum_batch_dim(x, dim):
     return _reduce_sum(x, dim)
 
 
 # -- jaxprs ---------------------------------------------------------------------------------------------
 
 
-class At(NamedTuple):
+class BatchDim(NamedTuple):
     """Where the batch dimension of an input is that is not in front: a reference, which cannot be moved."""
 
     dim: int
 
 
-def in_front(operands: Sequence, dims: Sequence) -> tuple[list, list]:
+def move_batch_dims_to_front(operands: Sequence, dims: Sequence) -> tuple[list, list]:
     """Operands with their batch dimensions in front, and which have one, for `batch_jaxpr`. References stay as they are."""
     fixed = [bool(d) and is_ref(x) for x, d in zip(operands, dims)]
     return ([x if d is None or f else moveaxis(x, d, 0) for x, d, f in zip(operands, dims, fixed)],
-            [At(d) if f else d is not None for d, f in zip(dims, fixed)])
+            [BatchDim(d) if f else d is not None for d, f in zip(dims, fixed)])
 
 
-def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched_in: Sequence[bool | At],
+def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched_in: Sequence[bool | BatchDim],
                 instantiate: bool | Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
     """The batched program, with every batch dimension in front unless said; and which outputs are batched."""
     batched_in = tuple(batched_in)
     force = ((instantiate,) * len(closed.out_avals) if isinstance(instantiate, bool)
              else tuple(instantiate))
-    key = ("batch", axis.name, axis.size, axis.spmd, axis.cut, batched_in, force, tuple(state.axes), state.manual)
+    key = ("batch", axis.name, axis.size, axis.spmd, axis.explicit_mesh_axes, batched_in, force, tuple(state.axes), state.manual)
     return closed.memo(key, lambda: _batch_jaxpr(closed, axis, batched_in, force))
 
 
 def _batch_jaxpr(closed, axis, batched_in, force):
     aux: dict[str, Any] = {}
-    mesh, over = axis.cut or (None, ())
-    in_dims = [b.dim if type(b) is At else 0 if b else None for b in batched_in]
+    mesh, over = axis.explicit_mesh_axes or (None, ())
+    in_dims = [b.dim if type(b) is BatchDim else 0 if b else None for b in batched_in]
     in_avals = [a.with_dimension(d, axis.size, over, mesh) if d is not None and isinstance(a, (ShapedArray, AbstractRef)) else a
                 for a, d in zip(closed.in_avals, in_dims)]
     by_hand = frozenset(axis.spmd) & frozenset(state.manual or ())
@@ -351,8 +351,8 @@ def _batch_jaxpr(closed, axis, batched_in, force):
         outs = fun(*values)
         dims = out_dims.dims
         aux["batched_out"] = [d is not None or f for d, f in zip(dims, force)]
-        with laying(axis):
-            return [bring(x, d, axis.size, 0) if b else x
+        with batch_sharding_context(axis):
+            return [move_batch_dim_to(x, d, axis.size, 0) if b else x
                     for x, d, b in zip(outs, dims, aux["batched_out"])]
 
     new = pe.trace_to_closed_jaxpr(run, in_avals, closed.jaxpr.debug_info)
@@ -364,13 +364,13 @@ def _batch_jaxpr(closed, axis, batched_in, force):
 
 def defvectorized(prim):
     """For unary elementwise primitives: the batch dimension stays where it is."""
-    cut_rules[prim] = cut_elementwise
+    sharding_rules[prim] = elementwise_sharding
     primitive_batchers[prim] = lambda xs, ds, **params: (prim.bind(*xs, **params), ds[0])
 
 
 def defbroadcasting(prim):
     """For elementwise primitives of several operands: ranks are aligned around the batch dimension."""
-    cut_rules[prim] = cut_elementwise
+    sharding_rules[prim] = elementwise_sharding
     primitive_batchers[prim] = lambda xs, ds, **params: broadcast_batcher(prim, xs, ds, **params)
 
 
@@ -403,16 +403,16 @@ def expand_to(x, size, xs, dims, ndim):
     """Spreads a batch of scalars over the logical shape of the other operands."""
     shape = next(tuple(s for i, s in enumerate(aval_of(y).shape) if i != e)
                  for y, e in zip(xs, dims) if aval_of(y).ndim - (e is not None) == ndim)
-    return _spread(x, (size, *shape))
+    return _broadcast_leading(x, (size, *shape))
 
 
-_spread = None
+_broadcast_leading = None
 
 
-def set_spread(spread):
+def set_broadcast_leading(spread):
     """`spread(x, shape)`: a vector along the first dimension of `shape`, the same everywhere else."""
-    global _spread
-    _spread = spread
+    global _broadcast_leading
+    _broadcast_leading = spread
 
 
 def defreducer(prim, axes_param: str = "axes"):

@@ -228,7 +228,7 @@ class Call:
         made = iter(outs[n_known:])
         residuals = [next(made) if source is None else _as_it_is(known_args[source]) for source in split.forwarded]
         operands, params = self.applied(split.unknown, (*residuals, *keep(args, unknown)), params, "unknown", unknown, split)
-        known, waiting = iter(outs[:n_known]), iter(trace.wait(self.prim, operands, params))
+        known, waiting = iter(outs[:n_known]), iter(trace.record_unknown(self.prim, operands, params))
         return [next(waiting) if u else next(known) for u in split.unknown_out]
 
     def transpose(self, cts, *operands, **params):
@@ -326,7 +326,7 @@ def define_call(prim: Primitive, jaxpr_param: str = "jaxpr", *updaters: ParamUpd
         >>> eqn.params["labels"], str(eqn.outvars[0].aval)
         (('left', 'right'), 'float32[3]')
     """
-    prim.multiple_results, prim.joins, prim.context_dependent, prim.takes_refs = True, False, True, True
+    prim.multiple_results, prim.auto_pvary, prim.context_dependent, prim.takes_refs = True, False, True, True
     call = calls[prim] = Call(prim, jaxpr_param, updaters, context, split, transpose, batch_axis)
     prim.def_impl(call.impl)
     prim.def_effectful_abstract_eval(call.abstract_eval)

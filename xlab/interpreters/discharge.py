@@ -20,53 +20,53 @@ from xlab.interpreters import partial_eval as pe
 
 discharge_rules = RuleTable(
     "discharge.discharge_rules", "discharge the references of",
-    "rule(eqn, cells, operands) -> ({operand number: new value}, results), where `cells` says which operands are references",
+    "rule(eqn, ref_mask, operands) -> ({operand number: new value}, results), where `ref_mask` says which operands are references",
     required=False)
 """An operand that is a reference comes as the value it has now. Worked example, for reading a whole reference:
-`lambda eqn, cells, operands: ({}, [operands[0]])`. A result that is a reference is given as its first value."""
+`lambda eqn, ref_mask, operands: ({}, [operands[0]])`. A result that is a reference is given as its first value."""
 
 
-def discharge_jaxpr(closed: ClosedJaxpr, cells: Sequence[bool], finals: Sequence[int] | None = None) -> tuple[
+def discharge_jaxpr(closed: ClosedJaxpr, ref_mask: Sequence[bool], final_refs: Sequence[int] | None = None) -> tuple[
         ClosedJaxpr, tuple[int, ...]]:
     """The program on values, and which inputs' final values it returns after its own results.
 
     Args:
-        cells: per input, whether it is a reference to discharge; the others stay as they are.
-        finals: the inputs whose final values are wanted; by default those that are written.
+        ref_mask: per input, whether it is a reference to discharge; the others stay as they are.
+        final_refs: the inputs whose final values are wanted; by default those that are written.
     """
-    cells = tuple(cells)
-    if finals is None:
-        finals = tuple(sorted(i for i in _effects.written(closed.effects) if i >= 0 and cells[i]))
-    finals = tuple(finals)
-    new = closed.memo(("discharge", cells, finals), lambda: _discharge(closed, cells, finals))
-    return new, finals
+    ref_mask = tuple(ref_mask)
+    if final_refs is None:
+        final_refs = tuple(sorted(i for i in _effects.written(closed.effects) if i >= 0 and ref_mask[i]))
+    final_refs = tuple(final_refs)
+    new = closed.memo(("discharge", ref_mask, final_refs), lambda: _discharge(closed, ref_mask, final_refs))
+    return new, final_refs
 
 
-def _discharge(closed, cells, finals):
-    in_avals = [a.inner_aval if c else a for a, c in zip(closed.in_avals, cells)]
+def _discharge(closed, ref_mask, final_refs):
+    in_avals = [a.inner_aval if c else a for a, c in zip(closed.in_avals, ref_mask)]
 
     def run(*args):
-        outs, values = evaluate(closed.jaxpr, closed.consts, args, cells)
-        return [*outs, *(values[i] for i in finals)]
+        outs, values = evaluate(closed.jaxpr, closed.consts, args, ref_mask)
+        return [*outs, *(values[i] for i in final_refs)]
     new = pe.trace_to_closed_jaxpr(run, in_avals, closed.jaxpr.debug_info)
     # What was read to be replaced is mostly not looked at.
     return pe.prune_closed_consts(ClosedJaxpr(pe.dce_jaxpr_eqns(new.jaxpr), new.consts))
 
 
-def evaluate(jaxpr: Jaxpr, consts, args, cells: Sequence[bool]) -> tuple[list, list]:
+def evaluate(jaxpr: Jaxpr, consts, args, ref_mask: Sequence[bool]) -> tuple[list, list]:
     """Records a program on values in the trace that is current; returns its results and the last values of its inputs."""
     trace = state.trace
-    assert isinstance(trace, pe.JaxprTrace)
+    assert isinstance(trace, pe.DynamicJaxprTrace)
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
-    places = {v for v, c in zip(jaxpr.invars, cells) if c}
+    places = {v for v, c in zip(jaxpr.invars, ref_mask) if c}
 
     def read(a):
         return a.val if type(a) is Literal else env[a]
-    previous = state.source
+    previous = state.source_info
     try:
         for eqn in jaxpr.eqns:
-            state.source = eqn.place
+            state.source_info = eqn.raw_source_info
             operands = [read(a) for a in eqn.invars]
             touched = [type(a) is Var and a in places for a in eqn.invars]
             if any(touched) or _effects.INTERNAL_REF in eqn.effects:
@@ -84,16 +84,16 @@ def evaluate(jaxpr: Jaxpr, consts, args, cells: Sequence[bool]) -> tuple[list, l
                 outs = out if eqn.primitive.multiple_results else [out]
             env.update(zip(eqn.outvars, outs))
     finally:
-        state.source = previous
+        state.source_info = previous
     return [read(a) for a in jaxpr.outvars], [env[v] for v in jaxpr.invars]
 
 
-def written_out(name: str) -> Callable:
+def inline(name: str) -> Callable:
     """The rule for a call whose own meaning for derivatives is no longer needed: its program is written out in its place."""
-    def rule(eqn, cells, operands):
+    def rule(eqn, ref_mask, operands):
         closed = eqn.params[name]
         closed = closed if isinstance(closed, ClosedJaxpr) else ClosedJaxpr(closed)
-        outs, values = evaluate(closed.jaxpr, closed.consts, operands, cells)
+        outs, values = evaluate(closed.jaxpr, closed.consts, operands, ref_mask)
         return {i: values[i] for i in _effects.written(closed.effects) if i >= 0}, outs
     return rule
 
@@ -115,7 +115,7 @@ def discharge_state(closed: ClosedJaxpr, should_discharge: bool | Sequence[bool]
     """
     refs = [type(a) is AbstractRef for a in closed.in_avals]
     if isinstance(should_discharge, bool):
-        cells = refs if should_discharge else [False] * len(refs)
+        ref_mask = refs if should_discharge else [False] * len(refs)
     else:
-        cells = [r and s for r, s in zip(refs, should_discharge, strict=True)]
-    return discharge_jaxpr(closed, cells, [i for i, c in enumerate(cells) if c])[0]
+        ref_mask = [r and s for r, s in zip(refs, should_discharge, strict=True)]
+    return discharge_jaxpr(closed, ref_mask, [i for i, c in enumerate(ref_mask) if c])[0]

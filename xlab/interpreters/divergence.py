@@ -44,14 +44,14 @@ class Divergence(NamedTuple):
 
     @property
     def places(self) -> tuple[str, ...]:
-        return (str(self.collective.source), *(str(e.source) for e in self.deciders))
+        return (str(self.collective.source_info), *(str(e.source_info) for e in self.deciders))
 
     def __str__(self):
         decider = self.deciders[-1]
         what = "number of rounds" if decider.primitive.name == "while" else "branch"
         along = " and ".join(repr(a) for a in self.axes)
         name = self.collective.primitive.name.removesuffix("_invariant")
-        return (f"{name} at {self.collective.source} is inside the {decider.primitive.name} at {decider.source}, "
+        return (f"{name} at {self.collective.source_info} is inside the {decider.primitive.name} at {decider.source_info}, "
                 f"whose {what} may differ between devices along {along}")
 
 
@@ -61,7 +61,7 @@ def divergences(jaxpr: Jaxpr | ClosedJaxpr) -> list[Divergence]:
 
 
 def divergences_of_body(jaxpr: Jaxpr, mesh, in_specs: Sequence, check_vma: bool) -> list[Divergence]:
-    """The same for a function of one device, whose arguments are cut by specs."""
+    """The same for a function of one device, whose arguments are sharded by specs."""
     return _Analysis(dict(mesh.shape), check_vma).run(jaxpr, [frozenset(s.axes()) for s in in_specs])
 
 

@@ -18,7 +18,7 @@ def _traces() -> Iterator[Trace]:
 
 def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:
     """Whether what is bound now is being recorded for a compiled program."""
-    return any(isinstance(t, pe.JaxprTrace) and not isinstance(t, pe.PartialTrace) for t in _traces())
+    return any(isinstance(t, pe.DynamicJaxprTrace) and not isinstance(t, pe.JaxprTrace) for t in _traces())
 
 
 def unsafe_am_i_under_a_vmap_DO_NOT_USE() -> bool:

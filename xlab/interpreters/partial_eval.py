@@ -1,8 +1,8 @@
 """From Python to jaxprs: tracing a function, and tracing only the part of it that is not known yet.
 
-`JaxprTrace` records every primitive. `PartialTrace` records those that depend on its own (unknown) inputs and lets
+`DynamicJaxprTrace` records every primitive. `JaxprTrace` records those that depend on its own (unknown) inputs and lets
 its parent run the rest; what the recorded part needs from the rest becomes constants of the recorded jaxpr, the
-*residuals*. Linearisation, `jaxpr` splitting and rematerialisation are built on it.
+*residuals*. Linearization, `jaxpr` splitting and rematerialization are built on it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from xlab.config import config
 from xlab.core import check as _check
 from xlab.core import effects as _effects
 from xlab.core import printing as _printing  # noqa: F401  (jaxprs print through it)
-from xlab.core import source as _source
+from xlab.core import source_info as _source_info
 from xlab.core.avals import ShapedArray, aval_of, escaped_tracer
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xlab.core.rules import RuleTable
-from xlab.core.trace import Trace, Tracer, current_source, set_trace, state, switch_trace
+from xlab.core.trace import Trace, Tracer, current_source_info, set_trace, state, switch_trace
 from xlab.interpreters import ref_flow
 
 partial_eval_rules = RuleTable(
@@ -37,28 +37,28 @@ dce_rules = RuleTable(
 _SCALARS = (bool, int, float, complex, np.generic)
 
 
-class JaxprTracer(Tracer):
+class DynamicJaxprTracer(Tracer):
     """A traced value: a variable of the jaxpr under construction."""
 
-    __slots__ = ("source", "variable")
+    __slots__ = ("source_info", "variable")
 
     def __init__(self, trace, aval, var, source=None):
         self._trace = trace
         self.aval = aval
         self.variable = var
-        self.source = source
+        self.source_info = source
 
     def __repr__(self):
         return f"JitTracer({self.aval})"
 
     def origin(self) -> str:
-        return str(_source.Source(*self.source)) if self.source is not None else f"the arguments of {self._trace.label}"
+        return str(_source_info.SourceInfo(*self.source_info)) if self.source_info is not None else f"the arguments of {self._trace.label}"
 
 
-DynamicJaxprTracer = JaxprTracer      # the field's name for it
+JaxprTracer = DynamicJaxprTracer      # both traces have values of this class
 
 
-class JaxprTrace(Trace):
+class DynamicJaxprTrace(Trace):
     """Records primitives as equations."""
 
     __slots__ = ("constants", "eqns", "invars", "label", "leaks")
@@ -71,13 +71,13 @@ class JaxprTrace(Trace):
         self.label = label
         self.leaks: list | None = [] if config.check_tracer_leaks else None
 
-    def new_input(self, aval) -> JaxprTracer:
+    def new_input(self, aval) -> DynamicJaxprTracer:
         var = Var(aval)
         self.invars.append(var)
         return self.tracer(aval, var, None)
 
     def tracer(self, aval, var, source):
-        tracer = JaxprTracer(self, aval, var, source)
+        tracer = DynamicJaxprTracer(self, aval, var, source)
         if self.leaks is not None:
             import weakref
             self.leaks.append(weakref.ref(tracer))
@@ -93,7 +93,7 @@ class JaxprTrace(Trace):
             while around is not None and around is not self:
                 around = getattr(around, "parent", None)
             if not x._trace.alive or around is self:    # ended, or of a transformation that runs inside this trace
-                raise escaped_tracer(x, f"while tracing {self.label} at {_source.describe_caller()}")
+                raise escaped_tracer(x, f"while tracing {self.label} at {_source_info.describe_caller()}")
             aval = x.aval
         else:
             aval = aval_of(x)
@@ -105,10 +105,10 @@ class JaxprTrace(Trace):
         self.constants[id(x)] = (var, x)
         return var
 
-    def process(self, prim, args, params):
+    def process_primitive(self, prim, args, params):
         invars, avals = [], []
         for x in args:
-            if x.__class__ is JaxprTracer and x._trace is self:
+            if x.__class__ is DynamicJaxprTracer and x._trace is self:
                 invars.append(x.variable)
                 avals.append(x.aval)
             else:
@@ -127,7 +127,7 @@ class JaxprTrace(Trace):
 
     def record(self, prim, invars, params, out_avals, effects):
         """Appends an equation and returns tracers for its results."""
-        where = current_source()
+        where = current_source_info()
         if prim.multiple_results:
             outvars = [Var(a) for a in out_avals]
             self.eqns.append(JaxprEqn(invars, outvars, prim, params, effects, where))
@@ -135,12 +135,12 @@ class JaxprTrace(Trace):
         var = Var(out_avals)
         self.eqns.append(JaxprEqn(invars, [var], prim, params, effects, where))
         if self.leaks is None:
-            return JaxprTracer(self, out_avals, var, where)
+            return DynamicJaxprTracer(self, out_avals, var, where)
         return self.tracer(out_avals, var, where)
 
     def atom(self, x):
         """The atom for a value: this trace's variable, or a captured constant."""
-        if x.__class__ is JaxprTracer and x._trace is self:
+        if x.__class__ is DynamicJaxprTracer and x._trace is self:
             return x.variable
         return self.capture(x)
 
@@ -164,7 +164,7 @@ class JaxprTrace(Trace):
         return prim.stage(self, fun, fwd, bwd, args, params)
 
 
-class PartialTrace(JaxprTrace):
+class JaxprTrace(DynamicJaxprTrace):
     """Records what depends on its inputs; everything else runs on the parent trace."""
 
     __slots__ = ("parent",)
@@ -175,24 +175,24 @@ class PartialTrace(JaxprTrace):
         self.parent = parent
 
     def is_unknown(self, x) -> bool:
-        return x.__class__ is JaxprTracer and x._trace is self
+        return x.__class__ is DynamicJaxprTracer and x._trace is self
 
-    def process(self, prim, args, params):
+    def process_primitive(self, prim, args, params):
         for x in args:
-            if x.__class__ is JaxprTracer and x._trace is self:
+            if x.__class__ is DynamicJaxprTracer and x._trace is self:
                 rule = partial_eval_rules.get(prim)
                 if rule is not None:
                     return rule(self, args, **params)
-                return JaxprTrace.process(self, prim, args, params)
+                return DynamicJaxprTrace.process_primitive(self, prim, args, params)
         previous = switch_trace(self.parent)
         try:
-            return self.parent.process(prim, args, params)
+            return self.parent.process_primitive(prim, args, params)
         finally:
             switch_trace(previous)
 
-    def wait(self, prim, args, params):
+    def record_unknown(self, prim, args, params):
         """Records an equation, although its operands may be known."""
-        return JaxprTrace.process(self, prim, args, params)
+        return DynamicJaxprTrace.process_primitive(self, prim, args, params)
 
     def run_known(self, fun: Callable, *args, **kwargs):
         """Calls `fun` with the parent as current trace."""
@@ -218,19 +218,19 @@ def trace_to_jaxpr(fun: Callable, in_avals: Sequence, debug_info: DebugInfo | No
 
     Where the function raises, `unfinished` gets what was recorded up to there, a program without results.
     """
-    trace = JaxprTrace(debug_info.name if debug_info else getattr(fun, "__name__", "a function"))
-    previous, previous_source, previous_scope = state.trace, state.source, state.scope
+    trace = DynamicJaxprTrace(debug_info.name if debug_info else getattr(fun, "__name__", "a function"))
+    previous, previous_source_info, previous_scope = state.trace, state.source_info, state.scope
     tracers = [trace.new_input(a) for a in in_avals]
     try:
         with set_trace(trace):
-            state.source, state.scope = None, ""
+            state.source_info, state.scope = None, ""
             try:
                 outs = fun(*tracers)
             except BaseException:
                 if unfinished is not None:
                     unfinished(*trace.finish((), debug_info))
                 raise
-        state.source, state.scope = previous_source, previous_scope
+        state.source_info, state.scope = previous_source_info, previous_scope
         del tracers
         result = trace.finish(outs, debug_info)
         del outs
@@ -240,7 +240,7 @@ def trace_to_jaxpr(fun: Callable, in_avals: Sequence, debug_info: DebugInfo | No
     finally:
         trace.alive = False
         switch_trace(previous)
-        state.source, state.scope = previous_source, previous_scope
+        state.source_info, state.scope = previous_source_info, previous_scope
 
 
 def trace_to_closed_jaxpr(fun, in_avals, debug_info=None) -> ClosedJaxpr:
@@ -287,7 +287,7 @@ def trace_to_jaxpr_nounits(fun, pvals: Sequence[PartialVal], instantiate: bool |
     Returns:
         The program of what is unknown, what is known of each result, and the program's constants.
     """
-    trace = PartialTrace(state.trace, fun.debug_info.name)
+    trace = JaxprTrace(state.trace, fun.debug_info.name)
     try:
         with set_trace(trace):
             outs = list(fun.call_wrapped(*(p.get_known() if p.is_known() else trace.new_input(p.get_aval()) for p in pvals)))
@@ -368,26 +368,26 @@ def _split_jaxpr(closed, unknown_in, instantiate):
     aux = {}
 
     def run(*known_args):
-        partial = PartialTrace(state.trace, jaxpr.debug_info.name)
+        partial = JaxprTrace(state.trace, jaxpr.debug_info.name)
         known_args = iter(known_args)
         args = [partial.new_input(v.aval) if u else next(known_args)
                 for v, u in zip(jaxpr.invars, unknown_in)]
         with set_trace(partial):
             if _effects.on_refs(jaxpr.effects):
-                waiting = ref_flow.waiting_variables(jaxpr, unknown_in)
-                outs = ref_flow.eval_split(partial.wait, jaxpr, closed.consts, args, waiting)
+                waiting = ref_flow.unknown_variables(jaxpr, unknown_in)
+                outs = ref_flow.eval_split(partial.record_unknown, jaxpr, closed.consts, args, waiting)
             else:
                 outs = eval_jaxpr(jaxpr, closed.consts, *args)
             unknown_out = [partial.is_unknown(x) or f for x, f in zip(outs, force)]
-            tape, residuals = partial.finish([x for x, u in zip(outs, unknown_out) if u],
+            unknown_jaxpr, residuals = partial.finish([x for x, u in zip(outs, unknown_out) if u],
                                              jaxpr.debug_info)
         # Concrete constants stay constants of the unknown part; only what was computed here is a residual.
-        tape = prune_closed_consts(ClosedJaxpr(dce_jaxpr_eqns(tape), residuals))
-        computed = [(v, x) for v, x in zip(tape.jaxpr.constvars, tape.consts) if isinstance(x, Tracer)]
-        fixed = [(v, x) for v, x in zip(tape.jaxpr.constvars, tape.consts) if not isinstance(x, Tracer)]
+        unknown_jaxpr = prune_closed_consts(ClosedJaxpr(dce_jaxpr_eqns(unknown_jaxpr), residuals))
+        computed = [(v, x) for v, x in zip(unknown_jaxpr.jaxpr.constvars, unknown_jaxpr.consts) if isinstance(x, Tracer)]
+        fixed = [(v, x) for v, x in zip(unknown_jaxpr.jaxpr.constvars, unknown_jaxpr.consts) if not isinstance(x, Tracer)]
         aux["unknown"] = ClosedJaxpr(
-            tape.jaxpr.replace(constvars=[v for v, _ in fixed],
-                               invars=[*(v for v, _ in computed), *tape.jaxpr.invars]),
+            unknown_jaxpr.jaxpr.replace(constvars=[v for v, _ in fixed],
+                               invars=[*(v for v, _ in computed), *unknown_jaxpr.jaxpr.invars]),
             [x for _, x in fixed])
         aux["unknown_out"] = unknown_out
         aux["residual_avals"] = [v.aval for v, _ in computed]
@@ -409,7 +409,7 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Se
     eqns = []
     for eqn in reversed(jaxpr.eqns):
         outvars = eqn.outvars
-        if live.isdisjoint(outvars) and not (eqn.effects and _effects.lasting(eqn.effects)):
+        if live.isdisjoint(outvars) and not (eqn.effects and _effects.prevents_dce(eqn.effects)):
             continue
         rule = dce_rules.get(eqn.primitive)
         if rule is None or live.issuperset(outvars):        # nearly all: nothing in it can go

@@ -9,7 +9,7 @@ else takes part: without a marked program no table is touched, and values of oth
 >>> marked = mark(xlab.make_jaxpr(lambda x: xlab.lax.sin(x))(1.0))
 >>> with named_rules():
 ...     made = xlab.make_jaxpr(xlab.grad(lambda x: eval_jaxpr(marked.jaxpr, (), x)[0]))(1.0)
->>> [(e.primitive.name, e.place.origin, e.place.rules) for e in made.eqns]
+>>> [(e.primitive.name, e.raw_source_info.origin, e.raw_source_info.rules) for e in made.eqns]
 [('sin', 0, ('jvp of sin',)), ('cos', 0, ('jvp of sin',)), ('mul', 0, ('jvp of sin', 'transpose of mul'))]
 """
 
@@ -60,7 +60,7 @@ def mark(closed: ClosedJaxpr) -> ClosedJaxpr:
 
     def equation(eqn: JaxprEqn) -> JaxprEqn:
         params = {name: copy(value) for name, value in eqn.params.items()}
-        return eqn.replace(params=params, source=Derived(eqn.place, numbers[id(eqn)]))
+        return eqn.replace(params=params, source_info=Derived(eqn.raw_source_info, numbers[id(eqn)]))
 
     return copy(closed)
 
@@ -94,16 +94,16 @@ def named_rules() -> Iterator[None]:
 
 def _naming(word: str) -> Callable:
     def naming(primitive: Any, rule: Callable) -> Callable:
-        here = state.source
+        here = state.source_info
         if type(here) is not Derived:
             return rule
 
         def named(*args: Any, **params: Any) -> Any:
-            previous = state.source
-            state.source = Derived(here, here.origin, (*here.rules, f"{word} of {primitive.name}"))
+            previous = state.source_info
+            state.source_info = Derived(here, here.origin, (*here.rules, f"{word} of {primitive.name}"))
             try:
                 return rule(*args, **params)
             finally:
-                state.source = previous
+                state.source_info = previous
         return named
     return naming

@@ -16,7 +16,7 @@ from xlab.core.trace import state
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 
 
-def waiting_variables(jaxpr: Jaxpr, unknown_in: Sequence[bool]) -> set[Var]:
+def unknown_variables(jaxpr: Jaxpr, unknown_in: Sequence[bool]) -> set[Var]:
     """The variables, references among them, that depend on unknown inputs."""
     waiting = {v for v, u in zip(jaxpr.invars, unknown_in) if u}
     while True:
@@ -51,7 +51,7 @@ def _through(eqn, unknown) -> tuple[set[int], list[bool]]:
 
 def _inside(jaxpr, unknown):
     jaxpr = open_jaxpr(jaxpr)
-    waiting = waiting_variables(jaxpr, unknown)
+    waiting = unknown_variables(jaxpr, unknown)
     refs = {i for i, v in enumerate(jaxpr.invars) if type(v.aval) is AbstractRef and v in waiting}
     return refs, [type(v) is Var and v in waiting for v in jaxpr.outvars]
 
@@ -83,13 +83,13 @@ def eval_split(record: Callable, jaxpr: Jaxpr, consts, args, waiting: set[Var]) 
     """Like `eval_jaxpr` under a partial trace; references in `waiting` are made by `record(prim, values, params)`."""
     env = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
-    previous = state.source
+    previous = state.source_info
 
     def read(a):
         return a.val if type(a) is Literal else env[a]
     try:
         for eqn in jaxpr.eqns:
-            state.source = eqn.place
+            state.source_info = eqn.raw_source_info
             values = [read(a) for a in eqn.invars]
             if eqn.primitive.makes_ref and eqn.outvars[0] in waiting:
                 out = record(eqn.primitive, values, eqn.params)
@@ -97,5 +97,5 @@ def eval_split(record: Callable, jaxpr: Jaxpr, consts, args, waiting: set[Var]) 
                 out = eqn.primitive.bind(*values, **eqn.params)
             env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
     finally:
-        state.source = previous
+        state.source_info = previous
     return [read(a) for a in jaxpr.outvars]

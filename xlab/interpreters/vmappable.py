@@ -66,10 +66,10 @@ def to_example(trace: Any, x: Any, spec: Any):
     return handlers.to_elt(functools.partial(to_example, trace), number_of_example, x, spec)
 
 
-def from_example(trace: Any, bring: Callable, size: Any, x: Any, spec: Any):
-    """All examples of `x`, a value of a batching trace, together; `bring(value, dim, size, target)` places a dimension."""
+def from_example(trace: Any, move_batch_dim_to: Callable, size: Any, x: Any, spec: Any):
+    """All examples of `x`, a value of a batching trace, together; `move_batch_dim_to(value, dim, size, target)` places a dimension."""
     handlers = _handlers.get(type(x))
     if handlers is not None:
-        return handlers.from_elt(functools.partial(from_example, trace, bring), size, x, spec)
+        return handlers.from_elt(functools.partial(from_example, trace, move_batch_dim_to), size, x, spec)
     value, dim = trace.split(x)
-    return bring(value, dim, size, spec)
+    return move_batch_dim_to(value, dim, size, spec)

@@ -9,13 +9,13 @@ import numpy as np
 from xlab.backend import top_k as _top_k
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
-from xlab.lax import cuts
 from xlab.lax import elementwise as _e
+from xlab.lax import sharding_in_types
 from xlab.lax.reductions import highest, lowest
 from xlab.lax.sort import take_along
 
@@ -148,6 +148,6 @@ def _approx_lowering(ctx, x, *, k, reduction_dimension, recall_target, is_max_k,
 approx_top_k_p = Primitive("approx_top_k", multiple_results=True)
 approx_top_k_p.def_abstract_eval(_approx_aval)
 ad.primitive_jvps[approx_top_k_p] = _approx_jvp
-cut_rules[approx_top_k_p] = cuts.along("approx_top_k", "reduction_dimension")
+sharding_rules[approx_top_k_p] = sharding_in_types.along("approx_top_k", "reduction_dimension")
 batching.primitive_batchers[approx_top_k_p] = _approx_batch
 mlir.register_lowering(approx_top_k_p, _approx_lowering)

@@ -8,14 +8,14 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.jaxpr import Literal
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, is_undefined_primal
-from xlab.lax import cuts
 from xlab.lax import elementwise as _e
+from xlab.lax import sharding_in_types
 from xlab.lax.bits import bitwise_and, bitwise_or
 from xlab.lax.comparison import eq, ge, gt, lt, ne, select
 from xlab.lax.convert import convert
@@ -158,7 +158,7 @@ def _guarded(op: str, by_zero):
         if not dtypes.issubdtype(out.dtype, np.integer) or (type(divisor) is Literal and np.all(np.asarray(divisor.val) != 0)):
             return plain(ctx, x, y)
         a, b = ctx.avals_in
-        x, y = ctx.spread(x, a, out), ctx.spread(y, b, out)
+        x, y = ctx.broadcast_operand(x, a, out), ctx.broadcast_operand(y, b, out)
         t, pred = ctx.type_out(), mlir.tensor_type(out.update(dtype=np.dtype(bool), weak_type=False))
         kind = "UNSIGNED" if dtypes.issubdtype(out.dtype, np.unsignedinteger) else "SIGNED"
         zero = ctx.op(f"stablehlo.compare EQ, {y}, {ctx.fill(0, out)}, {kind} : ({t}, {t}) -> {pred}")
@@ -314,7 +314,7 @@ def _pow_aval(x, y):
 def _pow_lowering(ctx, x, y):
     a, b = ctx.avals_in
     out = ctx.avals_out[0]
-    x, y = ctx.spread(x, a, out), ctx.spread(y, b, out)
+    x, y = ctx.broadcast_operand(x, a, out), ctx.broadcast_operand(y, b, out)
     if b.dtype != a.dtype:
         y = ctx.op(f"stablehlo.convert {y} : ({mlir.tensor_type(b.update(shape=out.shape))}) -> {ctx.type_out()}")
     return ctx.op(f"stablehlo.power {x}, {y} : {ctx.type_out()}")
@@ -432,7 +432,7 @@ def _extremum_lowering(op):
         aval = ctx.avals_out[0]
         if not _e.complexes(aval.dtype):
             return native(ctx, x, y)
-        return complex_extremum(ctx, op, ctx.spread(x, ctx.avals_in[0], aval), ctx.spread(y, ctx.avals_in[1], aval), aval)
+        return complex_extremum(ctx, op, ctx.broadcast_operand(x, ctx.avals_in[0], aval), ctx.broadcast_operand(y, ctx.avals_in[1], aval), aval)
     return lower
 
 
@@ -511,7 +511,7 @@ class _ClampSpread:
 
 clamp_p = Primitive("clamp")
 clamp_p.def_abstract_eval(_clamp_aval)
-cut_rules[clamp_p] = cuts.clamp
+sharding_rules[clamp_p] = sharding_in_types.clamp
 batching.primitive_batchers[clamp_p] = _clamp_batch
 ad.defjvp(clamp_p, _clamp_lo_jvp, _clamp_jvp, _clamp_hi_jvp)
 mlir.register_lowering(clamp_p, lambda ctx, lo, x, hi: ctx.op(

@@ -95,7 +95,7 @@ def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
 def _mulhi_lowering(ctx, x, y):
     """Written out: the CPU has no such instruction, and its rewriter misses those inside fusions."""
     out = ctx.avals_out[0]
-    x, y = (ctx.spread(v, a, out) for v, a in zip((x, y), ctx.avals_in))
+    x, y = (ctx.broadcast_operand(v, a, out) for v, a in zip((x, y), ctx.avals_in))
     width, signed = 8 * out.dtype.itemsize, dtypes.issubdtype(out.dtype, np.signedinteger)
     t = mlir.tensor_type(out)
     if width < 64:

@@ -15,10 +15,10 @@ from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
 from xlab.backend import failures
 from xlab.backend.client import default_device
-from xlab.backend.transfer_guards import asked_for
+from xlab.backend.transfer_guards import explicit_transfer
 from xlab.compile.placement import default_sharding, place, put_host
 from xlab.config import config
-from xlab.core import dtypes, source
+from xlab.core import dtypes, source_info
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import EVAL, set_trace, state
@@ -59,7 +59,7 @@ class FlatCallback:
         name = getattr(fun, "__name__", None) or type(fun).__name__
         if code is None:
             return f"`{name}`"
-        cell = source.shown_name(code.co_filename)
+        cell = source_info.shown_name(code.co_filename)
         return f"`{name}` ({cell or code.co_filename}:{code.co_firstlineno})"
 
 
@@ -84,7 +84,7 @@ def _from_host(value: np.ndarray, aval: ShapedArray):
     own = raw[start:start + value.nbytes].view(value.dtype).reshape(value.shape)
     own[...] = value
     sharding = SingleDeviceSharding(default_device())
-    with asked_for():
+    with explicit_transfer():
         made = _arrays.put([own], physical, sharding, [sharding.device], False, owned=True)
     return KeyArray(made, aval.dtype) if dtypes.is_extended(aval.dtype) else made
 
@@ -113,7 +113,7 @@ def check_results(callback: FlatCallback, outs: Sequence, result_avals: Sequence
 def results(values: Sequence[np.ndarray], avals: Sequence, sharding=None) -> list:
     """Host results of an eager callback as arrays."""
     where = sharding or default_sharding()
-    with asked_for():
+    with explicit_transfer():
         return [put_host(v.reshape(a.shape), a, where, sharding is not None) for v, a in zip(values, avals)]
 
 
@@ -139,7 +139,7 @@ def _failed(callback: FlatCallback, where: str, error: BaseException) -> tuple[s
     at = f", called at {where}," if where else ""
     short = f"xlab.{callback.api} failed: {callback.describe()}{at} raised {type(error).__name__}: {error}"
     tb = error.__traceback__
-    while tb is not None and source.is_internal(tb.tb_frame.f_code.co_filename):
+    while tb is not None and source_info.is_internal(tb.tb_frame.f_code.co_filename):
         tb = tb.tb_next
     error.__traceback__ = tb
     return short, "".join(traceback.format_exception(type(error), error, tb))
@@ -152,7 +152,7 @@ def call_eagerly(callback: FlatCallback, args: Sequence, result_avals: Sequence)
             outs = callback(*args)
         return check_results(callback, outs, result_avals, config.enable_x64)
     except Exception as e:
-        short, _ = _failed(callback, source.describe_caller(), e)
+        short, _ = _failed(callback, source_info.describe_caller(), e)
         raise failures.RuntimeFailure(f"INTERNAL: {short}") from e
 
 
@@ -160,15 +160,15 @@ class HostCall:
     """What the compiled program calls: host arrays in, host arrays out, on a thread of the runtime.
 
     In a program whose devices wait for one another, a device that stopped would keep the others waiting until the runtime
-    ends the process. There (`goes_on`) a failed call gives zeros, and the failure is kept for the end of the run.
+    ends the process. There (`continues_after_failure`) a failed call gives zeros, and the failure is kept for the end of the run.
     """
 
-    __slots__ = ("avals_in", "callback", "failures", "goes_on", "ordered", "result_avals", "where", "x64")
+    __slots__ = ("avals_in", "callback", "continues_after_failure", "failures", "ordered", "result_avals", "where", "x64")
 
     def __init__(self, callback: FlatCallback, avals_in, result_avals, ordered: bool, where: str):
         self.callback, self.avals_in, self.result_avals = callback, avals_in, result_avals
         self.ordered, self.where, self.x64 = ordered, where, config.enable_x64
-        self.goes_on, self.failures = False, []
+        self.continues_after_failure, self.failures = False, []
 
     def __call__(self, *given):
         if self.ordered:
@@ -182,7 +182,7 @@ class HostCall:
             short, long = _failed(self.callback, self.where, e)
             if isinstance(e, Exception) and not isinstance(e, bdb.BdbQuit):
                 logger.error("xlab.%s failed\n%s", self.callback.api, long)
-            if not self.goes_on:
+            if not self.continues_after_failure:
                 failures.note(short, e)
                 raise RuntimeError(f"{short}\n{long}") from None
             self.failures.append((short, e))
@@ -200,7 +200,7 @@ def emit_python_callback(ctx: mlir.Context, callback: FlatCallback, operands: Se
     avals_in, avals_out = [physical_aval(a) for a in ctx.avals_in], list(ctx.avals_out)
     ordered = effect is not None
     index = len(module.callbacks)
-    module.callbacks.append(HostCall(callback, tuple(ctx.avals_in), tuple(avals_out), ordered, str(ctx.eqn.source)))
+    module.callbacks.append(HostCall(callback, tuple(ctx.avals_in), tuple(avals_out), ordered, str(ctx.eqn.source_info)))
     several = module.devices > 1
     if ctx.manual:
         if any(size > 1 for name, size in ctx.mesh.shape.items() if name not in ctx.manual):

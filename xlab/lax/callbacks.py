@@ -14,7 +14,7 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.compile.effects import runtime_tokens
-from xlab.compile.specials import check_eager
+from xlab.compile.runtime_checks import check_eager
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core import effects as _effects
@@ -118,7 +118,7 @@ def _on_one_device(sharding) -> None:
 
 # -- pure_callback ----------------------------------------------------------------------------------------
 
-pure_callback_p = Primitive("pure_callback", multiple_results=True, joins=False, context_dependent=True)
+pure_callback_p = Primitive("pure_callback", multiple_results=True, auto_pvary=False, context_dependent=True)
 pure_callback_p.def_abstract_eval(lambda *avals, result_avals, **_: result_avals)
 
 
@@ -191,7 +191,7 @@ mlir.register_lowering(pure_callback_p, _pure_lowering)
 
 # -- io_callback ------------------------------------------------------------------------------------------
 
-io_callback_p = Primitive("io_callback", multiple_results=True, joins=False, context_dependent=True)
+io_callback_p = Primitive("io_callback", multiple_results=True, auto_pvary=False, context_dependent=True)
 
 
 @io_callback_p.def_effectful_abstract_eval

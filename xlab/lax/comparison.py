@@ -6,13 +6,13 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
-from xlab.lax import cuts
 from xlab.lax import elementwise as _e
+from xlab.lax import sharding_in_types
 from xlab.lax.convert import convert_element_type
 from xlab.lax.elementwise import elementwise
 from xlab.lax.shape import broadcast_in_dim, full_like
@@ -48,7 +48,7 @@ def _on_keys_as_well(rule, direction: str, join: str, start: bool):
         src, out = ctx.avals_in[0], ctx.avals_out[0]
         if not dtypes.is_extended(src.dtype):
             return rule(ctx, x, y, **params)
-        x, y = ctx.spread(x, src, out), ctx.spread(y, ctx.avals_in[1], out)
+        x, y = ctx.broadcast_operand(x, src, out), ctx.broadcast_operand(y, ctx.avals_in[1], out)
         words = mlir.values.physical_aval(src.update(shape=out.shape, sharding=None))
         flags = words.update(dtype=np.dtype(bool))
         t, f = mlir.tensor_type(words), mlir.tensor_type(flags)
@@ -162,7 +162,7 @@ def _select_n_batch(xs, dims):
     which, *cases = xs
     dw, *dc = dims
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
-    cases = [batching.bring(c, d, size, 0) for c, d in zip(cases, dc)]
+    cases = [batching.move_batch_dim_to(c, d, size, 0) for c, d in zip(cases, dc)]
     shape = aval_of(cases[0]).shape
     if dw is None:
         if aval_of(which).shape:
@@ -208,6 +208,6 @@ select_n_p.casts_to_reduced = True
 select_n_p.def_abstract_eval(_select_n_aval)
 ad.primitive_jvps[select_n_p] = _select_n_jvp
 ad.primitive_transposes[select_n_p] = _select_n_transpose
-cut_rules[select_n_p] = cuts.select
+sharding_rules[select_n_p] = sharding_in_types.select
 batching.primitive_batchers[select_n_p] = _select_n_batch
 mlir.register_lowering(select_n_p, _select_n_lowering)

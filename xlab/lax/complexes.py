@@ -47,7 +47,7 @@ ad.deflinear2(complex_p, lambda ct, x, y: [_summed(real(ct), x) if is_undefined_
 def _complex_lowering(ctx, x, y):
     out = ctx.avals_out[0]
     part = ShapedArray(out.shape, ctx.avals_in[0].dtype)
-    x, y = (ctx.spread(v, a, part) for v, a in zip((x, y), ctx.avals_in))
+    x, y = (ctx.broadcast_operand(v, a, part) for v, a in zip((x, y), ctx.avals_in))
     return ctx.op(f"stablehlo.complex {x}, {y} : ({mlir.tensor_type(part)}, {mlir.tensor_type(part)}) -> {ctx.type_out()}")
 
 

@@ -57,7 +57,7 @@ def _known_only(name, role):
         f"such as jit or grad stands a tracer for. Pass it as a positional argument; attributes are numbers, strings or NumPy arrays")
 
 
-class HashableArray:
+class HashableAttribute:
     """A NumPy array as a parameter of an equation: compared by value."""
 
     __slots__ = ("val",)
@@ -66,20 +66,20 @@ class HashableArray:
         self.val = np.array(val)
 
     def __eq__(self, other):
-        return isinstance(other, HashableArray) and self.val.dtype == other.val.dtype and np.array_equal(self.val, other.val)
+        return isinstance(other, HashableAttribute) and self.val.dtype == other.val.dtype and np.array_equal(self.val, other.val)
 
     def __hash__(self):
         return hash((self.val.shape, self.val.dtype.str, self.val.tobytes()))
 
     def __repr__(self):
-        return f"HashableArray({self.val!r})"
+        return f"HashableAttribute({self.val!r})"
 
 
 def _attribute(name, key, value):
     leaves, structure = _tree.flatten(value)
     if any(isinstance(v, Tracer) for v in leaves):
         raise _known_only(name, "as an attribute")
-    return key, tuple(HashableArray(v) if isinstance(v, np.ndarray) or is_native_array(v) else v for v in leaves), structure
+    return key, tuple(HashableAttribute(v) if isinstance(v, np.ndarray) or is_native_array(v) else v for v in leaves), structure
 
 
 composite_p = Primitive("composite", multiple_results=True)
@@ -113,7 +113,7 @@ def _text(value) -> str:
         return f"{value} : i64"
     if isinstance(value, float):
         return f"{scalar_text(value, np.float64)} : f64"
-    if isinstance(value, HashableArray):
+    if isinstance(value, HashableAttribute):
         shape = "".join(f"{d}x" for d in value.val.shape)
         return f"{dense_text(value.val, value.val.dtype)} : tensor<{shape}{dtypes.mlir_type(value.val.dtype)}>"
     if isinstance(value, np.generic):

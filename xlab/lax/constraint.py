@@ -11,11 +11,11 @@ from xlab.compile.executable import physical_sharding
 from xlab.compile.placement import place
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import Tracer, state
 from xlab.interpreters import ad, batching, mlir
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 from xlab.sharding import (
     UNCONSTRAINED,
     AbstractMesh,
@@ -80,7 +80,7 @@ def _constrained(x, sharding):
         sharding = sharding.update(mesh=_as_typed_here(sharding.mesh))
         if sharding.mesh.are_all_axes_explicit and not get_abstract_mesh().empty:
             return _asserted(x, aval, sharding)
-        sharding = _beside_cut(aval, sharding)
+        sharding = _with_explicit_axes(aval, sharding)
     free = frozenset(i for i, p in enumerate(sharding.spec) if p is UNCONSTRAINED) if isinstance(sharding, NamedSharding) \
         else frozenset()
     return sharding_constraint_p.bind(x, sharding=sharding, layout=None, context_mesh=get_abstract_mesh(), unconstrained_dims=free)
@@ -103,7 +103,7 @@ def _asserted(x, aval, sharding):
     return x
 
 
-def _beside_cut(aval, sharding):
+def _with_explicit_axes(aval, sharding):
     """A constraint on Auto axes, together with what the type says of the Explicit ones."""
     named = set(sharding.spec.axes()) & set(sharding.mesh.explicit_axes)
     if named:
@@ -176,7 +176,7 @@ def _batch(axis, operands, dims, *, sharding, layout, context_mesh, unconstraine
                                       unconstrained_dims=free), d
 
 
-cut_rules[sharding_constraint_p] = cuts.first_operand
+sharding_rules[sharding_constraint_p] = sharding_in_types.first_operand
 batching.axis_primitive_batchers[sharding_constraint_p] = _batch
 
 

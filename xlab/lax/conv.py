@@ -11,11 +11,11 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of, explicit_types
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import dims_text
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 from xlab.lax.convert import convert
 from xlab.lax.precision import check_preferred
 from xlab.lax.shape import reshape, rev
@@ -37,7 +37,7 @@ class ConvDimensionNumbers(NamedTuple):
     out_spec: tuple[int, ...]
 
 
-def place(values, spec) -> tuple:
+def in_spec_order(values, spec) -> tuple:
     """Values in the order (batch, feature, spatial...) put where `spec` says."""
     out = [None] * len(spec)
     for position, value in zip(spec, values):
@@ -102,7 +102,7 @@ def _conv_aval(lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_dilation,
     counts = window_counts(space, kernel, window_strides, padding, lhs_dilation, rhs_dilation)
     dtype = check_preferred(lhs.dtype, preferred_element_type)
     weak = preferred_element_type is None and lhs.weak_type and rhs.weak_type
-    return ShapedArray(place((n // batch_group_count, o, *counts), numbers.out_spec), dtype, weak)
+    return ShapedArray(in_spec_order((n // batch_group_count, o, *counts), numbers.out_spec), dtype, weak)
 
 
 # -- transposes ---------------------------------------------------------------------------------------------
@@ -114,13 +114,13 @@ def _split_into(x, axis: int, groups: int, target: int, lies=None):
 
 
 def _split(x, axis: int, groups: int):
-    """Splits `axis` into `groups` parts and what is in each; what cut it cuts the one that it can cut evenly."""
+    """Splits `axis` into `groups` parts and what is in each; what sharded it shards the one that it can shard evenly."""
     aval = aval_of(x)
     sizes, lies = (groups, aval.shape[axis] // groups), None
-    if aval.cut is not None:
-        cut, n = entries(aval), parts(aval.cut.mesh, entries(aval)[axis])
-        two = (cut[axis], ()) if groups % n == 0 else ((), cut[axis]) if sizes[1] % n == 0 else ((), ())
-        lies = of_entries(aval.cut.mesh, (*cut[:axis], *two, *cut[axis + 1:]))
+    if aval.explicit_sharding is not None:
+        dim_axes, n = entries(aval), parts(aval.explicit_sharding.mesh, entries(aval)[axis])
+        two = (dim_axes[axis], ()) if groups % n == 0 else ((), dim_axes[axis]) if sizes[1] % n == 0 else ((), ())
+        lies = of_entries(aval.explicit_sharding.mesh, (*dim_axes[:axis], *two, *dim_axes[axis + 1:]))
     return reshape(x, (*aval.shape[:axis], *sizes, *aval.shape[axis + 1:]), out_sharding=lies)
 
 
@@ -130,11 +130,11 @@ def _join_into(x, axis: int, target: int, lies=None):
     order = [i for i in range(aval.ndim) if i != axis]
     sizes = [aval.shape[i] for i in order]
     sizes[target] *= aval.shape[axis]
-    if aval.cut is not None and lies is None:
-        cut = entries(aval)
-        joined = [cut[i] for i in order]
-        joined[target] = cut[axis] + joined[target]
-        lies = of_entries(aval.cut.mesh, tuple(joined))
+    if aval.explicit_sharding is not None and lies is None:
+        dim_axes = entries(aval)
+        joined = [dim_axes[i] for i in order]
+        joined[target] = dim_axes[axis] + joined[target]
+        lies = of_entries(aval.explicit_sharding.mesh, tuple(joined))
     order.insert(target, axis)
     return reshape(x, sizes, order, out_sharding=lies)
 
@@ -145,11 +145,11 @@ def _in_type_of(x, ct, preferred):
     return x if preferred is None or aval_of(x).dtype == dtype else convert(x, dtype)
 
 
-def _lying_like(aval, *operands):
+def _sharding_like(aval, *operands):
     """What to ask of a cotangent, so that it lies as the value does."""
     if not explicit_types.in_use:
         return None
-    return next((like for like in (cuts.like(aval, aval_of(x)) for x in operands) if like is not None), None)
+    return next((like for like in (sharding_in_types.like(aval, aval_of(x)) for x in operands) if like is not None), None)
 
 
 def _back(out, aval):
@@ -170,10 +170,10 @@ def _transpose_lhs(ct, lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_d
         low = dilated(k, d) - 1 - lo
         pads.append((low, dilated(n, b) + dilated(k, d) - 1 - dilated(c, s) - low))
     rhs = _in_type_of(rev(rhs, rhs_spec[2:]), ct, preferred_element_type)
-    lies = between = _lying_like(lhs.aval, ct, rhs)
+    lies = between = _sharding_like(lhs.aval, ct, rhs)
     if lies is not None and batch_group_count > 1:  # the groups are among the features still
-        cut = cuts.asked(lies, lhs.aval.ndim)
-        between = of_entries(lies.mesh, place(((), *ordered(cut, lhs_spec)[1:]), lhs_spec))
+        dim_axes = sharding_in_types.requested_axes(lies, lhs.aval.ndim)
+        between = of_entries(lies.mesh, in_spec_order(((), *ordered(dim_axes, lhs_spec)[1:]), lhs_spec))
     out = conv_general_dilated_p.bind(
         ct, rhs, window_strides=lhs_dilation, padding=tuple(pads), lhs_dilation=window_strides, rhs_dilation=rhs_dilation,
         dimension_numbers=ConvDimensionNumbers(out_spec, (rhs_spec[1], rhs_spec[0], *rhs_spec[2:]), lhs_spec),
@@ -201,7 +201,7 @@ def _transpose_rhs(ct, lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_d
         lhs_dilation=lhs_dilation, rhs_dilation=window_strides,
         dimension_numbers=ConvDimensionNumbers(swapped(lhs_spec), swapped(out_spec), swapped(rhs_spec)),
         feature_group_count=batch_group_count, batch_group_count=feature_group_count, precision=precision,
-        preferred_element_type=preferred_element_type, out_sharding=_lying_like(rhs.aval, ct, lhs))
+        preferred_element_type=preferred_element_type, out_sharding=_sharding_like(rhs.aval, ct, lhs))
     return _back(out, rhs.aval)
 
 
@@ -211,16 +211,16 @@ def _transpose_rhs(ct, lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_d
 def _conv_batch(xs, dims, *, dimension_numbers, feature_group_count, batch_group_count, out_sharding, **params):
     (lhs, rhs), (dl, dr), (lhs_spec, rhs_spec, out_spec) = xs, dims, dimension_numbers
     groups = {"feature_group_count": feature_group_count, "batch_group_count": batch_group_count}
-    mesh, batch, cut = _batch_cut(xs, dims, out_sharding, dimension_numbers=dimension_numbers, **groups, **params) \
+    mesh, batch, dim_axes = _batch_and_sharding(xs, dims, out_sharding, dimension_numbers=dimension_numbers, **groups, **params) \
         if explicit_types.in_use else (None, (), ())
 
     def run(lhs, rhs, at, whole=False, **more):
-        """The convolution whose dimension `at` holds the batch and what an example has there, cut along what cuts the two."""
-        lies = None if mesh is None else of_entries(mesh, (*cut[:at], () if whole else batch + cut[at], *cut[at + 1:]))
+        """The convolution whose dimension `at` holds the batch and what an example has there, sharded along what shards the two."""
+        lies = None if mesh is None else of_entries(mesh, (*dim_axes[:at], () if whole else batch + dim_axes[at], *dim_axes[at + 1:]))
         return conv_general_dilated_p.bind(lhs, rhs, dimension_numbers=dimension_numbers, out_sharding=lies, **{**groups, **more}, **params)
 
     def example(at):
-        return None if mesh is None else of_entries(mesh, (*cut[:at], batch, *cut[at:]))
+        return None if mesh is None else of_entries(mesh, (*dim_axes[:at], batch, *dim_axes[at:]))
 
     def taken_apart(out, at):
         shape = aval_of(out).shape
@@ -247,16 +247,16 @@ def _conv_batch(xs, dims, *, dimension_numbers, feature_group_count, batch_group
     return _join_into(out, at, at + 1, example(at)), at
 
 
-def _batch_cut(xs, dims, asked, *, dimension_numbers, **params):
-    """The mesh in play, what cuts the batch, and what cuts each dimension of an example's result; a mesh of None where nothing is cut."""
+def _batch_and_sharding(xs, dims, asked, *, dimension_numbers, **params):
+    """The mesh in play, what shards the batch, and what shards each dimension of an example's result; a mesh of None where nothing is sharded."""
     avals = [aval_of(x) for x in xs]
-    mesh = next((a.cut.mesh for a in avals if a.cut is not None), None if asked is None else asked.mesh)
+    mesh = next((a.explicit_sharding.mesh for a in avals if a.explicit_sharding is not None), None if asked is None else asked.mesh)
     if mesh is None:
         return None, (), ()
     batch = next((axes for axes in (entries(a)[d] for a, d in zip(avals, dims) if d is not None) if axes), ())
     examples = [a if d is None else a.without_dimension(d) for a, d in zip(avals, dims)]
     plain = _conv_aval(*(a.update(sharding=None) for a in examples), dimension_numbers=dimension_numbers, out_sharding=None, **params)
-    return mesh, batch, tuple(map(tuple, cuts.convolution(examples, [plain], dimension_numbers=dimension_numbers, out_sharding=asked)[0]))
+    return mesh, batch, tuple(map(tuple, sharding_in_types.convolution(examples, [plain], dimension_numbers=dimension_numbers, out_sharding=asked)[0]))
 
 
 def _grouped(x, dim: int, axis: int, groups: int):
@@ -274,7 +274,7 @@ def _grouped(x, dim: int, axis: int, groups: int):
 def _convolution_text(lhs, rhs, types, *, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers,
                       feature_group_count, batch_group_count, precision) -> str:
     space = range(len(window_strides))
-    specs = [", ".join(map(str, place((*letters, *space), spec)))
+    specs = [", ".join(map(str, in_spec_order((*letters, *space), spec)))
              for letters, spec in zip(("bf", "oi", "bf"), dimension_numbers)]
     pads = "[" + ", ".join(f"[{lo}, {hi}]" for lo, hi in padding) + "]"
     window = (f"stride = {dims_text(window_strides)}, pad = {pads}, lhs_dilate = {dims_text(lhs_dilation)}, "
@@ -287,10 +287,10 @@ def _convolution_text(lhs, rhs, types, *, window_strides, padding, lhs_dilation,
             f"({types[0]}, {types[1]}) -> {types[2]}")
 
 
-def _cut(ctx, lhs, padding, lhs_dilation, numbers):
-    """The left operand padded and spread out beforehand: the CPU reads beyond it when it is told to cut."""
+def _crop(ctx, lhs, padding, lhs_dilation, numbers):
+    """The left operand padded and spread out beforehand: the CPU reads beyond it when it is told to crop."""
     aval = ctx.avals_in[0]
-    config = place(((0, 0, 0), (0, 0, 0), *((lo, hi, d - 1) for (lo, hi), d in zip(padding, lhs_dilation))), numbers.lhs_spec)
+    config = in_spec_order(((0, 0, 0), (0, 0, 0), *((lo, hi, d - 1) for (lo, hi), d in zip(padding, lhs_dilation))), numbers.lhs_spec)
     shape = [dilated(n, c[2] + 1) + c[0] + c[1] for n, c in zip(aval.shape, config)]
     if min(shape) < 0:
         return None
@@ -304,9 +304,9 @@ def _cut(ctx, lhs, padding, lhs_dilation, numbers):
 def _conv_lowering(ctx, lhs, rhs, *, preferred_element_type, out_sharding, **params):
     out, left = ctx.avals_out[0], ctx.avals_in[0]
     if any(p < 0 for pair in params["padding"] for p in pair):
-        cut = _cut(ctx, lhs, params["padding"], params["lhs_dilation"], params["dimension_numbers"])
-        if cut is not None:
-            lhs, left = cut
+        cropped = _crop(ctx, lhs, params["padding"], params["lhs_dilation"], params["dimension_numbers"])
+        if cropped is not None:
+            lhs, left = cropped
             n = len(params["padding"])
             params.update(padding=((0, 0),) * n, lhs_dilation=(1,) * n)
     types_in = mlir.tensor_type(left), ctx.type_in(1)
@@ -336,6 +336,6 @@ conv_general_dilated_p = Primitive("conv_general_dilated")
 conv_general_dilated_p.linear_in_unreduced = ((0,), (1,))
 conv_general_dilated_p.def_abstract_eval(_conv_aval)
 ad.defbilinear(conv_general_dilated_p, _transpose_lhs, _transpose_rhs)
-cut_rules[conv_general_dilated_p] = cuts.convolution
+sharding_rules[conv_general_dilated_p] = sharding_in_types.convolution
 batching.primitive_batchers[conv_general_dilated_p] = _conv_batch
 mlir.register_lowering(conv_general_dilated_p, _conv_lowering)

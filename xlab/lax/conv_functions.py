@@ -11,7 +11,7 @@ import numpy as np
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
-from xlab.lax.conv import ConvDimensionNumbers, conv_general_dilated_p, ordered, place
+from xlab.lax.conv import ConvDimensionNumbers, conv_general_dilated_p, in_spec_order, ordered
 from xlab.lax.dot import dot_general
 from xlab.lax.precision import PrecisionLike, canonical_precision
 from xlab.lax.shape import broadcast_in_dim, reshape, rev, transpose
@@ -97,7 +97,7 @@ def conv_general_dilated(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequenc
         rhs: kernel; output features, input features per group and spatial dimensions.
         window_strides: steps of the window.
         padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) per spatial dimension; negative amounts cut.
-        lhs_dilation, rhs_dilation: distances between neighbours in the input and in the kernel.
+        lhs_dilation, rhs_dilation: distances between neighbors in the input and in the kernel.
         dimension_numbers: see `conv_dimension_numbers`.
         feature_group_count, batch_group_count: number of independent groups of features, or of the batch.
         precision: see `xlab.lax.Precision`.
@@ -205,7 +205,7 @@ def conv_transpose(lhs: ArrayLike, rhs: ArrayLike, strides: Sequence[int], paddi
         lhs, rhs: input and kernel; by default batch, space, features and space, input features, output features.
         strides: factors by which space grows.
         padding: 'SAME', 'VALID', or (low, high) per spatial dimension.
-        rhs_dilation: distances between neighbours in the kernel.
+        rhs_dilation: distances between neighbors in the kernel.
         dimension_numbers: see `conv_dimension_numbers`.
         transpose_kernel: mirror the kernel and exchange its features, which makes it the transpose of `conv`.
         precision, preferred_element_type: as for `conv_general_dilated`.
@@ -273,7 +273,7 @@ def conv_general_dilated_patches(lhs: ArrayLike, filter_shape: Sequence[int], wi
     features = aval.shape[numbers.lhs_spec[1]]
     eye = np.eye(size, dtype=aval.dtype)
     rhs = reshape(broadcast_in_dim(eye, (features, size, size), (1, 2)), (features * size, 1, *filter_shape))
-    rhs = transpose(rhs, place(range(len(numbers.rhs_spec)), numbers.rhs_spec))
+    rhs = transpose(rhs, in_spec_order(range(len(numbers.rhs_spec)), numbers.rhs_spec))
     return conv_general_dilated(lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, numbers, features,
                                 precision=None if precision is None else (precision, "default"),
                                 preferred_element_type=preferred_element_type)
@@ -304,7 +304,7 @@ def conv_general_dilated_local(lhs: ArrayLike, rhs: ArrayLike, window_strides: S
     left, right = numbers.lhs_spec, numbers.rhs_spec
     out = dot_general(patches, rhs, (((left[1],), (right[1],)), (left[2:], right[2:])), precision=pair)
     n = len(left) - 2
-    return transpose(out, place((n, n + 1, *range(n)), numbers.out_spec))
+    return transpose(out, in_spec_order((n, n + 1, *range(n)), numbers.out_spec))
 
 
 # -- shapes -------------------------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def conv_general_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
         dimension_numbers: which dimension is which.
     """
     lhs_spec, rhs_spec, out_spec = conv_general_permutations(dimension_numbers)
-    return place(conv_shape_tuple(ordered(lhs_shape, lhs_spec), ordered(rhs_shape, rhs_spec), window_strides, padding),
+    return in_spec_order(conv_shape_tuple(ordered(lhs_shape, lhs_spec), ordered(rhs_shape, rhs_spec), window_strides, padding),
                  out_spec)
 
 
@@ -360,4 +360,4 @@ def conv_transpose_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int
     (n, _, *space), (o, _, *kernel) = ordered(lhs_shape, lhs_spec), ordered(rhs_shape, rhs_spec)
     if isinstance(padding, str):
         padding = [_transposed_padding(k, s, padding) for k, s in zip(kernel, window_strides)]
-    return place((n, o, *window_counts(space, kernel, (1,) * len(kernel), padding, window_strides)), out_spec)
+    return in_spec_order((n, o, *window_counts(space, kernel, (1,) * len(kernel), padding, window_strides)), out_spec)

@@ -8,12 +8,12 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 
 __all__ = ["bitcast_convert_type", "convert_element_type", "reduce_precision", "stop_gradient"]
 
@@ -118,7 +118,7 @@ def _bitcast_batch(xs, dims, **params):
 bitcast_convert_type_p = Primitive("bitcast_convert_type")
 bitcast_convert_type_p.def_abstract_eval(_bitcast_aval)
 ad.defzero(bitcast_convert_type_p)
-cut_rules[bitcast_convert_type_p] = cuts.bitcast
+sharding_rules[bitcast_convert_type_p] = sharding_in_types.bitcast
 batching.primitive_batchers[bitcast_convert_type_p] = _bitcast_batch
 mlir.register_lowering(bitcast_convert_type_p, lambda ctx, x, new_dtype: ctx.op(
     f"stablehlo.bitcast_convert {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))

@@ -8,14 +8,14 @@ import numpy as np
 
 from xlab.config import config
 from xlab.core.avals import aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
 from xlab.interpreters.mlir.values import i64_array
-from xlab.lax import cuts
 from xlab.lax import elementwise as _e
+from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import add, complex_extremum, div, floor, max, min, mul, sub
 from xlab.lax.comparison import gt, ne, select
 from xlab.lax.complexes import complex, imag, real
@@ -106,7 +106,7 @@ def _bind(prim, operand, axis, reverse):
 def prefix_scan(combine: Callable, x, axis: int, reverse: bool = False):
     """Combines each element with all before it, in logarithmic depth.
 
-    Pairs of neighbours are combined and scanned in half the length; that gives the odd places, and one more
+    Pairs of neighbors are combined and scanned in half the length; that gives the odd places, and one more
     combination gives the even ones.
     """
     if reverse:
@@ -194,7 +194,7 @@ def _family(name: str, accepts, combine: Callable, identity: Callable, op: str |
                       f"padding = dense<[{pairs}]> : tensor<{src.ndim}x2xi64>}}> ({body}) : ({ctx.type_in()}, {t}) -> {ctx.type_out()}")
 
     ad.primitive_jvps[prim] = jvp
-    cut_rules[prim] = cuts.along(prim.name)
+    sharding_rules[prim] = sharding_in_types.along(prim.name)
     batching.primitive_batchers[prim] = batch
     mlir.register_lowering(prim, lowering)
     return prim

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from xlab import tree as _tree
-from xlab.core.source import is_internal
+from xlab.core.source_info import is_internal
 from xlab.core.trace import Tracer
 from xlab.lax.debugging import debug_callback
 

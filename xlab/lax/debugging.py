@@ -89,7 +89,7 @@ def _is_array(x) -> bool:
     return False
 
 
-debug_callback_p = Primitive("debug_callback", multiple_results=True, joins=False, context_dependent=True)
+debug_callback_p = Primitive("debug_callback", multiple_results=True, auto_pvary=False, context_dependent=True)
 debug_callback_p.def_effectful_abstract_eval(lambda *avals, effect, **_: ((), {effect}))
 
 
@@ -212,7 +212,7 @@ def _print_options() -> tuple:
 
 def _log_record() -> logging.LogRecord:
     frame = sys._getframe(1)
-    from xlab.core.source import is_internal
+    from xlab.core.source_info import is_internal
     while frame.f_back is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     return logging.LogRecord("xlab.debug", logging.INFO, frame.f_code.co_filename, frame.f_lineno, "", None, None, frame.f_code.co_name)
@@ -248,7 +248,7 @@ class _Printer:
         return ()
 
 
-debug_print_p = Primitive("debug_print", multiple_results=True, joins=False, context_dependent=True)
+debug_print_p = Primitive("debug_print", multiple_results=True, auto_pvary=False, context_dependent=True)
 
 
 def _print_effect(ordered):

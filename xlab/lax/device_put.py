@@ -62,7 +62,7 @@ def put(x, device, copy_semantics):
         there = put(x, device.sharding, copy_semantics)
         if layouts.layout_of(there) == device.layout:
             return there
-        made = layouts.relaid(there, device.layout)
+        made = layouts.relayout(there, device.layout)
         if copy_semantics is ArrayCopySemantics.DONATE_INPUT and is_native_array(x) and not x.is_deleted():
             _arrays.give_up(x)
         return made
@@ -121,7 +121,7 @@ def _space(aval) -> MemorySpace:
 
 # -- the primitive ----------------------------------------------------------------------------------------
 
-device_put_p = Primitive("device_put", multiple_results=True, joins=False)
+device_put_p = Primitive("device_put", multiple_results=True, auto_pvary=False)
 
 
 @device_put_p.def_impl

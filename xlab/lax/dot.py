@@ -6,12 +6,12 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of, explicit_types
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import is_undefined_primal
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 from xlab.lax.convert import convert
 from xlab.lax.precision import (
     DotDimensionNumbers,
@@ -29,7 +29,7 @@ __all__ = ["batch_matmul", "dot", "dot_general"]
 
 
 def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: DotDimensionNumbers, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None, *, out_sharding: ShardingLike | None = None) -> Array:
-    """Generalised product: contract and batch any dimensions.
+    """Generalized product: contract and batch any dimensions.
 
     Args:
         lhs, rhs: operands.
@@ -158,14 +158,14 @@ def _transpose_left(ct, other, aval, mc, oc, mb, ob, precision, preferred, swap=
     order = sorted(range(len(oc)), key=lambda i: oc[i])
     produced = [*mb, *mine_free, *(mc[i] for i in order)]
     out = dot_general_p.bind(ct, other, dimension_numbers=numbers, precision=precision, preferred_element_type=preferred,
-                             out_sharding=_lying_like(aval, produced, ct, other) if explicit_types.in_use else None)
+                             out_sharding=_sharding_like(aval, produced, ct, other) if explicit_types.in_use else None)
     out = transpose(out, tuple(int(i) for i in np.argsort(produced)))
     return convert(out, aval.dtype) if aval_of(out).dtype != aval.dtype else out
 
 
-def _lying_like(aval, produced, *operands):
+def _sharding_like(aval, produced, *operands):
     """What to ask of a product whose dimension `i` is dimension `produced[i]` of a type that it should lie like."""
-    lies = next((like for like in (cuts.like(aval, aval_of(x)) for x in operands) if like is not None), None)
+    lies = next((like for like in (sharding_in_types.like(aval, aval_of(x)) for x in operands) if like is not None), None)
     return lies and NamedSharding(lies.mesh, PartitionSpec(*(lies.spec[d] for d in produced)))
 
 
@@ -219,6 +219,6 @@ dot_general_p.def_abstract_eval(_dot_aval)
 ad.defjvp(dot_general_p, lambda t, x, y, **params: dot_general_p.bind(t, y, **params),
           lambda t, x, y, **params: dot_general_p.bind(x, t, **params))
 ad.primitive_transposes[dot_general_p] = _dot_transpose
-cut_rules[dot_general_p] = cuts.dot
+sharding_rules[dot_general_p] = sharding_in_types.dot
 batching.primitive_batchers[dot_general_p] = _dot_batch
 mlir.register_lowering(dot_general_p, _dot_lowering)

@@ -11,13 +11,13 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import dims_text
-from xlab.lax import cuts
 from xlab.lax import elementwise as _e
+from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import mul
 from xlab.lax.complexes import conj, real
 from xlab.lax.convert import convert
@@ -152,6 +152,6 @@ fft_p = Primitive("fft")
 fft_p.linear_in_unreduced = True
 fft_p.def_abstract_eval(_fft_aval)
 ad.deflinear2(fft_p, _fft_transpose)
-cut_rules[fft_p] = cuts.resized("a Fourier transform")
+sharding_rules[fft_p] = sharding_in_types.resized("a Fourier transform")
 batching.primitive_batchers[fft_p] = _fft_batch
 mlir.register_lowering(fft_p, _fft_lowering)

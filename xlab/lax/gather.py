@@ -14,13 +14,13 @@ import numpy as np
 from xlab.core import dtypes
 from xlab.core.array import key_of_words
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import state
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import dims_text, i64_array, physical_aval
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import add, clamp, rem
 from xlab.lax.bits import bitwise_and
 from xlab.lax.comparison import ge, le, lt, select
@@ -274,7 +274,7 @@ def _filled(x, indices, *, dimension_numbers, slice_sizes, fill_value, **params)
     out = gather_p.bind(x, indices, dimension_numbers=n, slice_sizes=slice_sizes, fill_value=None,
                         **{**params, "mode": GatherScatterMode.CLIP})
     shape = aval_of(out).shape
-    inside = broadcast_in_dim(inside, shape, [i for i in range(len(shape)) if i not in n.offset_dims], out_sharding=aval_of(out).cut)
+    inside = broadcast_in_dim(inside, shape, [i for i in range(len(shape)) if i not in n.offset_dims], out_sharding=aval_of(out).explicit_sharding)
     dtype = aval_of(out).dtype
     fill = key_of_words(fill_value, dtype) if dtypes.is_extended(dtype) else np.asarray(fill_value).astype(dtype)[()]
     filled = broadcast_in_dim(fill, shape, ())
@@ -314,7 +314,7 @@ gather_p.linear_in_unreduced = lambda x, *_, mode, fill_value, **__: _fills_as_a
 gather_p.def_abstract_eval(_gather_aval)
 ad.defjvp(gather_p, _gather_jvp, None)
 # Its transpose, a scatter-add, stands in scatter.py.
-cut_rules[gather_p] = cuts.gather
+sharding_rules[gather_p] = sharding_in_types.gather
 batching.primitive_batchers[gather_p] = _gather_batch
 mlir.register_lowering(gather_p, _gather_lowering)
 
@@ -324,7 +324,7 @@ def _slices_per_example(xs, dims, slice_sizes):
     x, *starts = xs
     d, *ds = dims
     size = next(aval_of(v).shape[e] for v, e in zip(xs, dims) if e is not None)
-    starts = [convert_element_type(batching.bring(s, e, size, 0), np.int32) for s, e in zip(starts, ds)]
+    starts = [convert_element_type(batching.move_batch_dim_to(s, e, size, 0), np.int32) for s, e in zip(starts, ds)]
     index = concatenate([reshape(s, (size, 1)) for s in starts], 1)
     n = len(slice_sizes)
     if d is None:

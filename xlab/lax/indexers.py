@@ -92,7 +92,7 @@ class NDIndexer:
     """One entry per dimension of `shape`: a `Slice`, an integer, or an integer array.
 
     Arrays (and integers) are broadcast together to `int_indexer_shape`; they select points, as in NumPy, and their
-    dimensions stand in the result where the first of them stands if they are neighbours, else in front.
+    dimensions stand in the result where the first of them stands if they are neighbors, else in front.
     """
 
     __slots__ = ("indices", "int_indexer_shape", "shape")

@@ -6,10 +6,10 @@ from typing import Any
 
 from xlab import tree as _tree
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.interpreters import ad, batching, mlir
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 from xlab.sharding.placement import Layout
 
 __all__ = ["layout_constraint_p", "with_layout_constraint"]
@@ -50,7 +50,7 @@ layout_constraint_p = Primitive("layout_constraint")
 layout_constraint_p.linear_in_unreduced = True
 layout_constraint_p.def_abstract_eval(lambda x, *, layout: x)
 ad.deflinear2(layout_constraint_p, lambda ct, x, *, layout: [layout_constraint_p.bind(ct, layout=layout)])
-cut_rules[layout_constraint_p] = cuts.first_operand
+sharding_rules[layout_constraint_p] = sharding_in_types.first_operand
 
 
 def _batch(operands, dims, *, layout):

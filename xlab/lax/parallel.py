@@ -12,7 +12,7 @@ from xlab.lax.collectives.casts import preduced as preduced
 from xlab.lax.collectives.casts import pvary as pvary
 from xlab.lax.collectives.casts import reduced_vary_cast_p as _reduced_vary_cast_p
 from xlab.lax.collectives.casts import vary_unreduced_cast as vary_unreduced_cast
-from xlab.lax.collectives.common import axis_names, ready, size_of
+from xlab.lax.collectives.common import axis_names, require_varying, size_of
 from xlab.lax.collectives.psum import bind_psum_invariant as bind_psum_invariant
 from xlab.lax.collectives.psum import unreduced_psum_p as _unreduced_psum_p
 from xlab.lax.collectives.psum_scatter import unreduced_reduce_scatter_p as _unreduced_scatter_p
@@ -54,4 +54,4 @@ def reduced_vary_cast(x, axis_name):
 
 def insert_collective_pvary(axis_name, x):
     """The value as one that varies over the named mesh axes; as it is where types do not vary."""
-    return ready("pvary", x, axis_names(axis_name, "pvary"))
+    return require_varying("pvary", x, axis_names(axis_name, "pvary"))

@@ -240,8 +240,8 @@ def _ragged_batch(xs, dims, *, ragged_dot_dimension_numbers, **params):
         out = ragged_dot_general_p.bind(batching.moveaxis(lhs, dims[0], n), rhs, group_sizes,
                                         ragged_dot_dimension_numbers=numbers, **params)
         return out, n - len(lc)
-    lhs, rhs = batching.bring(lhs, dims[0], size, 0), batching.bring(rhs, dims[1], size, 0)
-    group_sizes = batching.bring(group_sizes, dims[2], size, 0)
+    lhs, rhs = batching.move_batch_dim_to(lhs, dims[0], size, 0), batching.move_batch_dim_to(rhs, dims[1], size, 0)
+    group_sizes = batching.move_batch_dim_to(group_sizes, dims[2], size, 0)
     prefix = tuple(aval_of(lhs).shape[i + 1] for i in _before(numbers, n))
     if aval_of(group_sizes).ndim == 2 and prefix:
         groups = aval_of(group_sizes).shape[1]

@@ -7,10 +7,10 @@ import numpy as np
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.interpreters import ad, batching, mlir
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 from xlab.lax.shape import (
     broadcast_at,
     broadcast_in_dim,
@@ -39,7 +39,7 @@ def _reduce_sum_aval(x, *, axes, out_sharding):
 
 def _reduce_sum_transpose(ct, x, *, axes, out_sharding):
     kept = [i for i in range(x.aval.ndim) if i not in axes]
-    return [broadcast_in_dim(ct, x.aval.shape, kept, out_sharding=x.aval.cut)]
+    return [broadcast_in_dim(ct, x.aval.shape, kept, out_sharding=x.aval.explicit_sharding)]
 
 
 def reduction_text(ctx, op: str, x: str, init: str, axes, aval_in, aval_out) -> str:
@@ -71,7 +71,7 @@ reduce_sum_p = _ReduceSum("reduce_sum")
 reduce_sum_p.linear_in_unreduced = True
 reduce_sum_p.def_abstract_eval(_reduce_sum_aval)
 ad.deflinear2(reduce_sum_p, _reduce_sum_transpose)
-cut_rules[reduce_sum_p] = cuts.reduction
+sharding_rules[reduce_sum_p] = sharding_in_types.reduction
 batching.defreducer(reduce_sum_p)
 mlir.register_lowering(reduce_sum_p, _reduce_sum_lowering)
 
@@ -83,10 +83,10 @@ def _broadcast_transpose(ct, x, *, shape, broadcast_dimensions, sharding):
     ct = reduce_sum_p.bind(ct, axes=gone, out_sharding=None) if gone else ct
     order = sorted(kept)
     ct = transpose(ct, [order.index(t) for t in kept])
-    return [reshape(ct, aval.shape, out_sharding=None if aval_of(ct).shape == aval.shape else cuts.like(aval, aval_of(ct)))]
+    return [reshape(ct, aval.shape, out_sharding=None if aval_of(ct).shape == aval.shape else sharding_in_types.like(aval, aval_of(ct)))]
 
 
 ad.primitive_transposes[broadcast_in_dim_p] = _broadcast_transpose
 
 batching.set_array_operations(moveaxis, broadcast_at, lambda x, axis: reduce_sum_p.bind(x, axes=(axis,), out_sharding=None))
-batching.set_spread(lambda x, shape: broadcast_in_dim(x, shape, (0,)))
+batching.set_broadcast_leading(lambda x, shape: broadcast_in_dim(x, shape, (0,)))

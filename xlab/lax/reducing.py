@@ -17,9 +17,9 @@ from xlab import tree as _tree
 from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import Axis, Tracer
 from xlab.core.typing import ShardingLike
 from xlab.interpreters import ad, batching, mlir
@@ -28,7 +28,7 @@ from xlab.interpreters.ad import Zero
 from xlab.interpreters.control_flow import OpaqueFlow, control_flow_rules
 from xlab.lax import arithmetic as _a
 from xlab.lax import bits as _b
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 from xlab.lax.reduce_sum import reduced_shape
 from xlab.lax.reductions import (
     _all_ones,
@@ -170,7 +170,7 @@ def map_scalars(closed: ClosedJaxpr, *xs):
     run, dims = batching.batch_flat(lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args),
                                     Axis(None, size, "vmap"), [0] * len(xs))
     outs = run(*(reshape(x, (size,)) for x in xs))
-    return [reshape(batching.bring(o, d, size, 0), shape) for o, d in zip(outs, dims.dims)]
+    return [reshape(batching.move_batch_dim_to(o, d, size, 0), shape) for o, d in zip(outs, dims.dims)]
 
 
 def by_halves(closed: ClosedJaxpr, operands, inits, axes):
@@ -240,7 +240,7 @@ def _reduce_batch(args, dims, *, computation, jaxpr, dimensions):
             lambda *xs: _halves(*xs, computation=computation, jaxpr=jaxpr, dimensions=dimensions),
             Axis(None, size, "vmap"), dims)
         return run(*args), out.dims
-    xs = [batching.bring(x, d, size, 0) for x, d in zip(args[:n], dims)]
+    xs = [batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(args[:n], dims)]
     outs = reduce_p.bind(*xs, *args[n:], computation=computation, jaxpr=jaxpr, dimensions=tuple(d + 1 for d in dimensions))
     return outs, [0] * n
 
@@ -252,7 +252,7 @@ def _reduce_lowering(ctx, *args, computation, jaxpr, dimensions):
 reduce_p = Primitive("reduce", multiple_results=True)
 reduce_p.def_abstract_eval(_reduce_aval)
 ad.primitive_jvps[reduce_p] = _reduce_jvp
-cut_rules[reduce_p] = cuts.reduction
+sharding_rules[reduce_p] = sharding_in_types.reduction
 batching.primitive_batchers[reduce_p] = _reduce_batch
 control_flow_rules[reduce_p] = lambda params: OpaqueFlow((("body", params["jaxpr"]),))
 mlir.register_lowering(reduce_p, _reduce_lowering)

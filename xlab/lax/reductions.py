@@ -10,13 +10,13 @@ import numpy as np
 from xlab.config import idle_argument
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShardingLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import i64_array
-from xlab.lax import cuts
 from xlab.lax import elementwise as _e
+from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import complex_extremum, div, mul
 from xlab.lax.comparison import eq
 from xlab.lax.convert import convert_element_type
@@ -103,7 +103,7 @@ def _reduction(name: str, op: str, accepts, identity):
             return ctx.op(f'"stablehlo.reduce"({x}, {init}) <{{dimensions = {i64_array(axes)}}}> ({body}) : ({ctx.type_in()}, {t}) -> '
                           f"{ctx.type_out()}")
         return reduction_text(ctx, op, x, init, axes, src, ctx.avals_out[0])
-    cut_rules[prim] = cuts.reduction
+    sharding_rules[prim] = sharding_in_types.reduction
     batching.defreducer(prim)
     mlir.register_lowering(prim, lowering)
     return prim
@@ -281,7 +281,7 @@ def _arg_extremum(name: str, direction: str, identity):
         axis = axes[0] + (axes[0] >= d)
         return prim.bind(xs[0], axes=(axis,), index_dtype=index_dtype), d - (axis < d)
     ad.defzero(prim)
-    cut_rules[prim] = cuts.reduction
+    sharding_rules[prim] = sharding_in_types.reduction
     batching.primitive_batchers[prim] = batch
     mlir.register_lowering(prim, lowering)
     return prim

@@ -20,7 +20,7 @@ from xlab.lax.shape import broadcast_in_dim, iota, reshape, transpose
 
 
 def _new_ref_batch(axis, operands, dims, **params):
-    return new_ref_p.bind(batching.bring(operands[0], dims[0], axis.size, 0), **params), 0
+    return new_ref_p.bind(batching.move_batch_dim_to(operands[0], dims[0], axis.size, 0), **params), 0
 
 
 def _empty_ref_batch(axis, operands, dims, *, ty, memory_space):
@@ -122,7 +122,7 @@ def _stored(what, operands, dims, tree):
     if dims[0] is None:
         raise unbatched(what, operands[0])
     leaves, new_tree, at, order = _prepared(operands, dims, 2, tree, size)
-    value = batching.bring(operands[1], dims[1], size, at if order is None else 0)
+    value = batching.move_batch_dim_to(operands[1], dims[1], size, at if order is None else 0)
     if order is not None:
         value = transpose(value, [order.index(i) for i in range(len(order))])
     return value, leaves, new_tree, at, order

@@ -102,7 +102,7 @@ def _selected(name, ref, leaves, tree):
 
 
 def _primitive(name, **options):
-    prim = Primitive(name, joins=False, **options)
+    prim = Primitive(name, auto_pvary=False, **options)
     prim.takes_refs = True
     mlir.lowerings.excuse(prim, "references are discharged before lowering")
     return prim
@@ -138,7 +138,7 @@ def _get_transpose(ct, ref, *leaves, tree):
 
 
 @functools.partial(discharge_rules.__setitem__, get_p)
-def _get_discharge(eqn, cells, operands):
+def _get_discharge(eqn, ref_mask, operands):
     x, *leaves = operands
     return {}, [_as(read(x, _tree.unflatten(eqn.params["tree"], leaves)), eqn.outvars[0].aval)]
 
@@ -167,7 +167,7 @@ def _check_stored(name, ref, value, part):
                          f"{dtypes.name(value.dtype)}. Convert the value with .astype(ref.dtype).")
     if value.mat != part.mat:
         raise ValueError(f"`{name}` got a value of type {value} for a reference of type {ref}: the value varies over mesh axes "
-                         f"that the reference does not. Make the reference inside the shard_map, or give it a spec that is cut "
+                         f"that the reference does not. Make the reference inside the shard_map, or give it a spec that is sharded "
                          f"over these axes.")
 
 
@@ -217,7 +217,7 @@ def _swap_transpose(ct, ref, value, *leaves, tree):
 
 
 @functools.partial(discharge_rules.__setitem__, swap_p)
-def _swap_discharge(eqn, cells, operands):
+def _swap_discharge(eqn, ref_mask, operands):
     x, value, *leaves = operands
     transforms = _tree.unflatten(eqn.params["tree"], leaves)
     inner = eqn.invars[0].aval.inner_aval
@@ -254,7 +254,7 @@ def _addupdate_transpose(cts, ref, value, *leaves, tree):
 
 
 @functools.partial(discharge_rules.__setitem__, addupdate_p)
-def _addupdate_discharge(eqn, cells, operands):
+def _addupdate_discharge(eqn, ref_mask, operands):
     x, value, *leaves = operands
     new = write(x, _tree.unflatten(eqn.params["tree"], leaves), value, "add")
     return {0: _as(new, eqn.invars[0].aval.inner_aval)}, []
@@ -264,7 +264,7 @@ def _partial_write(prim, what):
     def rule(trace, args, *, tree):
         if not trace.is_unknown(args[0]) and trace.is_unknown(args[1]):
             raise _no_tangent(what, args[0])
-        return trace.wait(prim, args, {"tree": tree})
+        return trace.record_unknown(prim, args, {"tree": tree})
     return rule
 
 
@@ -299,7 +299,7 @@ def _tangent_ref(ref, t):
     if aval.kind == "no_grad_no_remat" or aval.to_tangent_aval().dtype == dtypes.float0:
         return ad.Zero.of(ref)
     params = {"memory_space": aval.memory_space, "kind": aval.kind}
-    make = functools.partial(state.trace.wait, new_ref_p) if isinstance(state.trace, pe.PartialTrace) else None
+    make = functools.partial(state.trace.record_unknown, new_ref_p) if isinstance(state.trace, pe.JaxprTrace) else None
     t = ad.instantiate_zeros(t)
     return make((t,), params) if make else new_ref_p.bind(t, **params)
 
@@ -311,7 +311,7 @@ def _new_ref_jvp(primals, tangents, **params):
 
 ad.primitive_jvps[new_ref_p] = _new_ref_jvp
 ad.primitive_transposes[new_ref_p] = lambda ct, x, **_: [ct]
-discharge_rules[new_ref_p] = lambda eqn, cells, operands: ({}, [_as(operands[0], eqn.outvars[0].aval.inner_aval)])
+discharge_rules[new_ref_p] = lambda eqn, ref_mask, operands: ({}, [_as(operands[0], eqn.outvars[0].aval.inner_aval)])
 
 empty_ref_p = _primitive("empty_ref")
 empty_ref_p.takes_refs, empty_ref_p.makes_ref = False, True
@@ -322,7 +322,7 @@ def _empty_ref_aval(*, ty, memory_space):
     return AbstractRef(ty, memory_space), {_effects.INTERNAL_REF}
 
 
-def uninitialised(aval):
+def uninitialized(aval):
     """What unwritten memory holds: NaN, the lowest integer, False."""
     if dtypes.is_extended(aval.dtype):
         return zeros_like_aval(aval)
@@ -335,7 +335,7 @@ def uninitialised(aval):
 
 @empty_ref_p.def_impl
 def _empty_ref_impl(*, ty, memory_space):
-    return Ref(AbstractRef(ty, memory_space), uninitialised(ty))
+    return Ref(AbstractRef(ty, memory_space), uninitialized(ty))
 
 
 def _empty_ref_jvp(primals, tangents, **params):
@@ -345,7 +345,7 @@ def _empty_ref_jvp(primals, tangents, **params):
 
 ad.primitive_jvps[empty_ref_p] = _empty_ref_jvp
 ad.primitive_transposes[empty_ref_p] = lambda ct, **_: []
-discharge_rules[empty_ref_p] = lambda eqn, cells, operands: ({}, [uninitialised(eqn.params["ty"])])
+discharge_rules[empty_ref_p] = lambda eqn, ref_mask, operands: ({}, [uninitialized(eqn.params["ty"])])
 
 freeze_p = _primitive("freeze")
 
@@ -371,7 +371,7 @@ def _freeze_transpose(ct, ref):
 
 ad.primitive_jvps[freeze_p] = _freeze_jvp
 ad.primitive_transposes[freeze_p] = _freeze_transpose
-discharge_rules[freeze_p] = lambda eqn, cells, operands: ({}, [_as(operands[0], eqn.outvars[0].aval)])
+discharge_rules[freeze_p] = lambda eqn, ref_mask, operands: ({}, [_as(operands[0], eqn.outvars[0].aval)])
 
 free_ref_p = _primitive("free_ref", multiple_results=True)
 free_ref_p.def_effectful_abstract_eval(lambda ref: ([], {_effects.WriteEffect(0)}))
@@ -392,7 +392,7 @@ def _free_ref_jvp(primals, tangents):
 
 ad.primitive_jvps[free_ref_p] = _free_ref_jvp
 ad.primitive_transposes[free_ref_p] = lambda cts, ref: [None]
-discharge_rules[free_ref_p] = lambda eqn, cells, operands: ({}, [])
+discharge_rules[free_ref_p] = lambda eqn, ref_mask, operands: ({}, [])
 
 _WHOLE = _tree.structure(())
 ad.set_ref_operations(lambda aval: new_ref_p.bind(zeros_like_aval(aval.inner_aval), memory_space=None, kind=aval.kind), freeze_p.bind)
@@ -401,25 +401,25 @@ ad.set_ref_operations(lambda aval: new_ref_p.bind(zeros_like_aval(aval.inner_ava
 # -- printing -----------------------------------------------------------------------------------------------
 
 
-def _place(eqn, names, first):
+def _indexed_ref_text(eqn, names, first):
     leaves = [_printing.atom_text(a, names).split(":")[0] for a in eqn.invars[first:]]
     transforms = _tree.unflatten(eqn.params["tree"], leaves)
     return names(eqn.invars[0]) + ("".join(f"[{t.text()}]" for t in transforms) or "[...]")
 
 
 def _get_text(eqn, names, used):
-    return f"{_printing.binders(eqn.outvars, names, used)} <- {_place(eqn, names, 1)}"
+    return f"{_printing.binders(eqn.outvars, names, used)} <- {_indexed_ref_text(eqn, names, 1)}"
 
 
 def _swap_text(eqn, names, used):
-    place, value = _place(eqn, names, 2), _printing.atom_text(eqn.invars[1], names)
+    place, value = _indexed_ref_text(eqn, names, 2), _printing.atom_text(eqn.invars[1], names)
     if used is not None and eqn.outvars[0] not in used:
         return f"{place} <- {value}"
     return f"{_printing.binders(eqn.outvars, names, used)}, {place} <- {place}, {value}"
 
 
 def _addupdate_text(eqn, names, used):
-    return f"{_place(eqn, names, 2)} += {_printing.atom_text(eqn.invars[1], names)}"
+    return f"{_indexed_ref_text(eqn, names, 2)} += {_printing.atom_text(eqn.invars[1], names)}"
 
 
 _printing.print_as("get", _get_text)

@@ -24,7 +24,7 @@ from xlab.core.printing import hide_params
 from xlab.core.trace import EVAL, state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.shardings import constrain
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 from xlab.sharding import (
     AxisType,
     Mesh,
@@ -70,12 +70,12 @@ def _resharded(x, sharding):
 
 def bind_reshard(x, sharding, concrete_mesh=None):
     """`reshard` to a sharding over an abstract mesh, whose axes may be of any type."""
-    cut = aval_of(x).cut
+    explicit = aval_of(x).explicit_sharding
     return reshard_p.bind(x, dst_sharding=sharding, concrete_mesh=concrete_mesh,
-                          src_mesh=cut.mesh if cut is not None else get_abstract_mesh())
+                          src_mesh=explicit.mesh if explicit is not None else get_abstract_mesh())
 
 
-reshard_p = Primitive("reshard", joins=False)
+reshard_p = Primitive("reshard", auto_pvary=False)
 hide_params("reshard", "dst_sharding", "concrete_mesh", "src_mesh")
 
 
@@ -105,9 +105,9 @@ def _impl(x, *, dst_sharding, concrete_mesh, **params):
 
 def _transpose(ct, x, *, dst_sharding, concrete_mesh, src_mesh):
     aval = x.aval
-    if aval.cut is None and src_mesh.empty:
+    if aval.explicit_sharding is None and src_mesh.empty:
         src_mesh = dst_sharding.mesh
-    back = aval.cut if aval.cut is not None else NamedSharding(src_mesh, PartitionSpec(*(None,) * aval.ndim))
+    back = aval.explicit_sharding if aval.explicit_sharding is not None else NamedSharding(src_mesh, PartitionSpec(*(None,) * aval.ndim))
     explicit, mat = frozenset(back.mesh.explicit_axes), aval.mat
     back = back.update(spec=back.spec.update(unreduced=mat.reduced & explicit, reduced=mat.unreduced & explicit))
     return [bind_reshard(ct, back, concrete_mesh)]
@@ -115,9 +115,9 @@ def _transpose(ct, x, *, dst_sharding, concrete_mesh, src_mesh):
 
 def _batch(xs, dims, *, dst_sharding, concrete_mesh, src_mesh):
     (x,), (d,) = xs, dims
-    cut = aval_of(x).cut
+    explicit = aval_of(x).explicit_sharding
     spec = list(dst_sharding.spec)
-    spec.insert(d, cut.spec[d] if cut is not None else None)
+    spec.insert(d, explicit.spec[d] if explicit is not None else None)
     spec = dst_sharding.spec.update(partitions=tuple(spec))
     return reshard_p.bind(x, dst_sharding=NamedSharding(dst_sharding.mesh, spec), concrete_mesh=concrete_mesh, src_mesh=src_mesh), d
 
@@ -135,7 +135,7 @@ batching.primitive_batchers[reshard_p] = _batch
 mlir.register_lowering(reshard_p, _lowering)
 sharding_sources[reshard_p] = lambda eqn: [
     NamedSharding(m, PartitionSpec()) for m in (eqn.params["concrete_mesh"],) if m is not None]
-ad.set_reshard(lambda ct, aval: bind_reshard(ct, cuts.like(aval, aval_of(ct)) or aval.sharding))
+ad.set_reshard(lambda ct, aval: bind_reshard(ct, sharding_in_types.like(aval, aval_of(ct)) or aval.sharding))
 _trace.set_reshard(lambda x, aval: bind_reshard(x, aval.sharding) if not aval.sharding.mesh.empty else x)
 
 
@@ -238,8 +238,8 @@ def _context_mesh(args, kwargs):
     """The mesh that types refer to here: the current one, else that of the arguments."""
     mesh = get_abstract_mesh()
     if mesh.empty:
-        cut = next((c for c in (aval_of(x).cut for x in _tree.leaves((args, kwargs))) if c is not None), None)
-        mesh = cut.mesh if cut is not None else mesh
+        explicit = next((c for c in (aval_of(x).explicit_sharding for x in _tree.leaves((args, kwargs))) if c is not None), None)
+        mesh = explicit.mesh if explicit is not None else mesh
     return mesh
 
 
@@ -252,11 +252,11 @@ def _with_types(mesh, axes, kind):
 
 
 def _entering(x, mesh):
-    """A value in a region: it keeps its cut along axes that are Explicit there."""
+    """A value in a region: it keeps its sharding along axes that are Explicit there."""
     aval = aval_of(x)
     explicit = mesh.explicit_axes
-    cut = [tuple(a for a in (aval.cut.spec.axes_of(d) if aval.cut is not None else ()) if a in explicit) for d in range(aval.ndim)]
-    return bind_reshard(x, NamedSharding(mesh, PartitionSpec(*cut)))
+    dim_axes = [tuple(a for a in (aval.explicit_sharding.spec.axes_of(d) if aval.explicit_sharding is not None else ()) if a in explicit) for d in range(aval.ndim)]
+    return bind_reshard(x, NamedSharding(mesh, PartitionSpec(*dim_axes)))
 
 
 def _run(programs, key, run, f, args, kwargs):

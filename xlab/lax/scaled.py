@@ -89,7 +89,7 @@ def _scaled_as_dot(lhs, rhs, lhs_scale, rhs_scale, *, dimension_numbers, preferr
 
 def _scaled_batch(xs, dims, *, dimension_numbers, preferred_element_type):
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
-    xs = [batching.bring(x, d, size, 0) for x, d in zip(xs, dims)]
+    xs = [batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(xs, dims)]
     (lc, rc), (lb, rb) = (tuple(tuple(i + 1 for i in axes) for axes in pair) for pair in dimension_numbers)
     return scaled_dot_p.bind(*xs, dimension_numbers=((lc, rc), ((0, *lb), (0, *rb))),
                              preferred_element_type=preferred_element_type), 0

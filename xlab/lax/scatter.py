@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import Axis
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.interpreters.mlir.values import dims_text, physical_aval
-from xlab.lax import cuts
 from xlab.lax import elementwise as _e
+from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import add, add_p, div, max_p, min_p, mul, mul_p, neg, sub_p
 from xlab.lax.comparison import eq, select
 from xlab.lax.convert import convert_element_type
@@ -296,7 +296,7 @@ def _up(dims):
 def _scatter_batch(prim, xs, dims, *, dimension_numbers, **params):
     n = dimension_numbers
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
-    x, updates = batching.bring(xs[0], dims[0], size, 0), batching.bring(xs[2], dims[2], size, 0)
+    x, updates = batching.move_batch_dim_to(xs[0], dims[0], size, 0), batching.move_batch_dim_to(xs[2], dims[2], size, 0)
     numbers = ScatterDimensionNumbers(
         _up(n.update_window_dims), _up(n.inserted_window_dims), _up(n.scatter_dims_to_operand_dims),
         _up(n.operand_batching_dims), n.scatter_indices_batching_dims)
@@ -364,7 +364,7 @@ def _family(name: str, accepts, combine=None, op: str | None = None):
     prim = _Scatter(name)
     prim.combine = combine
     prim.def_abstract_eval(_scatter_aval(name.replace("-", "_"), accepts))
-    cut_rules[prim] = cuts.scatter
+    sharding_rules[prim] = sharding_in_types.scatter
     batching.primitive_batchers[prim] = functools.partial(_scatter_batch, prim)
     mlir.register_lowering(prim, _scatter_lowering(op, _clipped(prim)))
     return prim
@@ -518,7 +518,7 @@ def _elementwise(jaxpr, x, unused):
     flat = reshape(x, (aval.size,))
     run, dims = batching.batch_flat(lambda a, b: eval_jaxpr(jaxpr, (), a, b), Axis(None, aval.size, "vmap"), (0, None))
     (out,) = run(flat, unused)
-    return [reshape(batching.bring(out, dims.dims[0], aval.size, 0), aval.shape)]
+    return [reshape(batching.move_batch_dim_to(out, dims.dims[0], aval.size, 0), aval.shape)]
 
 
 def _scatter_transpose(ct, x, indices, updates, *, dimension_numbers, update_jaxpr, update_consts, **params):
@@ -526,7 +526,7 @@ def _scatter_transpose(ct, x, indices, updates, *, dimension_numbers, update_jax
     promises = _promises(params)
     ct_x = ct_updates = None
     if is_undefined_primal(x):
-        ct_x = scatter(ct, indices, full_like(ct, 0, shape=aval.shape, sharding=aval.cut), dimension_numbers, **promises)
+        ct_x = scatter(ct, indices, full_like(ct, 0, shape=aval.shape, sharding=aval.explicit_sharding), dimension_numbers, **promises)
     if is_undefined_primal(updates):
         if not params["unique_indices"]:
             raise NotImplementedError("scatter is linear in its updates only where positions do not repeat: pass "
@@ -544,8 +544,8 @@ def _updates_per_example(xs, dims):
     x, update, *starts = xs
     d, du, *ds = dims
     size = next(aval_of(v).shape[e] for v, e in zip(xs, dims) if e is not None)
-    x, update = batching.bring(x, d, size, 0), batching.bring(update, du, size, 0)
-    starts = [convert_element_type(batching.bring(s, e, size, 0), np.int32) for s, e in zip(starts, ds)]
+    x, update = batching.move_batch_dim_to(x, d, size, 0), batching.move_batch_dim_to(update, du, size, 0)
+    starts = [convert_element_type(batching.move_batch_dim_to(s, e, size, 0), np.int32) for s, e in zip(starts, ds)]
     index = concatenate([reshape(s, (size, 1)) for s in starts], 1)
     n = aval_of(x).ndim - 1
     numbers = ScatterDimensionNumbers(

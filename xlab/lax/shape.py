@@ -13,14 +13,14 @@ from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import key_of_words
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike, ShardingLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros
 from xlab.interpreters.mlir.values import physical_aval
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 from xlab.lax.convert import convert
 from xlab.lax.device_put import in_memory
 from xlab.lax.elementwise import scalar_like
@@ -67,7 +67,7 @@ def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensi
         operand: array.
         shape: of the result; a dimension of the operand has the size of the one it becomes, or 1.
         broadcast_dimensions: one different dimension of the result per dimension of the operand.
-        out_sharding: how the result is cut, with a mesh of explicit axes.
+        out_sharding: how the result is sharded, with a mesh of explicit axes.
 
     Raises:
         TypeError: a dimension is repeated, out of range or missing, or a size does not fit.
@@ -145,7 +145,7 @@ def _broadcast_batch(xs, dims, *, shape, broadcast_dimensions, sharding):
     x = batching.moveaxis(xs[0], dims[0], 0)
     n = aval_of(x).shape[0]
     return broadcast_in_dim_p.bind(x, shape=(n, *shape), broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
-                                   sharding=cuts.batched(sharding, aval_of(x))), 0
+                                   sharding=sharding_in_types.batched(sharding, aval_of(x))), 0
 
 
 def _broadcast_lowering(ctx, x, *, shape, broadcast_dimensions, sharding):
@@ -161,7 +161,7 @@ broadcast_in_dim_p = Primitive("broadcast_in_dim")
 broadcast_in_dim_p.linear_in_unreduced = True
 broadcast_in_dim_p.def_abstract_eval(_broadcast_aval)
 ad.deflinear2(broadcast_in_dim_p)  # its transpose, a sum, stands in reduce_sum.py
-cut_rules[broadcast_in_dim_p] = cuts.broadcast
+sharding_rules[broadcast_in_dim_p] = sharding_in_types.broadcast
 batching.primitive_batchers[broadcast_in_dim_p] = _broadcast_batch
 mlir.register_lowering(broadcast_in_dim_p, _broadcast_lowering)
 
@@ -202,7 +202,7 @@ def _reshape_aval(x, *, new_sizes, dimensions, sharding):
 
 def _reshape_batch(xs, dims, *, new_sizes, dimensions, sharding):
     x = batching.moveaxis(xs[0], dims[0], 0)
-    return reshape(x, (aval_of(x).shape[0], *new_sizes), out_sharding=cuts.batched(sharding, aval_of(x))), 0
+    return reshape(x, (aval_of(x).shape[0], *new_sizes), out_sharding=sharding_in_types.batched(sharding, aval_of(x))), 0
 
 
 def _reshape_lowering(ctx, x, **_):
@@ -215,8 +215,8 @@ def _reshape_lowering(ctx, x, **_):
 reshape_p = Primitive("reshape")
 reshape_p.linear_in_unreduced = True
 reshape_p.def_abstract_eval(_reshape_aval)
-ad.deflinear2(reshape_p, lambda ct, x, **_: [reshape(ct, x.aval.shape, out_sharding=cuts.like(x.aval, aval_of(ct)))])
-cut_rules[reshape_p] = cuts.reshape
+ad.deflinear2(reshape_p, lambda ct, x, **_: [reshape(ct, x.aval.shape, out_sharding=sharding_in_types.like(x.aval, aval_of(ct)))])
+sharding_rules[reshape_p] = sharding_in_types.reshape
 batching.primitive_batchers[reshape_p] = _reshape_batch
 mlir.register_lowering(reshape_p, _reshape_lowering)
 
@@ -245,8 +245,8 @@ def _squeeze_batch(xs, dims, *, dimensions):
 squeeze_p = Primitive("squeeze")
 squeeze_p.linear_in_unreduced = True
 squeeze_p.def_abstract_eval(_squeeze_aval)
-ad.deflinear2(squeeze_p, lambda ct, x, **_: [reshape(ct, x.aval.shape, out_sharding=cuts.like(x.aval, aval_of(ct)))])
-cut_rules[squeeze_p] = cuts.squeeze
+ad.deflinear2(squeeze_p, lambda ct, x, **_: [reshape(ct, x.aval.shape, out_sharding=sharding_in_types.like(x.aval, aval_of(ct)))])
+sharding_rules[squeeze_p] = sharding_in_types.squeeze
 batching.primitive_batchers[squeeze_p] = _squeeze_batch
 mlir.register_lowering(squeeze_p, _reshape_lowering)
 
@@ -311,7 +311,7 @@ transpose_p = Primitive("transpose")
 transpose_p.linear_in_unreduced = True
 transpose_p.def_abstract_eval(_transpose_aval)
 ad.deflinear2(transpose_p, lambda ct, x, permutation: [transpose(ct, tuple(np.argsort(permutation).tolist()))])
-cut_rules[transpose_p] = cuts.transpose
+sharding_rules[transpose_p] = sharding_in_types.transpose
 batching.primitive_batchers[transpose_p] = _transpose_batch
 mlir.register_lowering(transpose_p, _transpose_lowering)
 
@@ -332,7 +332,7 @@ rev_p = Primitive("rev")
 rev_p.linear_in_unreduced = True
 rev_p.def_abstract_eval(_rev_aval)
 ad.deflinear2(rev_p, lambda ct, x, dimensions: [rev(ct, dimensions)])
-cut_rules[rev_p] = cuts.first_operand
+sharding_rules[rev_p] = sharding_in_types.first_operand
 batching.primitive_batchers[rev_p] = lambda xs, ds, dimensions: (
     rev_p.bind(xs[0], dimensions=tuple(d + (d >= ds[0]) for d in dimensions)), ds[0])
 mlir.register_lowering(rev_p, lambda ctx, x, dimensions: ctx.op(
@@ -373,7 +373,7 @@ def _concatenate_aval(*xs, dimension):
 
 def _concatenate_batch(xs, dims, *, dimension):
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
-    xs = [batching.bring(x, d, size, 0) for x, d in zip(xs, dims)]
+    xs = [batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(xs, dims)]
     return concatenate_p.bind(*xs, dimension=dimension + 1), 0
 
 
@@ -382,7 +382,7 @@ concatenate_p.linear_in_unreduced = True
 concatenate_p.casts_to_reduced = True
 concatenate_p.def_abstract_eval(_concatenate_aval)
 ad.deflinear2(concatenate_p)  # its transpose, slices, stands in slicing.py
-cut_rules[concatenate_p] = cuts.concatenate
+sharding_rules[concatenate_p] = sharding_in_types.concatenate
 batching.primitive_batchers[concatenate_p] = _concatenate_batch
 mlir.register_lowering(concatenate_p, lambda ctx, *xs, dimension: ctx.op(
     f"stablehlo.concatenate {', '.join(xs)}, dim = {dimension} : ({ctx.types_in()}) -> {ctx.type_out()}"))
@@ -492,8 +492,8 @@ def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = Non
         sharding: where the result goes.
     """
     aval = x if isinstance(x, ShapedArray) else aval_of(x)
-    if sharding is None and aval.cut is not None and (shape is None or tuple(shape) == aval.shape):
-        sharding = aval.cut
+    if sharding is None and aval.explicit_sharding is not None and (shape is None or tuple(shape) == aval.shape):
+        sharding = aval.explicit_sharding
     shape = aval.shape if shape is None else shape
     out = _filled(shape, fill_value, aval.dtype, aval.weak_type, sharding) if dtype is None else _filled(
         shape, fill_value, dtype, False, sharding)
@@ -508,7 +508,7 @@ def over_mesh_like(out, aval, fill_value):
         return out
     if state.manual is None:
         made = aval_of(out)
-        return state.match(out, aval if made.shape == aval.shape else aval.update(shape=made.shape, sharding=made.cut))
+        return state.match(out, aval if made.shape == aval.shape else aval.update(shape=made.shape, sharding=made.explicit_sharding))
     have = aval_of(out).mat
     if mat.unreduced and (have or isinstance(fill_value, Tracer) or np.ndim(fill_value) or fill_value):
         mat = mat.update(unreduced=())
@@ -559,7 +559,7 @@ def _iota_aval(*, dtype, shape, dimension, sharding):
 iota_p = Primitive("iota")
 iota_p.def_abstract_eval(_iota_aval)
 ad.defzero(iota_p)
-cut_rules[iota_p] = cuts.asked_only
+sharding_rules[iota_p] = sharding_in_types.requested_only
 batching.primitive_batchers.excuse(iota_p, "it has no operands to batch")
 mlir.register_lowering(iota_p, lambda ctx, *, dtype, shape, dimension, sharding: ctx.op(
     f"stablehlo.iota dim = {dimension} : {ctx.type_out()}"))
@@ -590,7 +590,7 @@ optimization_barrier_p.def_abstract_eval(lambda *xs: xs)
 ad.primitive_jvps[optimization_barrier_p] = lambda primals, tangents: (
     optimization_barrier_p.bind(*primals), _barrier_tangents(tangents))
 ad.primitive_transposes[optimization_barrier_p] = lambda cts, *xs: _barrier_tangents(cts)
-cut_rules[optimization_barrier_p] = cuts.each_operand
+sharding_rules[optimization_barrier_p] = sharding_in_types.each_operand
 batching.primitive_batchers[optimization_barrier_p] = lambda xs, dims: (optimization_barrier_p.bind(*xs), list(dims))
 mlir.register_lowering(optimization_barrier_p, lambda ctx, *xs: ctx.ops(
     f"stablehlo.optimization_barrier {', '.join(xs)} : {ctx.types_in()}", len(xs)) if xs else [])
@@ -609,7 +609,7 @@ def zeros_like_aval(aval):
         return in_memory(zeros_like_aval(aval.update(memory_space=None)), aval)
     value = np.zeros((), aval.dtype)[()]
     if aval.shape:
-        return state.match(broadcast_in_dim_p.bind(value, shape=aval.shape, broadcast_dimensions=(), sharding=aval.cut), aval)
+        return state.match(broadcast_in_dim_p.bind(value, shape=aval.shape, broadcast_dimensions=(), sharding=aval.explicit_sharding), aval)
     if state.trace is not EVAL and not aval.weak_type and not aval.mat:
         return value  # becomes a literal of the program
     return state.match(convert(0 if aval.weak_type else value, aval.dtype, aval.weak_type), aval)
@@ -628,4 +628,4 @@ def broadcast_at(x, size: int, axis: int):
     shape = list(aval_of(x).shape)
     shape.insert(axis, size)
     return broadcast_in_dim(x, shape, [i for i in range(len(shape)) if i != axis],
-                            out_sharding=cuts.with_batch(aval_of(x), axis) if state.batch_cut is not None else None)
+                            out_sharding=sharding_in_types.with_batch(aval_of(x), axis) if state.batch_sharding is not None else None)

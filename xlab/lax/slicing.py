@@ -9,13 +9,13 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.interpreters.mlir.values import physical_aval
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import add, sub
 from xlab.lax.comparison import lt, select
 from xlab.lax.convert import convert_element_type
@@ -107,7 +107,7 @@ slice_p = Primitive("slice")
 slice_p.linear_in_unreduced = True
 slice_p.def_abstract_eval(_slice_aval)
 ad.deflinear2(slice_p, _slice_transpose)
-cut_rules[slice_p] = cuts.resized("slicing")
+sharding_rules[slice_p] = sharding_in_types.resized("slicing")
 batching.primitive_batchers[slice_p] = _slice_batch
 mlir.register_lowering(slice_p, _slice_lowering)
 
@@ -190,7 +190,7 @@ def _split_lowering(ctx, x, *, sizes, axis):
 
 
 ad.deflinear2(split_p, _split_transpose)
-cut_rules[split_p] = cuts.resized("splitting")
+sharding_rules[split_p] = sharding_in_types.resized("splitting")
 batching.primitive_batchers[split_p] = lambda xs, ds, sizes, axis: (
     split_p.bind(xs[0], sizes=sizes, axis=axis + (axis >= ds[0])), [ds[0]] * len(sizes))
 mlir.register_lowering(split_p, _split_lowering)
@@ -232,7 +232,7 @@ def _pad_batch(xs, dims, *, padding_config):
         return pad_p.bind(x, value, padding_config=tuple(config)), dims[0]
     # A padding value per example: pad with zeros and choose it where the mask says padding.
     n = aval_of(value).shape[0]
-    x = batching.bring(x, dims[0], n, 0)
+    x = batching.move_batch_dim_to(x, dims[0], n, 0)
     config = ((0, 0, 0), *padding_config)
     zero = np.zeros((), aval_of(x).dtype)[()]
     padded = pad_p.bind(x, zero, padding_config=config)
@@ -242,7 +242,7 @@ def _pad_batch(xs, dims, *, padding_config):
 
 ad.primitive_transposes[concatenate_p] = _concatenate_transpose
 ad.primitive_transposes[pad_p] = _pad_transpose
-cut_rules[pad_p] = cuts.resized("padding")
+sharding_rules[pad_p] = sharding_in_types.resized("padding")
 batching.primitive_batchers[pad_p] = _pad_batch
 
 
@@ -359,7 +359,7 @@ dynamic_slice_p.linear_in_unreduced = ((0,),)
 dynamic_slice_p.def_abstract_eval(_dynamic_slice_aval)
 ad.primitive_jvps[dynamic_slice_p] = _dynamic_slice_jvp
 ad.primitive_transposes[dynamic_slice_p] = _dynamic_slice_transpose
-cut_rules[dynamic_slice_p] = cuts.resized("dynamic slicing")
+sharding_rules[dynamic_slice_p] = sharding_in_types.resized("dynamic slicing")
 batching.primitive_batchers[dynamic_slice_p] = _dynamic_slice_batch
 mlir.register_lowering(dynamic_slice_p, _dynamic_slice_lowering)
 
@@ -395,7 +395,7 @@ def _dynamic_update_jvp(primals, tangents):
 def _dynamic_update_transpose(ct, x, update, *starts):
     aval = update.aval if is_undefined_primal(update) else aval_of(update)
     shape = aval.shape
-    ct_x = dynamic_update_slice_p.bind(ct, full_like(ct, 0, shape=shape, sharding=aval.cut), *starts) if is_undefined_primal(x) else None
+    ct_x = dynamic_update_slice_p.bind(ct, full_like(ct, 0, shape=shape, sharding=aval.explicit_sharding), *starts) if is_undefined_primal(x) else None
     ct_u = dynamic_slice_p.bind(ct, *starts, slice_sizes=shape) if is_undefined_primal(update) else None
     return [ct_x, ct_u, *[None] * len(starts)]
 
@@ -405,7 +405,7 @@ def _dynamic_update_batch(xs, dims):
     d, du, *ds = dims
     size = next(aval_of(v).shape[e] for v, e in zip(xs, dims) if e is not None)
     if all(s is None for s in ds):
-        x, update = batching.bring(x, d, size, 0), batching.bring(update, du, size, 0)
+        x, update = batching.move_batch_dim_to(x, d, size, 0), batching.move_batch_dim_to(update, du, size, 0)
         zero = np.zeros((), aval_of(starts[0]).dtype)[()] if starts else np.int32(0)
         return dynamic_update_slice_p.bind(x, update, zero, *starts), 0
     return updates_per_example(xs, dims), 0
@@ -428,7 +428,7 @@ dynamic_update_slice_p.linear_in_unreduced = ((0, 1),)
 dynamic_update_slice_p.def_abstract_eval(_dynamic_update_aval)
 ad.primitive_jvps[dynamic_update_slice_p] = _dynamic_update_jvp
 ad.primitive_transposes[dynamic_update_slice_p] = _dynamic_update_transpose
-cut_rules[dynamic_update_slice_p] = cuts.update
+sharding_rules[dynamic_update_slice_p] = sharding_in_types.update
 batching.primitive_batchers[dynamic_update_slice_p] = _dynamic_update_batch
 mlir.register_lowering(dynamic_update_slice_p, _dynamic_update_lowering)
 

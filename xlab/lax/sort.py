@@ -12,13 +12,13 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
-from xlab.lax import cuts
 from xlab.lax import elementwise as _e
+from xlab.lax import sharding_in_types
 from xlab.lax.bits import bitwise_and, bitwise_xor, shift_right_arithmetic
 from xlab.lax.comparison import ne, select
 from xlab.lax.convert import bitcast_convert_type
@@ -110,7 +110,7 @@ def take_along(x, index, axis: int):
 
 def _sort_batch(xs, dims, *, dimension, is_stable, num_keys):
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
-    xs = [batching.bring(x, d, size, 0) for x, d in zip(xs, dims)]
+    xs = [batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(xs, dims)]
     outs = sort_p.bind(*xs, dimension=dimension + 1, is_stable=is_stable, num_keys=num_keys)
     return outs, [0] * len(outs)
 
@@ -211,7 +211,7 @@ _BY_INTEGERS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64, dtyp
 sort_p = Primitive("sort", multiple_results=True)
 sort_p.def_abstract_eval(_sort_aval)
 ad.primitive_jvps[sort_p] = _sort_jvp
-cut_rules[sort_p] = cuts.along("sort", "dimension")
+sharding_rules[sort_p] = sharding_in_types.along("sort", "dimension")
 batching.primitive_batchers[sort_p] = _sort_batch
 mlir.register_lowering(sort_p, _sort_lowering)
 
@@ -277,6 +277,6 @@ def _top_k_lowering(ctx, x, *, k, axis):
 top_k_p = Primitive("top_k", multiple_results=True)
 top_k_p.def_abstract_eval(_top_k_aval)
 ad.primitive_jvps[top_k_p] = _top_k_jvp
-cut_rules[top_k_p] = cuts.along("top_k")
+sharding_rules[top_k_p] = sharding_in_types.along("top_k")
 batching.primitive_batchers[top_k_p] = _top_k_batch
 mlir.register_lowering(top_k_p, _top_k_lowering)

@@ -1,4 +1,4 @@
-"""Special functions: the gamma family, and neighbours among representable numbers."""
+"""Special functions: the gamma family, and neighbors among representable numbers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
 def _binary(op: str):
     def rule(ctx, x, y):
         out = ctx.avals_out[0]
-        x, y = (ctx.spread(v, a, out) for v, a in zip((x, y), ctx.avals_in))
+        x, y = (ctx.broadcast_operand(v, a, out) for v, a in zip((x, y), ctx.avals_in))
         t = mlir.tensor_type(out)
         return ctx.op(f"{op} {x}, {y} : {t}, {t} -> {t}")
     return rule

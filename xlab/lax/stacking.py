@@ -9,11 +9,11 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 from xlab.lax.shape import (
     broadcast_in_dim,
     canonical_axis,
@@ -93,7 +93,7 @@ def _stack_transpose(ct, *xs, axis):
 
 def _stack_batch(xs, dims, *, axis):
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
-    return stack_p.bind(*(batching.bring(x, d, size, 0) for x, d in zip(xs, dims)), axis=axis + 1), 0
+    return stack_p.bind(*(batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(xs, dims)), axis=axis + 1), 0
 
 
 def _unstack_jvp(primals, tangents, *, axis):
@@ -118,7 +118,7 @@ stack_p = Primitive("stack")
 stack_p.linear_in_unreduced = True
 stack_p.casts_to_reduced = True
 stack_p.def_abstract_eval(_stack_aval)
-cut_rules[stack_p] = cuts.stack
+sharding_rules[stack_p] = sharding_in_types.stack
 ad.primitive_jvps[stack_p] = _stack_jvp
 ad.primitive_transposes[stack_p] = _stack_transpose
 batching.primitive_batchers[stack_p] = _stack_batch
@@ -127,7 +127,7 @@ mlir.register_lowering(stack_p, mlir.lower_fun(_stack, multiple_results=False))
 unstack_p = Primitive("unstack", multiple_results=True)
 unstack_p.linear_in_unreduced = True
 unstack_p.def_abstract_eval(_unstack_aval)
-cut_rules[unstack_p] = cuts.unstack
+sharding_rules[unstack_p] = sharding_in_types.unstack
 ad.primitive_jvps[unstack_p] = _unstack_jvp
 ad.primitive_transposes[unstack_p] = _unstack_transpose
 batching.primitive_batchers[unstack_p] = _unstack_batch

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import physical_aval
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 from xlab.lax.reduce_sum import reduce_sum_p
 from xlab.lax.shape import canonical_shape, reshape
 
@@ -54,6 +54,6 @@ tile_p = Primitive("tile")
 tile_p.linear_in_unreduced = True
 tile_p.def_abstract_eval(lambda x, *, reps: ShapedArray(tuple(r * n for r, n in zip(reps, x.shape)), x.dtype, x.weak_type))
 ad.deflinear2(tile_p, _tile_transpose)
-cut_rules[tile_p] = cuts.tile
+sharding_rules[tile_p] = sharding_in_types.tile
 batching.primitive_batchers[tile_p] = _tile_batch
 mlir.register_lowering(tile_p, _tile_lowering)

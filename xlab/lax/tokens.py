@@ -9,7 +9,7 @@ from xlab.core.avals import TOKEN, aval_of
 from xlab.core.effects import Effect
 from xlab.core.primitive import Primitive
 from xlab.core.tokens import Token
-from xlab.core.trace import Tracer, current_source, state
+from xlab.core.trace import Tracer, current_source_info, state
 from xlab.errors import InvalidInputException
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
@@ -143,6 +143,6 @@ def stage(x: Any, /) -> Any:
     trace = state.trace
     while getattr(trace, "parent", None) is not None:
         trace = trace.parent
-    if isinstance(trace, pe.JaxprTrace):
-        return trace.tracer(aval, trace.capture(x), current_source())
+    if isinstance(trace, pe.DynamicJaxprTrace):
+        return trace.tracer(aval, trace.capture(x), current_source_info())
     return convert(x, aval.dtype, aval.weak_type)

@@ -184,7 +184,7 @@ def atanh(x: ArrayLike) -> Array:
 
 asinh_p = _define("asinh", "chlo.asinh", lambda t, x: mul(t, rsqrt(add(square(x), _one(x)))))
 acosh_p = _define("acosh", "chlo.acosh", lambda t, x: mul(t, mul(rsqrt(sub(x, _one(x))), rsqrt(add(x, _one(x))))))
-# One root of the product would be right for x > 1 alone: squares overflow, and left of the cut between them the root changes its sign.
+# One root of the product would be right for x > 1 alone: squares overflow, and left of the sharding between them the root changes its sign.
 atanh_p = _define("atanh", "chlo.atanh", lambda t, x: mul(reciprocal_of(add(_one(x), x)), div(t, sub(_one(x), x))))
 
 

@@ -12,14 +12,14 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.jaxpr import ClosedJaxpr
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import UndefinedPrimal, Zero
 from xlab.interpreters.mlir.values import dims_text, i64_array
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 from xlab.lax.comparison import ge_p, select
 from xlab.lax.reductions import highest, lowest
 from xlab.lax.shape import pad
@@ -153,7 +153,7 @@ def _gather_transpose(ct, tangents, operand, *, select_prim, window_dimensions, 
 def _gather_batch(xs, dims, **params):
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
     d = next(d for d in dims if d is not None)
-    xs = [batching.bring(x, e, size, d) for x, e in zip(xs, dims)]
+    xs = [batching.move_batch_dim_to(x, e, size, d) for x, e in zip(xs, dims)]
     return select_and_gather_add_p.bind(*xs, **shifted_window(d, params)), d
 
 
@@ -187,7 +187,7 @@ select_and_gather_add_p.linear_in_unreduced = ((0,),)
 select_and_gather_add_p.def_abstract_eval(_gather_aval)
 ad.primitive_jvps[select_and_gather_add_p] = _gather_jvp
 ad.primitive_transposes[select_and_gather_add_p] = _gather_transpose
-cut_rules[select_and_gather_add_p] = cuts.resized("a window selection")
+sharding_rules[select_and_gather_add_p] = sharding_in_types.resized("a window selection")
 batching.primitive_batchers[select_and_gather_add_p] = _gather_batch
 mlir.register_lowering(select_and_gather_add_p, _gather_lowering)
 
@@ -224,7 +224,7 @@ def _scatter_add_jvp(primals, tangents, **params):
 
 def _scatter_add_batch(xs, dims, **params):
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
-    xs = [batching.bring(x, d, size, 0) for x, d in zip(xs, dims)]
+    xs = [batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(xs, dims)]
     return select_and_scatter_add_p.bind(*xs, **shifted_window(0, params)), 0
 
 
@@ -268,7 +268,7 @@ select_and_scatter_add_p.linear_in_unreduced = ((0,),)
 select_and_scatter_add_p.def_abstract_eval(_scatter_add_aval)
 ad.primitive_jvps[select_and_scatter_add_p] = _scatter_add_jvp
 ad.primitive_transposes[select_and_scatter_add_p] = _scatter_add_transpose
-cut_rules[select_and_scatter_add_p] = cuts.resized("a window selection")
+sharding_rules[select_and_scatter_add_p] = sharding_in_types.resized("a window selection")
 batching.primitive_batchers[select_and_scatter_add_p] = _scatter_add_batch
 mlir.register_lowering(select_and_scatter_add_p, _scatter_add_lowering)
 
@@ -284,7 +284,7 @@ def _scatter_batch(xs, dims, **params):
     if dims[2] is not None:
         raise NotImplementedError("vmap of select_and_scatter needs one initial value for all examples")
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
-    operand, source = (batching.bring(x, d, size, 0) for x, d in zip((operand, source), dims))
+    operand, source = (batching.move_batch_dim_to(x, d, size, 0) for x, d in zip((operand, source), dims))
     return select_and_scatter_p.bind(operand, source, init, **shifted_window(0, params)), 0
 
 

@@ -16,15 +16,15 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import Axis
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero
 from xlab.interpreters.control_flow import OpaqueFlow, control_flow_rules
 from xlab.lax import arithmetic as _a
-from xlab.lax import cuts
 from xlab.lax import elementwise as _e
+from xlab.lax import sharding_in_types
 from xlab.lax.comparison import ge_p, le_p, select
 from xlab.lax.reducing import (
     check_inits,
@@ -89,7 +89,7 @@ def reduce_window(operand: Any, init_value: Any, computation: Callable, window_d
         computation: `computation(a, b)` on pytrees of scalars.
         window_dimensions, window_strides: sizes and steps of the window; steps of 1 by default.
         padding: 'VALID', 'SAME', 'SAME_LOWER' (counted for the array without `base_dilation`), or (low, high) per dimension.
-        base_dilation, window_dilation: distances between neighbouring elements of array and window.
+        base_dilation, window_dilation: distances between neighboring elements of array and window.
 
     Example:
         >>> import numpy as np
@@ -208,7 +208,7 @@ def _general_batch(args, dims, **params):
     if any(d is not None for d in dims[n:]):
         run, out = batching.batch_flat(lambda *xs: _by_parts(*xs, **params), Axis(None, size, "vmap"), dims)
         return run(*args), out.dims
-    xs = [batching.bring(x, d, size, 0) for x, d in zip(args[:n], dims)]
+    xs = [batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(args[:n], dims)]
     return reduce_window_p.bind(*xs, *args[n:], **shifted_window(0, params)), [0] * n
 
 
@@ -219,7 +219,7 @@ def _general_lowering(ctx, *args, jaxpr, consts, **window):
 reduce_window_p = Primitive("reduce_window", multiple_results=True)
 reduce_window_p.def_abstract_eval(_general_aval)
 ad.primitive_jvps[reduce_window_p] = _general_jvp
-cut_rules[reduce_window_p] = cuts.resized("a window reduction")
+sharding_rules[reduce_window_p] = sharding_in_types.resized("a window reduction")
 batching.primitive_batchers[reduce_window_p] = _general_batch
 control_flow_rules[reduce_window_p] = lambda params: OpaqueFlow((("body", params["jaxpr"]),))
 mlir.register_lowering(reduce_window_p, _general_lowering)
@@ -248,7 +248,7 @@ def _family(name: str, accepts, identity: Callable, op: str) -> Primitive:
         body = ctx.block([t, t], lambda names: [ctx.op(f"{op} {names[0]}, {names[1]} : {t}")], [t])
         return ctx.op(f'"stablehlo.reduce_window"({x}, {init}) {window_text(**window)} ({body}) : '
                       f"({ctx.type_in()}, {t}) -> {ctx.type_out()}")
-    cut_rules[prim] = cuts.resized("a window reduction")
+    sharding_rules[prim] = sharding_in_types.resized("a window reduction")
     batching.primitive_batchers[prim] = batch
     mlir.register_lowering(prim, lowering)
     return prim

@@ -12,8 +12,8 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.comparison import select
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array, scalar
-from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, promoted, promoted_inexact
+from xlab.numpy.jit_when_eager import jit_when_eager
+from xlab.numpy.operands import cast_operand, check, promoted, promoted_inexact
 from xlab.transforms.custom_jvp import custom_jvp
 
 tanh = jnp.tanh
@@ -38,7 +38,7 @@ def _activation(name, fun, doc):
         (x,) = check(name, x)
         return fun(as_array(x))
     activation.__name__ = activation.__qualname__ = name
-    out = elementary(activation)
+    out = jit_when_eager(activation)
     out.__module__ = "xlab.nn"
     out.__doc__ = f"{doc}\n\n    Example:\n        >>> import xlab\n        >>> xlab.nn.{name}(xlab.numpy.ones(3)).shape\n" \
                   f"        (3,)\n    "
@@ -121,7 +121,7 @@ _log1mexp.defjvp(lambda primals, tangents: (
 log1mexp = _activation("log1mexp", lambda x: _log1mexp(*_floats("log1mexp", x)), "`log(1 - exp(-x))` for positive inputs.")
 
 
-@elementary(static="approximate")
+@jit_when_eager(static="approximate")
 def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     """Gaussian error linear unit: `x` times the normal distribution function at `x`.
 
@@ -137,13 +137,13 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     (x,) = _floats("gelu", x)
     if approximate:
         cubic = lax.add(x, lax.mul(scalar(0.044715, x), lax.integer_pow(x, 3)))
-        inner = lax.tanh(lax.mul(bring(float(np.sqrt(2 / np.pi)), x.dtype), cubic))
+        inner = lax.tanh(lax.mul(cast_operand(float(np.sqrt(2 / np.pi)), x.dtype), cubic))
         return lax.mul(x, lax.mul(scalar(0.5, x), lax.add(scalar(1.0, x), inner)))
     half = lax.mul(scalar(0.5, x), x)
-    return lax.mul(half, lax.erfc(lax.mul(lax.neg(x), bring(float(np.sqrt(0.5)), x.dtype))))
+    return lax.mul(half, lax.erfc(lax.mul(lax.neg(x), cast_operand(float(np.sqrt(0.5)), x.dtype))))
 
 
-@elementary
+@jit_when_eager
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """`x` where positive, `alpha (exp(x) - 1)` elsewhere.
 
@@ -157,7 +157,7 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     return jnp.where(up, x, jnp.multiply(alpha, jnp.expm1(jnp.where(up, 0.0, x))))
 
 
-@elementary
+@jit_when_eager
 def selu(x: ArrayLike) -> Array:
     """Scaled `elu` that keeps mean and variance of normal inputs.
 
@@ -169,7 +169,7 @@ def selu(x: ArrayLike) -> Array:
     return jnp.multiply(1.0507009873554804934193349852946, elu(x, 1.6732632423543772848170429916717))
 
 
-@elementary
+@jit_when_eager
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """`max(x, 0) + min(alpha (exp(x / alpha) - 1), 0)`.
 
@@ -183,7 +183,7 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     return jnp.where(up, x, jnp.multiply(alpha, jnp.expm1(jnp.divide(jnp.where(up, 0.0, x), alpha))))
 
 
-@elementary
+@jit_when_eager
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     """`x` where not negative, `negative_slope * x` elsewhere.
 
@@ -196,7 +196,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     return jnp.where(jnp.greater_equal(x, 0), x, jnp.multiply(negative_slope, x))
 
 
-@elementary
+@jit_when_eager
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """`(x + sqrt(x² + b)) / 2`.
 
@@ -209,7 +209,7 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     return jnp.divide(jnp.add(x, jnp.sqrt(jnp.add(jnp.square(x), b))), 2)
 
 
-@elementary(static="axis")
+@jit_when_eager(static="axis")
 def glu(x: ArrayLike, axis: int = -1) -> Array:
     """Gated linear unit: the first half along an axis, times the sigmoid of the second.
 
@@ -224,4 +224,4 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
     if n % 2:
         raise ValueError(f"glu: axis size must be divisible by 2, got {n} for axis {axis} of {aval_of(x)}")
     first, second = lax.split(x, (n // 2, n // 2), axis)
-    return lax.mul(first, bring(lax.logistic(second), aval_of(first).dtype))
+    return lax.mul(first, cast_operand(lax.logistic(second), aval_of(first).dtype))

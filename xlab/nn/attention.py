@@ -11,7 +11,7 @@ from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
 from xlab.nn.softmax import softmax
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.operands import bring, check, shape_of
+from xlab.numpy.operands import cast_operand, check, shape_of
 
 
 def dot_product_attention(query: ArrayLike, key: ArrayLike, value: ArrayLike, bias: ArrayLike | None = None, mask: ArrayLike | None = None, *, scale: float | None = None, is_causal: bool = False,
@@ -22,7 +22,7 @@ def dot_product_attention(query: ArrayLike, key: ArrayLike, value: ArrayLike, bi
     Args:
         query: `(batch, queries, heads, features)`, the batch optional.
         key, value: `(batch, keys, key heads, features)`; the number of key heads divides that of heads, and each serves a
-            group of neighbouring heads.
+            group of neighboring heads.
         bias: added to the scores, `(batch, heads, queries, keys)` or broadcasting to it.
         mask: where it is False, a query does not see a key; shaped as `bias`.
         scale: factor of the scores, `1 / sqrt(features)` by default.
@@ -56,13 +56,13 @@ def dot_product_attention(query: ArrayLike, key: ArrayLike, value: ArrayLike, bi
     accumulate = np.dtype(np.float32) if dtypes.itemsize(query.dtype) < 4 else query.dtype
     scores = jnp.einsum("btkgh,bskh->bkgts", grouped, key, preferred_element_type=accumulate)
     scores = lax.reshape(scores, (batch, heads, n, m))
-    scores = lax.mul(scores, bring(float(scale), accumulate))
+    scores = lax.mul(scores, cast_operand(float(scale), accumulate))
     if bias is not None:
-        scores = jnp.add(scores, bring(bias, accumulate))
+        scores = jnp.add(scores, cast_operand(bias, accumulate))
     visible = _visible(n, m, mask, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size)
     if visible is not None:
-        scores = jnp.where(visible, scores, bring(0.7 * float(dtypes.finfo(accumulate).min), accumulate))
-    weights = bring(softmax(scores, axis=-1), key.dtype)
+        scores = jnp.where(visible, scores, cast_operand(0.7 * float(dtypes.finfo(accumulate).min), accumulate))
+    weights = cast_operand(softmax(scores, axis=-1), key.dtype)
     weights = lax.reshape(weights, (batch, groups, heads // groups, n, m))
     out = jnp.einsum("bkgts,bskh->btkgh", weights, value)
     out = lax.reshape(out, (*shape[:-1], value.shape[-1]))

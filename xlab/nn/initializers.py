@@ -246,7 +246,7 @@ def orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike |
 
 
 def delta_orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Initializer:
-    """Makes an initializer for convolutions that keep lengths: an orthogonal matrix at the kernel's centre, zeros around it.
+    """Makes an initializer for convolutions that keep lengths: an orthogonal matrix at the kernel's center, zeros around it.
 
     Args:
         scale: factor.
@@ -265,9 +265,9 @@ def delta_orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DType
             raise ValueError(f"Delta orthogonal initializer requires a 3D, 4D or 5D shape, got {shape}.")
         if shape[-1] < shape[-2]:
             raise ValueError(f"`fan_in` must be less or equal than `fan_out`, got {shape[-2]} and {shape[-1]} in shape {shape}.")
-        centre = orthogonal(scale, column_axis)(key, shape[-2:], _dtype(dtype))
+        center = orthogonal(scale, column_axis)(key, shape[-2:], _dtype(dtype))
         around = [((n - 1) // 2, n - 1 - (n - 1) // 2, 0) for n in shape[:-2]]
-        spread = lax.reshape(centre, (*(1,) * (len(shape) - 2), *shape[-2:]))
-        out = lax.pad(spread, np.zeros((), aval_of(centre).dtype)[()], (*around, (0, 0, 0), (0, 0, 0)))
+        spread = lax.reshape(center, (*(1,) * (len(shape) - 2), *shape[-2:]))
+        out = lax.pad(spread, np.zeros((), aval_of(center).dtype)[()], (*around, (0, 0, 0), (0, 0, 0)))
         return out if out_sharding is None else lax.with_sharding_constraint(out, out_sharding)
     return init

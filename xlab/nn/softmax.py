@@ -1,4 +1,4 @@
-"""Softmax and its kin: normalised exponentials, their logarithms, normalisation, one-hot vectors."""
+"""Softmax and its kin: normalized exponentials, their logarithms, normalization, one-hot vectors."""
 
 from __future__ import annotations
 
@@ -16,22 +16,30 @@ from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike
 from xlab.errors import ConcretizationTypeError
 from xlab.lax.comparison import select
 from xlab.lax.shape import canonical_axis
-from xlab.numpy.arithmetic import as_array, choose_like, scalar
-from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, farthest, kind_of, ndim_of, promoted_inexact, shape_of
+from xlab.numpy.arithmetic import as_array, scalar, select_like
+from xlab.numpy.jit_when_eager import jit_when_eager
+from xlab.numpy.operands import (
+    cast_operand,
+    check,
+    extreme_value,
+    kind_of,
+    ndim_of,
+    promoted_inexact,
+    shape_of,
+)
 from xlab.numpy.reductions import axes_of
 from xlab.transforms.custom_jvp import custom_jvp
 
 
 def _shifted(x, axis, where):
     """The input minus its maximum, through which no derivative flows."""
-    biggest = jnp.max(x, axis=axis, where=where, initial=farthest(-np.inf, x.dtype), keepdims=True)
+    biggest = jnp.max(x, axis=axis, where=where, initial=extreme_value(-np.inf, x.dtype), keepdims=True)
     if where is not None:
         x = jnp.where(where, x, -np.inf)
     return x, lax.sub(x, lax.stop_gradient(biggest))
 
 
-@elementary(static="axis")
+@jit_when_eager(static="axis")
 def softmax(x: ArrayLike, axis: AxisLike | None = -1, where: ArrayLike | None = None) -> Array:
     """Exponentials divided by their sum along axes.
 
@@ -71,7 +79,7 @@ def _softmax_jvp(axis, primals, tangents):
     return y, lax.mul(y, lax.sub(t, jnp.sum(lax.mul(y, t), axis=axis, where=where, keepdims=True)))
 
 
-@elementary(static="axis")
+@jit_when_eager(static="axis")
 def log_softmax(x: ArrayLike, axis: AxisLike | None = -1, where: ArrayLike | None = None) -> Array:
     """Logarithm of `softmax`, without overflow.
 
@@ -91,7 +99,7 @@ def log_softmax(x: ArrayLike, axis: AxisLike | None = -1, where: ArrayLike | Non
     return out if where is None else jnp.where(where, out, -np.inf)
 
 
-@elementary(static=("axis", "keepdims", "return_sign"))
+@jit_when_eager(static=("axis", "keepdims", "return_sign"))
 def logsumexp(a: ArrayLike, axis: AxisLike | None = None, b: ArrayLike | None = None, keepdims: bool = False, return_sign: bool = False, where: ArrayLike | None = None) -> Array | tuple[Array, Array]:
     """Logarithm of the sum of exponentials, without overflow.
 
@@ -121,22 +129,22 @@ def logsumexp(a: ArrayLike, axis: AxisLike | None = None, b: ArrayLike | None = 
     biggest = jnp.max(lax.real(a) if a.dtype.kind == "c" else a, axis=axes, keepdims=False, where=where, initial=-np.inf)
     biggest = lax.stop_gradient(select(lax.is_finite(biggest), biggest, lax.full_like(biggest, 0)))
     wide = lax.expand_dims(biggest, axes)
-    weights = lax.exp(lax.sub(a, bring(wide, a.dtype)))
+    weights = lax.exp(lax.sub(a, cast_operand(wide, a.dtype)))
     if b is not None:
         weights = jnp.multiply(weights, b)
     total = jnp.sum(weights, axis=axes, where=where)
     sign = lax.sign(total)
     if return_sign or a.dtype.kind != "c":
         total = lax.abs(total)
-    out = lax.add(lax.log(total), bring(biggest, aval_of(total).dtype))
+    out = lax.add(lax.log(total), cast_operand(biggest, aval_of(total).dtype))
     if return_sign is False and a.dtype.kind != "c" and b is not None:
-        out = choose_like(lax.lt(sign, scalar(0, sign)), np.nan, out)
+        out = select_like(lax.lt(sign, scalar(0, sign)), np.nan, out)
     if keepdims:
         out, sign = lax.expand_dims(out, axes), lax.expand_dims(sign, axes)
     return (out, sign) if return_sign else out
 
 
-@elementary(static=("axis", "keepdims"))
+@jit_when_eager(static=("axis", "keepdims"))
 def logmeanexp(x: ArrayLike, axis: AxisLike | None = None, where: ArrayLike | None = None, keepdims: bool = False) -> Array:
     """Logarithm of the mean of exponentials, without overflow.
 
@@ -154,12 +162,12 @@ def logmeanexp(x: ArrayLike, axis: AxisLike | None = None, where: ArrayLike | No
     total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
     if where is None:
         count = float(np.prod([shape_of(x)[i] for i in axes_of("logmeanexp", axis, ndim_of(x))]))
-        return lax.sub(total, lax.log(bring(count, aval_of(total).dtype)))
+        return lax.sub(total, lax.log(cast_operand(count, aval_of(total).dtype)))
     mask = jnp.broadcast_to(where, shape_of(x))
     return lax.sub(total, lax.log(jnp.sum(mask, axis=axis, dtype=aval_of(total).dtype, keepdims=keepdims)))
 
 
-@elementary(static=("axis", "algorithm"))
+@jit_when_eager(static=("axis", "algorithm"))
 def standardize(x: ArrayLike, axis: AxisLike | None = -1, mean: ArrayLike | None = None, variance: ArrayLike | None = None, epsilon: ArrayLike = 1e-5, where: ArrayLike | None = None, *, algorithm: str = "fast") -> Array:
     """The input with mean 0 and variance 1 along axes.
 
@@ -212,7 +220,7 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, a
     return _one_hot(x, classes=classes, dtype=dtype, axis=axis)
 
 
-@elementary(static=("classes", "dtype", "axis"))
+@jit_when_eager(static=("classes", "dtype", "axis"))
 def _one_hot(x, classes, dtype, axis):
     x = as_array(x)
     axis = canonical_axis(axis, x.ndim + 1)

@@ -1,7 +1,7 @@
 """The Jupyter layer: magics, displays of live objects, reports, the command line's subcommands.
 
-In reading order: `cell.py` and `names.py` (a cell as one function), `options.py` (meshes and specs as text), `running.py` (run, record,
-show, fail well), `later.py` (the result first, its report after it), `magics/` (one file each), `displays.py` (objects as records, records as outputs), `visualize.py`, `export.py`;
+In reading order: `cell.py` and `free_variables.py` (a cell as one function), `options.py` (meshes and specs as text), `recording.py` (run, record,
+show, fail well), `deferred_display.py` (the result first, its report after it), `magics/` (one file each), `formatters.py` (objects as records, records as outputs), `visualize.py`, `export.py`;
 then `tour.py`, `lab.py`, `doctor.py`, `report_command.py`, which `python -m xlab` calls. May import the public names of `xlab` and
 `xlab.observe`; IPython and the widget packages are imported when they are used.
 
@@ -14,12 +14,12 @@ import os
 import sys
 from typing import Any
 
-from xlab.core import source
+from xlab.core import source_info
 
 __all__ = ["load_ipython_extension", "show", "unload_ipython_extension", "visualize_array_sharding",
            "visualize_sharding", "write_html"]
 
-_HOMES = {"show": "displays", "visualize_array_sharding": "visualize", "visualize_sharding": "visualize",
+_HOMES = {"show": "formatters", "visualize_array_sharding": "visualize", "visualize_sharding": "visualize",
           "write_html": "export"}
 
 _SHELL = ("IPython", "ipykernel", "ipykernel_launcher", "traitlets", "tornado", "comm", "asyncio")
@@ -36,16 +36,16 @@ def __getattr__(name: str) -> Any:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext xlab`: registers magics and displays; a second time replaces the first."""
-    from xlab.notebook import completions, displays, heartbeat, magics, tracebacks
+    from xlab.notebook import compile_progress, completions, formatters, magics, tracebacks
 
     completions.register(shell)
     magics.register(shell)
-    displays.register(shell)
-    heartbeat.register(shell)
+    formatters.register(shell)
+    compile_progress.register(shell)
     tracebacks.register(shell)
-    source.namers[:] = [_CellNames(shell)]
+    source_info.namers[:] = [_CellNames(shell)]
     for file in filter(None, (getattr(sys.modules.get(name), "__file__", None) for name in _SHELL)):
-        source.exclude(os.path.dirname(file) if os.path.basename(file) == "__init__.py" else file)
+        source_info.exclude(os.path.dirname(file) if os.path.basename(file) == "__init__.py" else file)
     for event, run in _EVENTS:
         if run not in shell.events.callbacks[event]:
             shell.events.register(event, run)
@@ -53,17 +53,17 @@ def load_ipython_extension(shell: Any) -> None:
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext xlab`: takes back what loading registered."""
-    from xlab.notebook import completions, displays, heartbeat, magics, tracebacks
+    from xlab.notebook import compile_progress, completions, formatters, magics, tracebacks
 
     completions.unregister(shell)
     magics.unregister(shell)
-    displays.unregister(shell)
-    heartbeat.unregister(shell)
+    formatters.unregister(shell)
+    compile_progress.unregister(shell)
     tracebacks.unregister(shell)
-    creations = sys.modules.get("xlab.observe.creations")
-    if creations is not None and creations.tracking():
-        creations.track_arrays(False)
-    source.namers.clear()
+    allocation_sites = sys.modules.get("xlab.observe.allocation_sites")
+    if allocation_sites is not None and allocation_sites.tracking():
+        allocation_sites.track_arrays(False)
+    source_info.namers.clear()
     _finish_reports()
     for event, run in _EVENTS:
         if run in shell.events.callbacks[event]:
@@ -79,9 +79,9 @@ def _finish_effects(_result: Any = None) -> None:
 
 def _finish_reports(_info: Any = None) -> None:
     """Before a cell: reports of the cells before it are in their places."""
-    later = sys.modules.get("xlab.notebook.later")
-    if later is not None:
-        later.finish_all()
+    deferred_display = sys.modules.get("xlab.notebook.deferred_display")
+    if deferred_display is not None:
+        deferred_display.finish_all()
 
 
 def _note_arrays(result: Any = None) -> None:
@@ -93,7 +93,7 @@ def _note_arrays(result: Any = None) -> None:
         return
     from IPython import get_ipython
 
-    from xlab.observe import creations
+    from xlab.observe.live import allocation_sites
 
     shell = get_ipython()
     cell = getattr(getattr(result, "info", None), "raw_cell", "") or ""
@@ -101,7 +101,7 @@ def _note_arrays(result: Any = None) -> None:
         cell = "\n" + cell.partition("\n")[2]
     above = len(cell) - len(cell.lstrip("\n"))
     source = "" if cell.startswith("%%") else "\n" * above + shell.transform_cell(cell[above:])
-    creations.note_cell(f"In[{number}]", source, shell.user_ns)
+    allocation_sites.note_cell(f"In[{number}]", source, shell.user_ns)
 
 
 _EVENTS = (("pre_run_cell", _finish_reports), ("post_run_cell", _finish_effects), ("post_run_cell", _note_arrays))

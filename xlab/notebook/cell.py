@@ -27,7 +27,7 @@ import numpy as np
 
 import xlab
 from xlab import tree
-from xlab.notebook.names import reads_of, token
+from xlab.notebook.free_variables import reads_of, token
 from xlab.tree_util import register_pytree_node
 
 _MISSING = object()
@@ -46,7 +46,7 @@ def is_array(value: Any) -> bool:
     return isinstance(value, xlab.Array)
 
 
-class Split:
+class PartitionedTree:
     """A value taken apart: its arrays, and everything needed to put it together again around others."""
 
     __slots__ = ("arrays", "mask", "rest", "structure")
@@ -67,16 +67,16 @@ class Split:
         leaves = iter(self.arrays)
         return tree.unflatten(self.structure, [next(leaves) if array else None for array in self.mask])
 
-    def emptied(self) -> Split:
+    def emptied(self) -> PartitionedTree:
         """The same without the arrays, so that keeping it keeps none alive."""
-        made = Split.__new__(Split)
+        made = PartitionedTree.__new__(PartitionedTree)
         made.structure, made.mask, made.rest, made.arrays = self.structure, self.mask, self.rest, []
         return made
 
     def is_container(self) -> bool:
         return not (len(self.mask) == 1 and tree.structure(0) == self.structure)
 
-    def same(self, other: Split) -> bool:
+    def same(self, other: PartitionedTree) -> bool:
         """Whether another value has this structure and these very leaves."""
         return (self.structure == other.structure and self.mask == other.mask
                 and all(a is b for a, b in zip(self.arrays, other.arrays, strict=True))
@@ -100,7 +100,7 @@ class _Names:
 
 
 def _flatten_outcome(outcome: Outcome):
-    splits = {name: Split(value) for name, (_, value) in outcome.values.items()}
+    splits = {name: PartitionedTree(value) for name, (_, value) in outcome.values.items()}
     how = {name: how for name, (how, _) in outcome.values.items()}
     keys = [name + tree.keystr(path) for name, (_, value) in outcome.values.items()
             for path, leaf in tree.flatten_with_path(value)[0] if is_array(leaf)]
@@ -186,7 +186,7 @@ class Cell:
         made = _pure(self.body, self.last, self.namespace, self.reads, self.named,
                      {name: split.emptied() for name, split in self.splits.items()})
         # What the ledger calls it, and by what it tells one run of the cell from the next.
-        made._xlab_place, made._xlab_key, made._xlab_values = self.filename, self.source, dict(self._context)
+        made._xlab_location, made._xlab_key, made._xlab_values = self.filename, self.source, dict(self._context)
         return made
 
     # -- back to the user's names ----------------------------------------------------------------------
@@ -215,18 +215,18 @@ _functions: dict[tuple, Callable] = {}
 
 
 def _pure(body: CodeType, last: CodeType | None, space: dict[str, Any], reads: tuple[str, ...],
-          named: tuple[str, ...], splits: dict[str, Split]) -> Callable[..., Any]:
+          named: tuple[str, ...], splits: dict[str, PartitionedTree]) -> Callable[..., Any]:
     """The function of a cell: binds its arguments to their names in `space`, runs the code there, puts `space` back."""
 
     def cell(*arguments):
         before = dict(space)
         given = dict(zip(reads, arguments, strict=True))
-        bound: dict[str, tuple[Any, Split]] = {}
+        bound: dict[str, tuple[Any, PartitionedTree]] = {}
         try:
             for name, split in splits.items():
                 value = split.join(tree.leaves(given[name]) if name in given else ())
                 space[name] = value
-                bound[name] = value, Split(value)
+                bound[name] = value, PartitionedTree(value)
             exec(body, space)
             result = _MISSING if last is None else eval(last, space)
             changed = _changes(before, space, bound)
@@ -260,23 +260,23 @@ def _compile(module: ast.Module, filename: str) -> tuple[CodeType, CodeType | No
     return compile(module, filename, "exec"), last
 
 
-def _split(value: Any) -> Split | None:
+def _split(value: Any) -> PartitionedTree | None:
     """A value taken apart, or None when it is neither an array nor a container."""
     try:
-        split = Split(value)
+        split = PartitionedTree(value)
     except (TypeError, ValueError):         # a dict whose keys have no order is left alone
         return None
     return split if split.arrays or split.is_container() else None
 
 
-def _changes(before: dict, after: dict, bound: dict[str, tuple[Any, Split]]) -> dict[str, tuple[str, Any]]:
+def _changes(before: dict, after: dict, bound: dict[str, tuple[Any, PartitionedTree]]) -> dict[str, tuple[str, Any]]:
     changed: dict[str, tuple[str, Any]] = {}
     for name, value in after.items():
         if name in bound:
             given, split = bound[name]
             if value is not given:
                 changed[name] = "set", value
-            elif split.is_container() and not Split(value).same(split):
+            elif split.is_container() and not PartitionedTree(value).same(split):
                 changed[name] = "mutated", value
         elif value is not before.get(name, _MISSING) and name != "__builtins__":
             changed[name] = "set", value

@@ -7,7 +7,7 @@ from typing import Any
 
 from xlab import observe
 from xlab.notebook.views.whatif import SECONDS, read_placement
-from xlab.observe.placements import Ranking, WhatIf
+from xlab.observe.records.whatif import Ranking, WhatIf
 
 
 def handlers(subjects: Sequence[Any]) -> dict[str, Callable[..., Any]]:
@@ -15,7 +15,7 @@ def handlers(subjects: Sequence[Any]) -> dict[str, Callable[..., Any]]:
 
     Example:
         >>> import numpy as np, xlab
-        >>> from xlab.observe.experiment import mesh_of
+        >>> from xlab.observe.sharding.experiment import mesh_of
         >>> from xlab.sharding import NamedSharding, PartitionSpec as P
         >>> x = xlab.device_put(np.ones((8, 8), np.float32), NamedSharding(mesh_of({"i": 1}), P("i")))
         >>> ask = handlers([xlab.jit(lambda x: x + 1).lower(x)])
@@ -31,21 +31,21 @@ def handlers(subjects: Sequence[Any]) -> dict[str, Callable[..., Any]]:
             made[program] = observe.Experiment(subjects[program])
         return made[program]
 
-    def numbered(about: Any, numbers: Any) -> None:
-        wrong = [n for n in numbers if n >= len(about.arguments)]
+    def numbered(trying: Any, numbers: Any) -> None:
+        wrong = [n for n in numbers if n >= len(trying.arguments)]
         if wrong:
-            raise ValueError(f"{about.about.name} has {len(about.arguments)} arguments on devices; asked for number {wrong[0]}")
+            raise ValueError(f"{trying.stages.name} has {len(trying.arguments)} arguments on devices; asked for number {wrong[0]}")
 
     def what_if(program: int, placement: str) -> WhatIf:
         specs, axes, _ = read_placement(placement)
-        about = experiment(program)
-        numbered(about, specs)
-        return about.weigh(specs, axes or None)
+        trying = experiment(program)
+        numbered(trying, specs)
+        return trying.weigh(specs, axes or None)
 
     def search(program: int, placement: str) -> Ranking:
         _, axes, vary = read_placement(placement)
-        about = experiment(program)
-        numbered(about, vary)
-        return about.search(vary, axes or None, seconds=SECONDS)
+        trying = experiment(program)
+        numbered(trying, vary)
+        return trying.search(vary, axes or None, seconds=SECONDS)
 
     return {"what_if": what_if, "search": search}

@@ -56,7 +56,7 @@ def mesh_to_compile_for(text: str | None) -> Mesh:
     >>> is_elsewhere(mesh_to_compile_for("data=64,model=8")), is_elsewhere(mesh_to_compile_for("data=1"))
     (True, False)
     """
-    from xlab.observe.experiment import mesh_of
+    from xlab.observe.sharding.experiment import mesh_of
 
     wanted = axes(text) if text else {}
     return mesh_of(wanted) if math.prod(wanted.values()) > device_count() else mesh(text)

@@ -18,10 +18,10 @@ import numpy as np
 import xlab
 from xlab import observe
 from xlab.config import config, cpu_device_count
-from xlab.notebook import heartbeat, options
+from xlab.notebook import compile_progress, options
 from xlab.notebook.export import write_html
 from xlab.notebook.tracebacks import failure, shorten
-from xlab.observe.text import text
+from xlab.observe.records.text import text
 from xlab.sharding import set_mesh
 
 _DTYPES = {"f32": "float32", "f64": "float64", "f16": "float16", "i32": "int32", "i64": "int64", "u8": "uint8", "u32": "uint32",
@@ -144,7 +144,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     jitted = fun if hasattr(fun, "lower") else xlab.jit(fun)
     error = None
-    with set_mesh(mesh), heartbeat.beating(heartbeat.of_terminal()), observe.record() as session:
+    with set_mesh(mesh), compile_progress.progress_shown(compile_progress.of_terminal()), observe.record() as session:
         try:
             xlab.block_until_ready(jitted(*args))
             if given.repeat > 0:

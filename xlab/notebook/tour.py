@@ -66,7 +66,7 @@ def run(path: Path, changes: dict[str, Any] | None = None) -> tuple[dict[str, An
     Raises:
         RuntimeError: a cell failed; its traceback has been printed.
     """
-    from xlab.notebook import running
+    from xlab.notebook import recording
 
     shell = quiet_shell()
     for source in code_cells(path):
@@ -76,7 +76,7 @@ def run(path: Path, changes: dict[str, Any] | None = None) -> tuple[dict[str, An
         if not result.success:
             raise RuntimeError(f"a cell of {path.name} failed: {result.error_in_exec or result.error_before_exec!r}")
     shell.run_line_magic("unload_ext", "xlab")
-    return shell.user_ns, running.last
+    return shell.user_ns, recording.last
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -108,7 +108,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _train(path: Path, args: Any) -> int:
     from xlab.notebook.export import write_html
-    from xlab.observe.text import text
+    from xlab.observe.records.text import text
 
     started = time.perf_counter()
     print("training a transformer on 1440 handwritten digits over a mesh of 4×2 devices …", flush=True)

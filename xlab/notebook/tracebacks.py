@@ -11,7 +11,7 @@ from types import CodeType, TracebackType
 from typing import Any
 
 import xlab
-from xlab.core.source import is_internal, shown_name
+from xlab.core.source_info import is_internal, shown_name
 from xlab.core.tracebacks import chain, concerns, entries
 from xlab.core.tracebacks import shorten as _shorten
 from xlab.observe.records import Failure, Source

@@ -26,7 +26,7 @@ def visualize_sharding(shape: tuple[int, ...], sharding: Any, **drawing: Any) ->
         >>> visualize_sharding((8, 4), SingleDeviceSharding(xlab.devices()[0]))
         f32[8,4] on one device, 128 B
     """
-    from xlab.notebook.displays import show
+    from xlab.notebook.formatters import show
 
     show(sharding, tuple(shape))
 
@@ -53,7 +53,7 @@ def visualize_array_sharding(array: Any, **drawing: Any) -> None:
         >>> visualize_array_sharding(jnp.ones((2, 2)))
         f32[2,2] on one device, 16 B
     """
-    from xlab.notebook.displays import show
+    from xlab.notebook.formatters import show
 
     show(_concrete(array, "visualize_array_sharding"))
 

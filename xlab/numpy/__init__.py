@@ -1,8 +1,8 @@
 """NumPy's functions on our arrays, with the field's rules of promotion: everything traced, transformed and compiled.
 
 Reading order: `operands.py` (which values are accepted and how types meet), `ufuncs.py` (functions of one primitive),
-`arithmetic.py` and `logic.py` (elementwise functions of several), `reductions.py`, `shape.py`, `joining.py`, `edits.py`,
-`searching.py`, `sets.py`, `products.py`, `einsum.py`; `elementary.py` makes such a function one program when it is called eagerly. May import `parallel` and
+`arithmetic.py` and `logic.py` (elementwise functions of several), `reductions.py`, `shape.py`, `joining.py`, `insert_delete.py`,
+`searching.py`, `sets.py`, `tensor_contractions.py`, `einsum.py`; `jit_when_eager.py` makes such a function one program when it is called eagerly. May import `parallel` and
 everything below it. Results equal the reference's in value, dtype and weak type.
 """
 
@@ -30,24 +30,23 @@ from xlab.numpy.arithmetic import (
 )
 from xlab.numpy.creation import *
 from xlab.numpy.cumulative import *
-from xlab.numpy.edits import *
 from xlab.numpy.einsum import *
 from xlab.numpy.einsum_path import *
 from xlab.numpy.extras import *
 from xlab.numpy.fitting import *
+from xlab.numpy.flip_roll_repeat import *
 from xlab.numpy.functional import *
 from xlab.numpy.functions import *
+from xlab.numpy.grids import *
 from xlab.numpy.histograms import *
 from xlab.numpy.indexing import *
+from xlab.numpy.insert_delete import *
 from xlab.numpy.joining import *
 from xlab.numpy.logic import *
-from xlab.numpy.nans import *
+from xlab.numpy.nan_reductions import *
 from xlab.numpy.polynomials import *
-from xlab.numpy.products import *
 from xlab.numpy.quantiles import *
-from xlab.numpy.ranges import *
 from xlab.numpy.reductions import *
-from xlab.numpy.repeating import *
 from xlab.numpy.scalars import *
 from xlab.numpy.scalars import (
     ComplexWarning,
@@ -83,6 +82,7 @@ from xlab.numpy.sets import *
 from xlab.numpy.shape import *
 from xlab.numpy.sorting import *
 from xlab.numpy.statistics import *
+from xlab.numpy.tensor_contractions import *
 from xlab.numpy.ufunc import *
 from xlab.numpy.ufuncs import (
     acos,

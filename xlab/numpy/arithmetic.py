@@ -12,21 +12,21 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.comparison import select
 from xlab.lax.cumulative import log_add_exp
 from xlab.lax.reshard import reshard
-from xlab.numpy.elementary import elementary
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import (
     aligned,
-    bring,
+    cast_operand,
     check,
-    concrete_width,
     dtype_of,
     kind_of,
     kinds_of,
+    narrow_host_dtype,
     promoted,
     promoted_inexact,
     promoted_numeric,
     shape_of,
-    strong,
-    strong_arrays,
+    strip_weak_type,
+    strip_weak_types,
 )
 from xlab.numpy.ufuncs import inexact
 from xlab.transforms.custom_jvp import custom_jvp
@@ -39,37 +39,37 @@ def is_complex(x) -> bool:
 def scalar(value, like):
     """A number as a literal of an operand's type."""
     aval = aval_of(like)
-    return bring(value, aval.dtype, aval.weak_type)
+    return cast_operand(value, aval.dtype, aval.weak_type)
 
 
-def choose(mask, on_true, on_false):
+def select_promoted(mask, on_true, on_false):
     """`select` with everything spread to one shape; the cases have one dtype."""
     one, other = aval_of(on_true), aval_of(on_false)
     shape = lax.broadcast_shapes(shape_of(mask), one.shape, other.shape)
     weak = one.weak_type and other.weak_type
-    cut = None
-    if explicit_types.in_use:  # what has no cut of its own takes that of the others
-        cut = next((a.cut for a in (one, other, aval_of(mask)) if a.cut is not None and a.shape == shape), None)
-    cases = [_spread(bring(c, one.dtype, weak), shape, cut) for c in (on_true, on_false)]
-    return select(mask if not shape_of(mask) else _spread(mask, shape, cut), *cases)
+    explicit = None
+    if explicit_types.in_use:  # what has no explicit sharding of its own takes that of the others
+        explicit = next((a.explicit_sharding for a in (one, other, aval_of(mask)) if a.explicit_sharding is not None and a.shape == shape), None)
+    cases = [_spread(cast_operand(c, one.dtype, weak), shape, explicit) for c in (on_true, on_false)]
+    return select(mask if not shape_of(mask) else _spread(mask, shape, explicit), *cases)
 
 
-def _spread(x, shape, cut=None):
+def _spread(x, shape, explicit=None):
     mine = shape_of(x)
     if mine == shape:
-        return x if cut is None or aval_of(x).cut is not None else reshard(x, cut)
-    return lax.broadcast_in_dim(x, shape, range(len(shape) - len(mine), len(shape)), out_sharding=cut)
+        return x if explicit is None or aval_of(x).explicit_sharding is not None else reshard(x, explicit)
+    return lax.broadcast_in_dim(x, shape, range(len(shape) - len(mine), len(shape)), out_sharding=explicit)
 
 
-def choose_like(mask, on_true, on_false):
-    """`choose` whose first case is a number, which takes the type of the second."""
-    return choose(mask, scalar(on_true, on_false), on_false)
+def select_like(mask, on_true, on_false):
+    """`select_promoted` whose first case is a number, which takes the type of the second."""
+    return select_promoted(mask, scalar(on_true, on_false), on_false)
 
 
 # -- sign and absolute value ------------------------------------------------------------------------------
 
 
-@elementary
+@jit_when_eager
 def abs(x: ArrayLike, /) -> Array:
     """Absolute value of each element; the modulus of complex numbers.
 
@@ -80,7 +80,7 @@ def abs(x: ArrayLike, /) -> Array:
     """
     if not isinstance(x, Tracer):
         (x,) = check("abs", x)
-        x = concrete_width(x)
+        x = narrow_host_dtype(x)
     dtype = dtype_of(x)
     if dtype == np.bool_ or dtypes.issubdtype(dtype, np.unsignedinteger):
         return as_array(x)
@@ -98,7 +98,7 @@ def as_array(x):
 absolute = abs
 
 
-@elementary
+@jit_when_eager
 def fabs(x: ArrayLike, /) -> Array:
     """Absolute value as floats.
 
@@ -113,7 +113,7 @@ def fabs(x: ArrayLike, /) -> Array:
     return lax.abs(x)
 
 
-@elementary
+@jit_when_eager
 def sign(x: ArrayLike, /) -> Array:
     """-1, 0 or 1 by the sign of each element; `x / |x|` for complex numbers.
 
@@ -123,10 +123,10 @@ def sign(x: ArrayLike, /) -> Array:
         Array([-1.,  0.], dtype=float32)
     """
     (x,) = check("sign", x)
-    return lax.sign(concrete_width(x))
+    return lax.sign(narrow_host_dtype(x))
 
 
-@elementary
+@jit_when_eager
 def positive(x: ArrayLike, /) -> Array:
     """The elements as they are.
 
@@ -139,7 +139,7 @@ def positive(x: ArrayLike, /) -> Array:
     return as_array(x)
 
 
-@elementary
+@jit_when_eager
 def reciprocal(x: ArrayLike, /) -> Array:
     """One over each element.
 
@@ -152,7 +152,7 @@ def reciprocal(x: ArrayLike, /) -> Array:
     return lax.integer_pow(x, -1)
 
 
-@elementary
+@jit_when_eager
 def square(x: ArrayLike, /) -> Array:
     """Each element times itself.
 
@@ -169,7 +169,7 @@ def square(x: ArrayLike, /) -> Array:
 # -- division ---------------------------------------------------------------------------------------------
 
 
-@elementary
+@jit_when_eager
 def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Quotient rounded down; the dtype stays.
 
@@ -185,7 +185,7 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     if dtypes.issubdtype(dtype, np.integer):
         q = lax.div(x, y)
         down = lax.bitwise_and(lax.ne(lax.sign(x), lax.sign(y)), lax.ne(lax.rem(x, y), scalar(0, x)))
-        return choose(down, lax.sub(q, scalar(1, q)), q)
+        return select_promoted(down, lax.sub(q, scalar(1, q)), q)
     if dtype.kind == "c":
         raise TypeError("floor_divide does not support complex-valued inputs: they have no order")
     return _float_divmod(x, y)[0]
@@ -193,14 +193,14 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def _float_divmod(x, y):
     mod = lax.rem(x, y)
-    quotient = lax.div(choose(lax.eq(y, scalar(0, y)), x, lax.sub(x, mod)), y)
+    quotient = lax.div(select_promoted(lax.eq(y, scalar(0, y)), x, lax.sub(x, mod)), y)
     adjust = lax.bitwise_and(lax.ne(mod, scalar(0, mod)), lax.ne(lax.sign(y), lax.sign(mod)))
-    mod = choose(adjust, lax.add(mod, y), mod)
-    quotient = choose(adjust, lax.sub(quotient, scalar(1, quotient)), quotient)
+    mod = select_promoted(adjust, lax.add(mod, y), mod)
+    quotient = select_promoted(adjust, lax.sub(quotient, scalar(1, quotient)), quotient)
     return lax.round(quotient), mod
 
 
-@elementary
+@jit_when_eager
 def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Remainder with the sign of the divisor.
 
@@ -211,17 +211,17 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
     """
     x, y = aligned("remainder", *promoted_numeric("remainder", x, y))
     if dtypes.issubdtype(dtype_of(x), np.integer):
-        y = choose(lax.eq(y, scalar(0, y)), scalar(1, y), y)
+        y = select_promoted(lax.eq(y, scalar(0, y)), scalar(1, y), y)
     mod = lax.rem(x, y)
     zero = scalar(0, mod)
     away = lax.ne(lax.lt(mod, zero), lax.lt(y, zero))
-    return choose(lax.bitwise_and(away, lax.ne(mod, zero)), lax.add(mod, y), mod)
+    return select_promoted(lax.bitwise_and(away, lax.ne(mod, zero)), lax.add(mod, y), mod)
 
 
 mod = remainder
 
 
-@elementary
+@jit_when_eager
 def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Remainder with the sign of the dividend.
 
@@ -232,11 +232,11 @@ def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
     """
     x, y = aligned("fmod", *promoted_numeric("fmod", x, y))
     if dtypes.issubdtype(dtype_of(x), np.integer):
-        y = choose(lax.eq(y, scalar(0, y)), scalar(1, y), y)
+        y = select_promoted(lax.eq(y, scalar(0, y)), scalar(1, y), y)
     return lax.rem(x, y)
 
 
-@elementary
+@jit_when_eager
 def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
     """Quotient rounded down, and remainder.
 
@@ -266,13 +266,13 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
         return _integer_power(x, n=y)
     out = _power(x, y)
     # Powers of integers with an exponent known only later are of the dtype itself.
-    return strong(out) if isinstance(y, Tracer) and not inexact(out.dtype) else out
+    return strip_weak_type(out) if isinstance(y, Tracer) and not inexact(out.dtype) else out
 
 
 pow = power
 
 
-@elementary(static="n")
+@jit_when_eager(static="n")
 def _integer_power(x, n):
     (x,) = promoted_numeric("power", x)
     if n < 0 and not inexact(dtype_of(x)):
@@ -283,32 +283,32 @@ def _integer_power(x, n):
     return lax.integer_pow(x, n)
 
 
-@elementary
+@jit_when_eager
 def _power(x, y):
     x, y = check("power", x, y)
     dtype, weak = dtypes.result_of(kinds_of((x, y)))
     if dtype == np.bool_:
         dtype, weak = np.dtype(np.int32), False
     if dtypes.issubdtype(dtype, np.integer):
-        return _int_pow(*strong_arrays(*aligned("power", bring(x, dtype, weak), bring(y, dtype, weak))))
+        return _int_pow(*strip_weak_types(*aligned("power", cast_operand(x, dtype, weak), cast_operand(y, dtype, weak))))
     if dtypes.issubdtype(dtype_of(y), np.integer) and kind_of(y) == "array" and dtypes.issubdtype(dtype_of(x), np.inexact):
-        return lax.pow(*aligned("power", bring(x, dtype, weak), y))
-    return lax.pow(*aligned("power", bring(x, dtype, weak), bring(y, dtype, weak)))
+        return lax.pow(*aligned("power", cast_operand(x, dtype, weak), y))
+    return lax.pow(*aligned("power", cast_operand(x, dtype, weak), cast_operand(y, dtype, weak)))
 
 
 def _int_pow(x, y):
     """Integer powers by squaring over the bits of an exponent below 64; `0 ** y` is 0."""
     zero = lax.bitwise_and(lax.eq(x, scalar(0, x)), lax.ne(y, scalar(0, y)))
     shape = lax.broadcast_shapes(shape_of(x), shape_of(y))
-    acc = _spread(choose(zero, scalar(0, x), scalar(1, x)), shape)
+    acc = _spread(select_promoted(zero, scalar(0, x), scalar(1, x)), shape)
     for _ in range(6):
-        acc = choose(lax.ne(lax.bitwise_and(y, scalar(1, y)), scalar(0, y)), lax.mul(acc, x), acc)
+        acc = select_promoted(lax.ne(lax.bitwise_and(y, scalar(1, y)), scalar(0, y)), lax.mul(acc, x), acc)
         x = lax.mul(x, x)
         y = lax.shift_right_logical(y, scalar(1, y))
     return acc
 
 
-@elementary
+@jit_when_eager
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """`x` to the power `y`, as floats.
 
@@ -320,7 +320,7 @@ def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     return lax.pow(*aligned("float_power", *promoted_inexact("float_power", x, y)))
 
 
-@elementary
+@jit_when_eager
 def log2(x: ArrayLike, /) -> Array:
     """Logarithm to base 2.
 
@@ -332,16 +332,16 @@ def log2(x: ArrayLike, /) -> Array:
     (x,) = promoted_inexact("log2", x)
     if is_complex(x):
         return _scaled_log(x, 1 / np.log(2))
-    return strong(lax.div(lax.log(x), lax.log(scalar(2, x))))
+    return strip_weak_type(lax.div(lax.log(x), lax.log(scalar(2, x))))
 
 
 def _scaled_log(x, factor):
     """A multiple of a complex logarithm, by parts: a complex factor would make NaN of the infinity at 0."""
     out = lax.log(x)
-    return strong(lax.complex(*(lax.mul(part, scalar(float(factor), part)) for part in (lax.real(out), lax.imag(out)))))
+    return strip_weak_type(lax.complex(*(lax.mul(part, scalar(float(factor), part)) for part in (lax.real(out), lax.imag(out)))))
 
 
-@elementary
+@jit_when_eager
 def log10(x: ArrayLike, /) -> Array:
     """Logarithm to base 10.
 
@@ -353,10 +353,10 @@ def log10(x: ArrayLike, /) -> Array:
     (x,) = promoted_inexact("log10", x)
     if is_complex(x):
         return _scaled_log(x, 1 / np.log(10))
-    return strong(lax.mul(lax.log(x), scalar(float(1 / np.log(10)), x)))
+    return strip_weak_type(lax.mul(lax.log(x), scalar(float(1 / np.log(10)), x)))
 
 
-@elementary
+@jit_when_eager
 def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
     """`log(exp(x) + exp(y))` without overflow.
 
@@ -366,7 +366,7 @@ def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
         Array(0.6931472, dtype=float32, weak_type=True)
     """
     x, y = aligned("logaddexp", *promoted_inexact("logaddexp", x, y))
-    return _logaddexp(*(strong_arrays(x, y) if is_complex(x) else (x, y)))
+    return _logaddexp(*(strip_weak_types(x, y) if is_complex(x) else (x, y)))
 
 
 @custom_jvp
@@ -374,10 +374,10 @@ def _logaddexp(x, y):
     if is_complex(x):
         shape = lax.broadcast_shapes(shape_of(x), shape_of(y))
         out = log_add_exp(_spread(x, shape), _spread(y, shape))
-        return bring(out, out.dtype, aval_of(x).weak_type and aval_of(y).weak_type)
+        return cast_operand(out, out.dtype, aval_of(x).weak_type and aval_of(y).weak_type)
     delta = lax.sub(x, y)
     soft = lax.add(lax.max(x, y), lax.log1p(lax.exp(lax.neg(lax.abs(delta)))))
-    return choose(lax.ne(delta, delta), lax.add(x, y), soft)
+    return select_promoted(lax.ne(delta, delta), lax.add(x, y), soft)
 
 
 @_logaddexp.defjvp
@@ -389,10 +389,10 @@ def _logaddexp_jvp(primals, tangents):
 
 
 def _finite(x):
-    return choose_like(lax.eq(x, scalar(np.inf, x)), 0, x)
+    return select_like(lax.eq(x, scalar(np.inf, x)), 0, x)
 
 
-@elementary
+@jit_when_eager
 def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
     """`log2(2**x + 2**y)` without overflow.
 
@@ -401,7 +401,7 @@ def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> jnp.logaddexp2(1.0, 1.0)
         Array(2., dtype=float32, weak_type=True)
     """
-    x, y = strong_arrays(*aligned("logaddexp2", *promoted_inexact("logaddexp2", x, y)))
+    x, y = strip_weak_types(*aligned("logaddexp2", *promoted_inexact("logaddexp2", x, y)))
     if is_complex(x):
         ln2 = scalar(float(np.log(2)), lax.real(x))     # real: infinity times a complex number has no imaginary part
         x, y = (lax.complex(lax.mul(lax.real(v), ln2), lax.mul(lax.imag(v), ln2)) for v in (x, y))
@@ -410,10 +410,10 @@ def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
     delta = lax.sub(x, y)
     soft = lax.div(lax.log1p(lax.exp2(lax.neg(lax.abs(delta)))), scalar(float(np.log(2)), delta))
     soft = lax.add(lax.max(x, y), soft)
-    return choose(lax.ne(delta, delta), lax.add(x, y), soft)
+    return select_promoted(lax.ne(delta, delta), lax.add(x, y), soft)
 
 
-@elementary
+@jit_when_eager
 def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Length of the vector (x, y) without overflow.
 
@@ -425,9 +425,9 @@ def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
     x, y = aligned("hypot", *promoted_inexact("hypot", x, y))
     if is_complex(x):
         raise ValueError("hypot is not well defined for complex-valued inputs: give it their absolute values, abs(x) and abs(y)")
-    x, y = (lax.abs(v) for v in strong_arrays(x, y))
+    x, y = (lax.abs(v) for v in strip_weak_types(x, y))
     infinite = lax.bitwise_or(lax.eq(x, scalar(np.inf, x)), lax.eq(y, scalar(np.inf, y)))
     big, small = lax.max(x, y), lax.min(x, y)
-    safe = choose_like(lax.eq(big, scalar(0, big)), 1, big)
+    safe = select_like(lax.eq(big, scalar(0, big)), 1, big)
     out = lax.mul(big, lax.sqrt(lax.add(scalar(1, big), lax.square(lax.div(small, safe)))))
-    return choose_like(infinite, np.inf, choose(lax.eq(big, scalar(0, big)), big, out))
+    return select_like(infinite, np.inf, select_promoted(lax.eq(big, scalar(0, big)), big, out))

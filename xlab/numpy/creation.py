@@ -9,7 +9,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.compile.placement import default_sharding, place, put_host
-from xlab.compile.specials import check_eager, watching
+from xlab.compile.runtime_checks import check_eager, watching
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
@@ -19,7 +19,7 @@ from xlab.lax.convert import convert
 from xlab.lax.device_put import in_memory
 from xlab.lax.reshard import reshard
 from xlab.lax.shape import over_mesh_like
-from xlab.numpy.operands import bring, check, kind_of, spread_to
+from xlab.numpy.operands import cast_operand, check, kind_of, spread_to
 from xlab.sharding import (
     NamedSharding,
     PartitionSpec,
@@ -224,7 +224,7 @@ def _from_list(x, dtype):
         return lax.concatenate(expanded, 0)
     if dtype is None:
         dtype = dtypes.result_type(*parts)
-    parts = [bring(p, dtype) for p in parts]
+    parts = [cast_operand(p, dtype) for p in parts]
     shapes = {aval_of(p).shape for p in parts}
     if len(shapes) > 1:
         raise TypeError(f"array got a list of values of different shapes {sorted(shapes)}: an array needs rows of one length")
@@ -400,7 +400,7 @@ def _full(shape, value, dtype):
     weak = dtype is None and aval.weak_type
     dtype = aval.dtype if dtype is None else dtype
     if aval.shape:
-        return spread_to(bring(value, dtype, weak), shape)
+        return spread_to(cast_operand(value, dtype, weak), shape)
     return lax.full(shape, value, None if weak else dtype)
 
 
@@ -429,10 +429,10 @@ def _like(name, x, value, dtype, shape, device, out_sharding=None):
     weak = dtype is None and aval.weak_type
     out_dtype = aval.dtype if dtype is None else dtype
     if value is None or kind_of(value) == "python":
-        cut = aval.cut if device is None and aval.shape == shape and isinstance(x, Tracer) else None
-        out = _filled(shape, 0 if value is None else _cut(value, out_dtype), out_dtype, weak, cut)
+        explicit = aval.explicit_sharding if device is None and aval.shape == shape and isinstance(x, Tracer) else None
+        out = _filled(shape, 0 if value is None else _truncate(value, out_dtype), out_dtype, weak, explicit)
     else:
-        out = convert(asarray(spread_to(bring(value, out_dtype, weak), shape)), out_dtype, weak)
+        out = convert(asarray(spread_to(cast_operand(value, out_dtype, weak), shape)), out_dtype, weak)
     if device is None and is_native_array(x) and not aval.mat and x.aval.shape == shape and x.committed:
         device = x.sharding
     elif device is None and aval.memory_space:
@@ -440,7 +440,7 @@ def _like(name, x, value, dtype, shape, device, out_sharding=None):
     return _placed(over_mesh_like(out, aval, 0 if value is None else value), device)
 
 
-def _cut(value, dtype):
+def _truncate(value, dtype):
     return value.real if isinstance(value, complex) and not dtypes.issubdtype(dtype, np.complexfloating) else value
 
 

@@ -12,14 +12,14 @@ from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike
 from xlab.lax import cumulative as _c
 from xlab.lax.shape import canonical_axis
-from xlab.numpy.arithmetic import as_array, choose_like
-from xlab.numpy.elementary import elementary
+from xlab.numpy.arithmetic import as_array, select_like
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import (
-    bring,
+    cast_operand,
     check,
-    concrete_width,
     dtype_of,
     kinds_of,
+    narrow_host_dtype,
     ndim_of,
     no_out,
     promoted,
@@ -33,12 +33,12 @@ __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "ed
 
 def _running(name, op, a, axis, dtype, out, fill=None):
     no_out(name, out)
-    a = concrete_width(*check(name, a))
+    a = narrow_host_dtype(*check(name, a))
     if axis is None or not ndim_of(a):
         a, axis = ravel(a), 0 if axis is None else axis
     axis = canonical_axis(axis, ndim_of(a))
     if fill is not None and dtypes.issubdtype(dtype_of(a), np.inexact):
-        a = choose_like(lax.ne(a, a), fill, a)
+        a = select_like(lax.ne(a, a), fill, a)
     if dtype is None:
         dtype = dtype_of(a)
         if dtype == np.bool_:
@@ -46,11 +46,11 @@ def _running(name, op, a, axis, dtype, out, fill=None):
     else:
         dtype = dtypes.check_user_dtype(dtype, name)
         if dtype == np.bool_:
-            return bring(op(bring(bring(a, dtype), np.dtype(np.int32)), axis), dtype)
-    return op(bring(as_array(a), dtype), axis)
+            return cast_operand(op(cast_operand(cast_operand(a, dtype), np.dtype(np.int32)), axis), dtype)
+    return op(cast_operand(as_array(a), dtype), axis)
 
 
-@elementary(static=("axis", "dtype", "out"))
+@jit_when_eager(static=("axis", "dtype", "out"))
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """Sums of the elements so far along an axis (of the flattened array by default).
 
@@ -68,7 +68,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
     return _running("cumsum", _c.cumsum, a, axis, dtype, out)
 
 
-@elementary(static=("axis", "dtype", "out"))
+@jit_when_eager(static=("axis", "dtype", "out"))
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """Products of the elements so far along an axis (of the flattened array by default).
 
@@ -86,7 +86,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = Non
     return _running("cumprod", _c.cumprod, a, axis, dtype, out)
 
 
-@elementary(static=("axis", "dtype", "out"))
+@jit_when_eager(static=("axis", "dtype", "out"))
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """As `cumsum`, with NaN counted as 0.
 
@@ -104,7 +104,7 @@ def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = N
     return _running("nancumsum", _c.cumsum, a, axis, dtype, out, 0)
 
 
-@elementary(static=("axis", "dtype", "out"))
+@jit_when_eager(static=("axis", "dtype", "out"))
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
     """As `cumprod`, with NaN counted as 1.
 
@@ -139,7 +139,7 @@ def _standard(name, op, x, axis, dtype, include_initial, start):
     return out
 
 
-@elementary(static=("axis", "dtype", "include_initial"))
+@jit_when_eager(static=("axis", "dtype", "include_initial"))
 def cumulative_sum(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False) -> Array:
     """Sums of the elements so far; `include_initial` puts a 0 in front.
 
@@ -157,7 +157,7 @@ def cumulative_sum(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike
     return _standard("cumulative_sum", cumsum, x, axis, dtype, include_initial, 0)
 
 
-@elementary(static=("axis", "dtype", "include_initial"))
+@jit_when_eager(static=("axis", "dtype", "include_initial"))
 def cumulative_prod(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False) -> Array:
     """Products of the elements so far; `include_initial` puts a 1 in front.
 
@@ -180,7 +180,7 @@ def _slice(a, start, stop, axis):
 
 
 def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None, append: ArrayLike | None = None) -> Array:
-    """Differences of neighbours along an axis, taken `n` times.
+    """Differences of neighbors along an axis, taken `n` times.
 
     Args:
         a: an array.
@@ -202,7 +202,7 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = N
     return _diff(a, prepend, append, n=n, axis=canonical_axis(axis, ndim_of(a))) if n else as_array(a)
 
 
-@elementary(static=("n", "axis"))
+@jit_when_eager(static=("n", "axis"))
 def _diff(a, prepend, append, n, axis):
     from xlab.numpy.joining import concatenate
     a = as_array(a)
@@ -217,7 +217,7 @@ def _diff(a, prepend, append, n, axis):
     if ends != [[], []]:
         (*_, weak) = dtypes.result_of(kinds_of([v for v in (a, prepend, append) if v is not None]))
         a = concatenate([*ends[0], a, *ends[1]], axis=axis)
-        a = bring(a, a.dtype, weak)
+        a = cast_operand(a, a.dtype, weak)
     for _ in range(n):
         size = a.shape[axis]
         ahead, behind = _slice(a, min(1, size), size, axis), _slice(a, 0, max(size - 1, 0), axis)
@@ -225,9 +225,9 @@ def _diff(a, prepend, append, n, axis):
     return a
 
 
-@elementary
+@jit_when_eager
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
-    """Differences of neighbours of the flattened array, with values put around them.
+    """Differences of neighbors of the flattened array, with values put around them.
 
     Args:
         ary: an array, flattened.
@@ -244,15 +244,15 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
     n = flat.shape[0]
     out = lax.sub(_slice(flat, min(1, n), n, 0), _slice(flat, 0, max(n - 1, 0), 0))
     if to_begin is not None:
-        out = lax.concatenate([bring(ravel(to_begin), flat.dtype), out], 0)
+        out = lax.concatenate([cast_operand(ravel(to_begin), flat.dtype), out], 0)
     if to_end is not None:
-        out = lax.concatenate([out, bring(ravel(to_end), flat.dtype)], 0)
+        out = lax.concatenate([out, cast_operand(ravel(to_end), flat.dtype)], 0)
     return out
 
 
-@elementary(static=("axis", "edge_order"))
+@jit_when_eager(static=("axis", "edge_order"))
 def gradient(f: ArrayLike, *varargs: ArrayLike, axis: AxisLike | None = None, edge_order: int | None = None) -> Array | list[Array]:
-    """Slopes between neighbours: central inside, one-sided at the ends.
+    """Slopes between neighbors: central inside, one-sided at the ends.
 
     Args:
         f: samples of a function, of shape `(n, ...)`.
@@ -277,7 +277,7 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: AxisLike | None = None, ed
     f = as_array(f)
     axes = axes_of("gradient", axis, f.ndim)
     if not steps:
-        steps = [bring(1.0, f.dtype)] * len(axes)
+        steps = [cast_operand(1.0, f.dtype)] * len(axes)
     elif len(steps) == 1:
         steps = steps * len(axes)
     elif len(steps) != len(axes):
@@ -290,7 +290,7 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: AxisLike | None = None, ed
         first = lax.sub(_slice(f, 1, 2, i), _slice(f, 0, 1, i))
         last = lax.sub(_slice(f, n - 1, n, i), _slice(f, n - 2, n - 1, i))
         if not shape_of(step):
-            inside = lax.mul(lax.sub(_slice(f, 2, n, i), _slice(f, 0, n - 2, i)), bring(0.5, f.dtype))
+            inside = lax.mul(lax.sub(_slice(f, 2, n, i), _slice(f, 0, n - 2, i)), cast_operand(0.5, f.dtype))
             out.append(lax.concatenate([lax.div(v, step) for v in (first, inside, last)], i))
             continue
         if shape_of(step) != (n,):
@@ -308,7 +308,7 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: AxisLike | None = None, ed
     return out[0] if len(out) == 1 else out
 
 
-@elementary(static="axis")
+@jit_when_eager(static="axis")
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
     """Integral along an axis by the trapezoidal rule.
 
@@ -337,12 +337,12 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     if x is not None:
         dx = _diff(dx if ndim_of(dx) == 1 else moveaxis(dx, axis, -1), None, None, n=1, axis=ndim_of(dx) - 1)
     pairs = lax.add(_slice(y, 1, y.shape[n], n), _slice(y, 0, y.shape[n] - 1, n))
-    return multiply(bring(0.5, y.dtype), sum(multiply(dx, pairs), axis=-1)) if x is not None or ndim_of(dx) else multiply(
-        dx, sum(y, axis=-1) if not y.shape[n] else lax.sub(sum(y, axis=-1), multiply(bring(0.5, y.dtype), add(
+    return multiply(cast_operand(0.5, y.dtype), sum(multiply(dx, pairs), axis=-1)) if x is not None or ndim_of(dx) else multiply(
+        dx, sum(y, axis=-1) if not y.shape[n] else lax.sub(sum(y, axis=-1), multiply(cast_operand(0.5, y.dtype), add(
             lax.index_in_dim(y, 0, n, keepdims=False), lax.index_in_dim(y, -1, n, keepdims=False)))))
 
 
-@elementary(static="axis")
+@jit_when_eager(static="axis")
 def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * np.pi) -> Array:
     """Angles with jumps of more than half a period taken out.
 
@@ -357,17 +357,17 @@ def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, perio
         >>> jnp.unwrap(jnp.array([0.0, 6.0])).shape
         (2,)
     """
-    from xlab.numpy.arithmetic import choose, remainder
+    from xlab.numpy.arithmetic import remainder, select_promoted
     from xlab.numpy.ufuncs import divide, less
     p, period = promoted("unwrap", p, period)
     p = as_array(p)
     axis = canonical_axis(axis, p.ndim)
     if not p.shape[axis]:
         return p
-    half = divide(period, 2) if dtypes.issubdtype(p.dtype, np.inexact) else lax.div(period, bring(2, p.dtype))
+    half = divide(period, 2) if dtypes.issubdtype(p.dtype, np.inexact) else lax.div(period, cast_operand(2, p.dtype))
     jump = _diff(p, None, None, n=1, axis=axis)
     small = lax.sub(remainder(lax.add(jump, half), period), half)
-    small = choose(lax.bitwise_and(lax.eq(small, lax.neg(half)), lax.gt(jump, bring(0, p.dtype))), half, small)
-    change = choose(less(lax.abs(jump), half if discont is None else discont), bring(0, aval_of(jump).dtype), lax.sub(small, jump))
+    small = select_promoted(lax.bitwise_and(lax.eq(small, lax.neg(half)), lax.gt(jump, cast_operand(0, p.dtype))), half, small)
+    change = select_promoted(less(lax.abs(jump), half if discont is None else discont), cast_operand(0, aval_of(jump).dtype), lax.sub(small, jump))
     n = p.shape[axis]
     return lax.concatenate([_slice(p, 0, 1, axis), lax.add(_slice(p, 1, n, axis), _c.cumsum(change, axis))], axis)

@@ -17,9 +17,9 @@ from xlab.lax.comparison import select
 from xlab.lax.precision import PrecisionLike
 from xlab.lax.reshard import auto_axes
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, dtype_of, kinds_of, promoted, shape_of
-from xlab.numpy.products import contract
+from xlab.numpy.jit_when_eager import jit_when_eager
+from xlab.numpy.operands import cast_operand, check, dtype_of, kinds_of, promoted, shape_of
+from xlab.numpy.tensor_contractions import contract
 
 __all__ = ["einsum"]
 
@@ -37,7 +37,7 @@ def einsum(subscripts: str | ArrayLike, /, *operands: Any, out: None = None, opt
         optimize: False to go from left to right, otherwise pairs are chosen by cost; or a path from `einsum_path`.
         precision: see `xlab.lax.Precision`.
         preferred_element_type: dtype to accumulate in and return.
-        _dot_general: what multiplies a pair, called as `lax.dot_general` is: quantised products and the like.
+        _dot_general: what multiplies a pair, called as `lax.dot_general` is: quantized products and the like.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -187,7 +187,7 @@ def _search(sets, out, sizes, known):
 # -- computing --------------------------------------------------------------------------------------------
 
 
-@elementary(static=("inputs", "result", "path", "precision", "preferred", "dot"))
+@jit_when_eager(static=("inputs", "result", "path", "precision", "preferred", "dot"))
 def _einsum(operands, inputs, result, path, precision, preferred, dot=None):
     if preferred is None:
         dtype, weak = dtypes.result_of(kinds_of(operands))
@@ -209,7 +209,7 @@ def _einsum(operands, inputs, result, path, precision, preferred, dot=None):
     shape = tuple(sizes[c] for c in result)
     if x.shape != shape:
         x = lax.broadcast_in_dim(x, shape, range(len(shape)))
-    return bring(x, dtype, weak)
+    return cast_operand(x, dtype, weak)
 
 
 def _alone(x, letters, needed):

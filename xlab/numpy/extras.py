@@ -15,10 +15,19 @@ from xlab.core import dtypes
 from xlab.core.array import Array
 from xlab.core.typing import ArrayLike, DeviceLike, DTypeLike, ShapeLike
 from xlab.numpy.arithmetic import as_array, scalar
-from xlab.numpy.arithmetic import choose as _choose_by_mask
+from xlab.numpy.arithmetic import select_promoted as _choose_by_mask
 from xlab.numpy.creation import array, asarray
-from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, dtype_of, host, kind_of, ndim_of, promoted, shape_of
+from xlab.numpy.jit_when_eager import jit_when_eager
+from xlab.numpy.operands import (
+    cast_operand,
+    check,
+    dtype_of,
+    host,
+    kind_of,
+    ndim_of,
+    promoted,
+    shape_of,
+)
 from xlab.numpy.shape import ravel
 from xlab.sharding import Sharding, SingleDeviceSharding
 
@@ -66,24 +75,24 @@ def choose(a: ArrayLike, choices: ArrayLike | Sequence[ArrayLike], out: None = N
     return _choose(a, choices, mode=mode)
 
 
-@elementary(static="mode")
+@jit_when_eager(static="mode")
 def _choose(a, choices, mode):
     from xlab.numpy.arithmetic import remainder
     n = len(choices)
-    index = bring(remainder(a, n) if mode == "wrap" else lax.clamp(bring(0, dtype_of(a)), as_array(a), bring(n - 1, dtype_of(a))),
+    index = cast_operand(remainder(a, n) if mode == "wrap" else lax.clamp(cast_operand(0, dtype_of(a)), as_array(a), cast_operand(n - 1, dtype_of(a))),
                   np.dtype(np.int32))
     choices = promoted("choose", *choices)
-    choices = [bring(c, dtype_of(c)) for c in choices]
+    choices = [cast_operand(c, dtype_of(c)) for c in choices]
     shape = lax.broadcast_shapes(shape_of(a), *map(shape_of, choices))
     spread = [lax.broadcast_in_dim(v, shape, range(len(shape) - ndim_of(v), len(shape))) for v in (index, *choices)]
     out = lax.select_n(*spread)
-    return bring(out, dtype_of(out))
+    return cast_operand(out, dtype_of(out))
 
 
 # -- indices ----------------------------------------------------------------------------------------------
 
 
-@elementary(static="shape")
+@jit_when_eager(static="shape")
 def _unravel(indices, shape):
     from xlab.numpy.arithmetic import divmod
     out, rest = [], as_array(indices)
@@ -156,7 +165,7 @@ def ravel_multi_index(multi_index: Sequence[ArrayLike], dims: Sequence[int], mod
     strides = np.cumprod((1, *dims[::-1][:-1]))[::-1] if order == "C" else np.cumprod((1, *dims[:-1]))
     out = None
     for part, stride in zip(parts, strides.tolist()):
-        term = multiply(bring(part, dtype), stride)
+        term = multiply(cast_operand(part, dtype), stride)
         out = term if out is None else add(out, term)
     return asarray(out, dtype=dtype)
 
@@ -169,7 +178,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
         >>> len(jnp.diag_indices_from(jnp.ones((2, 2))))
         2
     """
-    from xlab.numpy.ranges import diag_indices
+    from xlab.numpy.grids import diag_indices
     shape = shape_of(*check("diag_indices_from", arr))
     if len(shape) < 2:
         raise ValueError("input array must be at least 2-d")
@@ -186,7 +195,7 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
         >>> len(jnp.tril_indices_from(jnp.ones((2, 2)))[0])
         3
     """
-    from xlab.numpy.ranges import tril_indices
+    from xlab.numpy.grids import tril_indices
     n, m = _matrix("tril_indices_from", arr)
     return tril_indices(n, k, m)
 
@@ -199,7 +208,7 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
         >>> len(jnp.triu_indices_from(jnp.ones((2, 2)))[0])
         3
     """
-    from xlab.numpy.ranges import triu_indices
+    from xlab.numpy.grids import triu_indices
     n, m = _matrix("triu_indices_from", arr)
     return triu_indices(n, k, m)
 
@@ -241,8 +250,8 @@ class _Grid:
         return f"xlab.numpy.{self.name}"
 
     def __getitem__(self, key):
+        from xlab.numpy.grids import meshgrid
         from xlab.numpy.joining import stack
-        from xlab.numpy.ranges import meshgrid
         if isinstance(key, slice):
             return _from_slice(key)
         if not key:
@@ -253,7 +262,7 @@ class _Grid:
 
 
 def _from_slice(key: slice):
-    from xlab.numpy.ranges import arange, linspace
+    from xlab.numpy.grids import arange, linspace
     start, stop, step = 0 if key.start is None else key.start, key.stop, 1 if key.step is None else key.step
     if isinstance(step, complex) or np.iscomplexobj(step):
         return linspace(start, stop, int(abs(step)))
@@ -349,7 +358,7 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
         return as_array(a)
     n = int(np.prod(shape_of(a), dtype=np.int64))
     if mode == "clip":
-        ind = lax.clamp(bring(0, ind.dtype), ind, bring(n - 1, ind.dtype))
+        ind = lax.clamp(cast_operand(0, ind.dtype), ind, cast_operand(n - 1, ind.dtype))
     elif mode == "wrap":
         from xlab.numpy.arithmetic import remainder
         ind = remainder(ind, n)
@@ -392,7 +401,7 @@ def put_flat(flat, where, vals):
     n = flat.shape[0]
     repeats = -(-n // vals.shape[0]) if n else 0
     vals = lax.reshape(lax.broadcast_in_dim(vals, (repeats, vals.shape[0]), (1,)), (repeats * vals.shape[0],))[:n]
-    return flat.at[where].set(bring(vals, flat.dtype), mode="drop")
+    return flat.at[where].set(cast_operand(vals, flat.dtype), mode="drop")
 
 
 def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Array:
@@ -428,7 +437,7 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
 # -- bytes and files --------------------------------------------------------------------------------------
 
 
-@elementary(static=("axis", "bitorder"))
+@jit_when_eager(static=("axis", "bitorder"))
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Eight booleans per byte along an axis.
 
@@ -463,7 +472,7 @@ def _shifts(name, bitorder):
     return np.arange(8, dtype=np.uint8)[::-1 if bitorder == "big" else 1].copy()
 
 
-@elementary(static=("axis", "count", "bitorder"))
+@jit_when_eager(static=("axis", "count", "bitorder"))
 def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
     """The eight bits of each byte along an axis.
 
@@ -496,7 +505,7 @@ def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, 
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """Arrays from a file of `numpy.save`; bfloat16, which such files call two bytes without meaning, is recognised.
+    """Arrays from a file of `numpy.save`; bfloat16, which such files call two bytes without meaning, is recognized.
 
     Values that are no numbers, among them those of the other narrow types, come as NumPy arrays.
 

@@ -8,8 +8,8 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
+from xlab.numpy.grids import vander
 from xlab.numpy.operands import check, promoted_inexact
-from xlab.numpy.ranges import vander
 
 __all__ = ["polyfit"]
 

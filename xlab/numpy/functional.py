@@ -1,4 +1,4 @@
-"""Functions of functions: vectorising, applying along axes and where conditions hold."""
+"""Functions of functions: vectorizing, applying along axes and where conditions hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from xlab import lax
 from xlab.core.typing import Array, ArrayLike, AxisLike
 from xlab.lax.shape import canonical_axis
-from xlab.numpy.arithmetic import as_array, choose
+from xlab.numpy.arithmetic import as_array, select_promoted
 from xlab.numpy.creation import asarray, astype
 from xlab.numpy.logic import truth
 from xlab.numpy.operands import check, ndim_of, shape_of, spread_to
@@ -105,7 +105,7 @@ def piecewise(x: ArrayLike, condlist: ArrayLike | Sequence[ArrayLike], funclist:
     out = None
     for i, function in enumerate(functions):
         value = _piece(function, x, masks[i - 1:i], masks[i:], args, kw)
-        out = value if out is None else choose(masks[i - 1], value, out)
+        out = value if out is None else select_promoted(masks[i - 1], value, out)
     return out
 
 
@@ -119,7 +119,7 @@ def _piece(function, x, mine, later, args, kw):
     for _ in range(x.ndim):
         one = vmap(one)
     taken = [*mine, *([lax.bitwise_not(functools.reduce(lax.bitwise_or, later))] if later else [])]
-    return as_array(one(choose(functools.reduce(lax.bitwise_and, taken), x, lax.stop_gradient(x))))
+    return as_array(one(select_promoted(functools.reduce(lax.bitwise_and, taken), x, lax.stop_gradient(x))))
 
 
 def _scalar(value, dtype):

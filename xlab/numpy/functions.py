@@ -10,11 +10,11 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
-from xlab.numpy.arithmetic import as_array, choose, choose_like, is_complex, scalar
-from xlab.numpy.elementary import elementary
+from xlab.numpy.arithmetic import as_array, is_complex, scalar, select_like, select_promoted
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import (
     aligned,
-    bring,
+    cast_operand,
     check,
     dtype_of,
     no_out,
@@ -22,8 +22,8 @@ from xlab.numpy.operands import (
     promoted_inexact,
     promoted_numeric,
     shape_of,
-    strong,
-    strong_arrays,
+    strip_weak_type,
+    strip_weak_types,
 )
 from xlab.numpy.ufuncs import greater, less
 
@@ -31,7 +31,7 @@ __all__ = ["bitwise_count", "bitwise_right_shift", "copysign", "deg2rad", "degre
            "i0", "lcm", "ldexp", "modf", "nextafter", "rad2deg", "radians", "right_shift", "signbit", "sinc", "spacing"]  # fmt: skip
 
 
-@elementary
+@jit_when_eager
 def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Bits moved down by `y`; signed numbers keep their sign.
 
@@ -49,7 +49,7 @@ def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
 bitwise_right_shift = right_shift
 
 
-@elementary
+@jit_when_eager
 def bitwise_count(x: ArrayLike, /) -> Array:
     """Number of one bits in the absolute value of each element.
 
@@ -67,7 +67,7 @@ def _bits(dtype):
     return np.dtype(f"int{8 * dtypes.itemsize(dtype)}")
 
 
-@elementary
+@jit_when_eager
 def signbit(x: ArrayLike, /) -> Array:
     """Whether each element is negative; tells -0.0 from 0.0.
 
@@ -79,7 +79,7 @@ def signbit(x: ArrayLike, /) -> Array:
     (x,) = check("signbit", x)
     dtype = dtype_of(x)
     if dtypes.issubdtype(dtype, np.integer):
-        return strong(lax.lt(x, scalar(0, x)))
+        return strip_weak_type(lax.lt(x, scalar(0, x)))
     if dtype == np.bool_:
         return lax.full(shape_of(x), False, dtype)
     if not dtypes.issubdtype(dtype, np.floating):
@@ -87,7 +87,7 @@ def signbit(x: ArrayLike, /) -> Array:
     return lax.lt(lax.bitcast_convert_type(as_array(x), _bits(dtype)), np.zeros((), _bits(dtype))[()])
 
 
-@elementary
+@jit_when_eager
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Size of the first with the sign of the second.
 
@@ -100,10 +100,10 @@ def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if is_complex(x1):
         raise TypeError("copysign does not support complex-valued inputs")
     size = lax.abs(x1)
-    return choose(signbit(x2), lax.neg(size), size)
+    return select_promoted(signbit(x2), lax.neg(size), size)
 
 
-@elementary
+@jit_when_eager
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Larger of two elements; a number rather than a NaN.
 
@@ -113,10 +113,10 @@ def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
         Array(1., dtype=float32, weak_type=True)
     """
     x1, x2 = aligned("fmax", *promoted("fmax", x1, x2))
-    return choose(lax.bitwise_or(greater(x1, x2), lax.ne(x2, x2)), x1, x2)
+    return select_promoted(lax.bitwise_or(greater(x1, x2), lax.ne(x2, x2)), x1, x2)
 
 
-@elementary
+@jit_when_eager
 def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Smaller of two elements; a number rather than a NaN.
 
@@ -126,10 +126,10 @@ def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
         Array(1., dtype=float32, weak_type=True)
     """
     x1, x2 = aligned("fmin", *promoted("fmin", x1, x2))
-    return choose(lax.bitwise_or(less(x1, x2), lax.ne(x2, x2)), x1, x2)
+    return select_promoted(lax.bitwise_or(less(x1, x2), lax.ne(x2, x2)), x1, x2)
 
 
-@elementary
+@jit_when_eager
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """0 for negative elements, 1 for positive ones, `x2` at 0.
 
@@ -140,13 +140,13 @@ def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """
     x1, x2 = aligned("heaviside", *promoted_inexact("heaviside", x1, x2))
     if shape_of(x1):
-        x1, x2 = strong(x1), strong(x2)
+        x1, x2 = strip_weak_type(x1), strip_weak_type(x2)
     zero = scalar(0, x1)
-    at_zero = choose(lax.ne(x1, x1), x1, x2)
-    return choose_like(lax.lt(x1, zero), 0, choose_like(lax.gt(x1, zero), 1, at_zero))
+    at_zero = select_promoted(lax.ne(x1, x1), x1, x2)
+    return select_like(lax.lt(x1, zero), 0, select_like(lax.gt(x1, zero), 1, at_zero))
 
 
-@elementary
+@jit_when_eager
 def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The next number after `x` in the direction of `y`.
 
@@ -163,15 +163,15 @@ def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
     zero, one = scalar(0, x), bits.type(1)
     code = lax.bitcast_convert_type(x, bits)
     up = lax.gt(y, x)
-    away = choose(up, lax.gt(x, zero), lax.lt(x, zero))
-    moved = lax.bitcast_convert_type(choose(away, lax.add(code, one), lax.sub(code, one)), dtype)
+    away = select_promoted(up, lax.gt(x, zero), lax.lt(x, zero))
+    moved = lax.bitcast_convert_type(select_promoted(away, lax.add(code, one), lax.sub(code, one)), dtype)
     tiny = lax.bitcast_convert_type(lax.full(shape, 1, bits), dtype)
-    moved = choose(lax.eq(x, zero), choose(up, tiny, lax.neg(tiny)), moved)
-    out = choose(lax.eq(x, y), y, moved)
-    return choose(lax.bitwise_or(lax.ne(x, x), lax.ne(y, y)), lax.add(x, y), bring(out, dtype, aval_of(x).weak_type))
+    moved = select_promoted(lax.eq(x, zero), select_promoted(up, tiny, lax.neg(tiny)), moved)
+    out = select_promoted(lax.eq(x, y), y, moved)
+    return select_promoted(lax.bitwise_or(lax.ne(x, x), lax.ne(y, y)), lax.add(x, y), cast_operand(out, dtype, aval_of(x).weak_type))
 
 
-@elementary
+@jit_when_eager
 def spacing(x: ArrayLike, /) -> Array:
     """Distance to the next number further from zero.
 
@@ -183,7 +183,7 @@ def spacing(x: ArrayLike, /) -> Array:
     (x,) = promoted_inexact("spacing", x)
     if is_complex(x):
         raise ValueError("spacing is not defined for complex numbers: they have no order")
-    # From the exponent's bits: a difference of neighbours below the normal numbers would be flushed to 0.
+    # From the exponent's bits: a difference of neighbors below the normal numbers would be flushed to 0.
     x = as_array(x)
     dtype, bits = x.dtype, _bits(x.dtype)
     mantissa = bits.type(dtypes.finfo(dtype).nmant)
@@ -192,9 +192,9 @@ def spacing(x: ArrayLike, /) -> Array:
     exponent = lax.sub(lax.shift_right_logical(code, lax.full_like(code, mantissa)), bits.type(mantissa))
     normal = lax.shift_left(lax.max(exponent, one), lax.full_like(code, mantissa))
     below = lax.shift_left(lax.full_like(code, 1), lax.clamp(bits.type(0), lax.add(exponent, bits.type(mantissa - 1)), mantissa))
-    size = bring(lax.bitcast_convert_type(choose(lax.ge(exponent, one), normal, below), dtype), dtype)
-    size = choose(lax.is_finite(x), size, scalar(np.nan, size))
-    return choose(signbit(x), lax.neg(size), size)
+    size = cast_operand(lax.bitcast_convert_type(select_promoted(lax.ge(exponent, one), normal, below), dtype), dtype)
+    size = select_promoted(lax.is_finite(x), size, scalar(np.nan, size))
+    return select_promoted(signbit(x), lax.neg(size), size)
 
 
 # -- parts of floats --------------------------------------------------------------------------------------
@@ -216,14 +216,14 @@ def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     return _modf(x)
 
 
-@elementary
+@jit_when_eager
 def _modf(x):
     (x,) = promoted_inexact("modf", x)
-    whole = choose(lax.ge(x, scalar(0, x)), lax.floor(x), lax.ceil(x))
+    whole = select_promoted(lax.ge(x, scalar(0, x)), lax.floor(x), lax.ceil(x))
     return lax.sub(x, whole), whole
 
 
-@elementary
+@jit_when_eager
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """Fraction in [0.5, 1) and power of two of each element.
 
@@ -241,20 +241,20 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     mantissa, bias = int(info.nmant), 1 - int(info.minexp)
     # Numbers below the normal ones are scaled up first.
     small = lax.lt(lax.abs(x), scalar(float(info.tiny), x))
-    scaled = choose(small, lax.mul(x, scalar(2.0 ** mantissa, x)), x)
+    scaled = select_promoted(small, lax.mul(x, scalar(2.0 ** mantissa, x)), x)
     code = lax.bitcast_convert_type(scaled, bits)
     width = (1 << (8 * dtypes.itemsize(dtype) - 1 - mantissa)) - 1
     field = lax.bitwise_and(lax.shift_right_arithmetic(code, bits.type(mantissa)), bits.type(width))
     exponent = lax.sub(lax.convert_element_type(field, np.int32), np.int32(bias - 1))
-    exponent = choose(small, lax.sub(exponent, np.int32(mantissa)), exponent)
+    exponent = select_promoted(small, lax.sub(exponent, np.int32(mantissa)), exponent)
     keep = bits.type(~(width << mantissa))
     half = bits.type((bias - 1) << mantissa)
     fraction = lax.bitcast_convert_type(lax.bitwise_or(lax.bitwise_and(code, keep), half), dtype)
     special = lax.bitwise_or(lax.bitwise_not(lax.is_finite(x)), lax.eq(x, scalar(0, x)))
-    return choose(special, x, bring(fraction, dtype)), choose(special, np.int32(0), exponent)
+    return select_promoted(special, x, cast_operand(fraction, dtype)), select_promoted(special, np.int32(0), exponent)
 
 
-@elementary
+@jit_when_eager
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """`x1 * 2**x2`.
 
@@ -269,21 +269,21 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if dtype_of(x2) != np.bool_ and not dtypes.issubdtype(dtype_of(x2), np.integer):
         raise ValueError(f"ldexp: x2 must be integers, got {dtype_of(x2)}")
     (x1,) = promoted_inexact("ldexp", x1)
-    x1, x2 = aligned("ldexp", strong(x1), bring(x2, np.dtype(np.int32)))
+    x1, x2 = aligned("ldexp", strip_weak_type(x1), cast_operand(x2, np.dtype(np.int32)))
     # In two steps, so that neither power overflows before the product does.
     half = lax.shift_right_arithmetic(x2, np.int32(1))
     two = scalar(2, x1)
-    powers = (lax.pow(two, bring(p, aval_of(x1).dtype, aval_of(x1).weak_type)) for p in (half, lax.sub(x2, half)))
+    powers = (lax.pow(two, cast_operand(p, aval_of(x1).dtype, aval_of(x1).weak_type)) for p in (half, lax.sub(x2, half)))
     first, second = powers
     out = lax.mul(lax.mul(x1, first), second)
     special = lax.bitwise_or(lax.bitwise_not(lax.is_finite(x1)), lax.eq(x1, scalar(0, x1)))
-    return choose(special, x1, out)
+    return select_promoted(special, x1, out)
 
 
 # -- integers ---------------------------------------------------------------------------------------------
 
 
-@elementary
+@jit_when_eager
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Greatest common divisor.
 
@@ -296,7 +296,7 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     x1, x2 = promoted("gcd", x1, x2)
     if not dtypes.issubdtype(dtype_of(x1), np.integer):
         raise ValueError(f"Arguments to gcd must be integers, got {dtype_of(x1)}.")
-    x1, x2 = strong_arrays(x1, x2)
+    x1, x2 = strip_weak_types(x1, x2)
     shape = lax.broadcast_shapes(shape_of(x1), shape_of(x2))
     signed = not dtypes.issubdtype(dtype_of(x1), np.unsignedinteger)
     x1, x2 = (as_array(lax.abs(x) if signed else x) for x in (x1, x2))
@@ -306,11 +306,11 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     def step(pair):
         a, b = pair
         more = lax.ne(b, zero)
-        return choose(more, b, a), choose(more, lax.rem(a, choose(more, b, scalar(1, b))), zero if not shape else lax.full_like(b, 0))
+        return select_promoted(more, b, a), select_promoted(more, lax.rem(a, select_promoted(more, b, scalar(1, b))), zero if not shape else lax.full_like(b, 0))
     return while_loop(lambda pair: lax.reduce_or(lax.ne(pair[1], zero), range(len(shape))), step, (x1, x2))[0]
 
 
-@elementary
+@jit_when_eager
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Least common multiple.
 
@@ -324,16 +324,16 @@ def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     x1, x2 = promoted("lcm", x1, x2)
     if not dtypes.issubdtype(dtype_of(x1), np.integer):
         raise ValueError(f"Arguments to lcm must be integers, got {dtype_of(x1)}.")
-    x1, x2 = map(abs, strong_arrays(x1, x2))
+    x1, x2 = map(abs, strip_weak_types(x1, x2))
     divisor = gcd(x1, x2)
-    safe = choose_like(lax.eq(divisor, scalar(0, divisor)), 1, divisor)
-    return choose_like(lax.eq(divisor, scalar(0, divisor)), 0, multiply(x1, floor_divide(x2, safe)))
+    safe = select_like(lax.eq(divisor, scalar(0, divisor)), 1, divisor)
+    return select_like(lax.eq(divisor, scalar(0, divisor)), 0, multiply(x1, floor_divide(x2, safe)))
 
 
 # -- angles and special functions -------------------------------------------------------------------------
 
 
-@elementary
+@jit_when_eager
 def deg2rad(x: ArrayLike, /) -> Array:
     """Degrees as radians.
 
@@ -346,7 +346,7 @@ def deg2rad(x: ArrayLike, /) -> Array:
     return lax.mul(x, scalar(np.pi / 180, x))
 
 
-@elementary
+@jit_when_eager
 def rad2deg(x: ArrayLike, /) -> Array:
     """Radians as degrees.
 
@@ -362,7 +362,7 @@ def rad2deg(x: ArrayLike, /) -> Array:
 radians, degrees = deg2rad, rad2deg
 
 
-@elementary
+@jit_when_eager
 def sinc(x: ArrayLike, /) -> Array:
     """`sin(πx) / (πx)`, and 1 at 0.
 
@@ -374,13 +374,13 @@ def sinc(x: ArrayLike, /) -> Array:
     (x,) = promoted_inexact("sinc", x)
     angle = lax.mul(scalar(np.pi, x), x)
     near = lax.eq(x, scalar(0, x))
-    safe = choose_like(near, 1, angle)
+    safe = select_like(near, 1, angle)
     # The series has the function's derivatives at 0, of which there is nothing else to take them from.
     series = _polynomial([(-1) ** k / math.factorial(2 * k + 1) for k in range(8)], lax.square(angle))
-    return choose(near, series, lax.div(lax.sin(safe), safe))
+    return select_promoted(near, series, lax.div(lax.sin(safe), safe))
 
 
-@elementary
+@jit_when_eager
 def i0(x: ArrayLike) -> Array:
     """Modified Bessel function of the first kind, order 0.
 

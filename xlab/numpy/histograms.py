@@ -11,15 +11,15 @@ import numpy as np
 from xlab import lax
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
-from xlab.numpy.arithmetic import as_array, choose
-from xlab.numpy.elementary import elementary
+from xlab.numpy.arithmetic import as_array, select_promoted
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import (
-    bring,
+    cast_operand,
     check,
     float_like,
+    index_dtype,
     kind_of,
     ndim_of,
-    positions_dtype,
     promoted_inexact,
     shape_of,
 )
@@ -53,7 +53,7 @@ def _bounds(name, a, bins, range):
                     f"their number or their bounds")
     check(name, a, bins)
     if ndim_of(bins) == 1:
-        return bring(as_array(bins), float_like(a).dtype)
+        return cast_operand(as_array(bins), float_like(a).dtype)
     if ndim_of(bins):
         raise TypeError(f"{name}: bins must be a number or a vector of bounds, got shape {shape_of(bins)}")
     bins = operator.index(bins)
@@ -68,16 +68,16 @@ def _bounds(name, a, bins, range):
     return _edges(a, range, bins=bins)
 
 
-@elementary(static="bins")
+@jit_when_eager(static="bins")
 def _edges(a, range, bins):
-    from xlab.numpy.ranges import linspace
+    from xlab.numpy.grids import linspace
     from xlab.numpy.reductions import max, min
     (a,) = promoted_inexact("histogram_bin_edges", a)
     a = as_array(a)
-    low, high = (min(a), max(a)) if range is None else (bring(v, a.dtype) for v in range)
+    low, high = (min(a), max(a)) if range is None else (cast_operand(v, a.dtype) for v in range)
     same = lax.eq(high, low)
-    half = bring(0.5, a.dtype)
-    low, high = choose(same, lax.sub(low, half), low), choose(same, lax.add(high, half), high)
+    half = cast_operand(0.5, a.dtype)
+    low, high = select_promoted(same, lax.sub(low, half), low), select_promoted(same, lax.add(high, half), high)
     return linspace(low, high, bins + 1, dtype=a.dtype)
 
 
@@ -107,7 +107,7 @@ def histogram(a: ArrayLike, bins: ArrayLike | Sequence[ArrayLike] = 10, range: S
     return _histogram(a, edges, weights, density=bool(density)), edges
 
 
-@elementary(static="density")
+@jit_when_eager(static="density")
 def _histogram(a, edges, weights, density):
     a, edges = ravel(a), as_array(edges)
     n = edges.shape[0] - 1
@@ -121,7 +121,7 @@ def _places(a, edges):
     from xlab.numpy.sorting import _searchsorted
     last = lax.eq(a, lax.index_in_dim(edges, -1, 0, keepdims=False))
     place = _searchsorted(edges, a, side="right")
-    return choose(last, bring(edges.shape[0] - 1, place.dtype), place)
+    return select_promoted(last, cast_operand(edges.shape[0] - 1, place.dtype), place)
 
 
 def _sums(weights, places, shape):
@@ -172,14 +172,14 @@ def histogramdd(sample: ArrayLike | Sequence[ArrayLike], bins: ArrayLike | Seque
     return _histogramdd(columns, edges, weights, density=bool(density)), edges
 
 
-@elementary(static="density")
+@jit_when_eager(static="density")
 def _histogramdd(columns, edges, weights, density):
-    w = lax.full(columns[0].shape, 1, positions_dtype()) if weights is None else as_array(weights)
+    w = lax.full(columns[0].shape, 1, index_dtype()) if weights is None else as_array(weights)
     counts = _sums(w, [_places(c, e) for c, e in zip(columns, edges)], [e.shape[0] + 1 for e in edges])
     counts = lax.slice(counts, (1,) * len(edges), [e.shape[0] for e in edges])
     if not density:
         return counts
-    counts = bring(counts, edges[0].dtype)
+    counts = cast_operand(counts, edges[0].dtype)
     counts = lax.div(counts, _sum(counts))
     for i, e in enumerate(edges):
         counts = lax.div(counts, lax.broadcast_in_dim(_widths(e), counts.shape, (i,)))

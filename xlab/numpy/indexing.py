@@ -1,7 +1,7 @@
 """Indexing by NumPy's rules: reading.
 
 An index without arrays becomes a slice or a dynamic slice; the others become a gather. Eagerly, positions are operands of
-the compiled program, so that a loop over `x[i]` or `x[i:i+8]` compiles once. What an index means is in `positions.py`.
+the compiled program, so that a loop over `x[i]` or `x[i:i+8]` compiles once. What an index means is in `index_entries.py`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,18 @@ from xlab.lax.shape import (
 )
 from xlab.lax.slicing import dynamic_slice_p
 from xlab.lax.slicing import slice as lax_slice
-from xlab.numpy.elementary import elementary
-from xlab.numpy.positions import NEW, Many, New, One, Parsed, Span, parse, plan_positions, position
+from xlab.numpy.index_entries import (
+    NEW,
+    Many,
+    New,
+    One,
+    Parsed,
+    Span,
+    parse,
+    plan_positions,
+    position,
+)
+from xlab.numpy.jit_when_eager import jit_when_eager
 
 __all__ = ["put_along_axis", "take", "take_along_axis"]
 
@@ -287,7 +297,7 @@ def iterate_keys(x: KeyArray):
 # -- functions ----------------------------------------------------------------------------------------------
 
 
-@elementary(static=("axis", "mode", "unique_indices", "indices_are_sorted", "fill_value"))
+@jit_when_eager(static=("axis", "mode", "unique_indices", "indices_are_sorted", "fill_value"))
 def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None, unique_indices: bool = False,
          indices_are_sorted: bool = False, fill_value: ArrayLike | None = None) -> Array:
     """Elements of an array at integer positions along an axis, or of the flattened array.
@@ -333,7 +343,7 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = 
     return read(a, Parsed(entries), "fill" if mode is None else mode, fill_value, indices_are_sorted, unique_indices, wrap)
 
 
-@elementary(static=("axis", "mode", "fill_value", "wrap_negative_indices"))
+@jit_when_eager(static=("axis", "mode", "fill_value", "wrap_negative_indices"))
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: str | None = None, fill_value: ArrayLike | None = None, *,
                     wrap_negative_indices: bool | None = None) -> Array:
     """Elements at one position along an axis for each place of `indices`.

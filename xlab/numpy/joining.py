@@ -16,8 +16,8 @@ from xlab.core.trace import EVAL, state
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, host, kind_of, kinds_of, ndim_of, shape_of
+from xlab.numpy.jit_when_eager import jit_when_eager
+from xlab.numpy.operands import cast_operand, check, host, kind_of, kinds_of, ndim_of, shape_of
 from xlab.numpy.shape import atleast_1d, atleast_2d, atleast_3d, ravel
 
 __all__ = ["append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack", "hsplit",
@@ -51,7 +51,7 @@ def _common(arrays, dtype):
         dtype, weak = dtypes.result_of(kinds_of(arrays))
     else:
         dtype, weak = dtypes.check_user_dtype(dtype, "concatenate"), False
-    return [bring(a, dtype, weak) for a in arrays]
+    return [cast_operand(a, dtype, weak) for a in arrays]
 
 
 def concatenate(arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0, dtype: DTypeLike | None = None) -> Array:
@@ -80,7 +80,7 @@ def concatenate(arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0, d
     return _concatenate(arrays, axis=axis, dtype=dtype) if keys is None else keys
 
 
-@elementary(static=("axis", "dtype"))
+@jit_when_eager(static=("axis", "dtype"))
 def _concatenate(arrays, axis, dtype):
     arrays = _common(arrays, dtype)
     return as_array(arrays[0]) if len(arrays) == 1 else lax.concatenate(arrays, axis)
@@ -124,7 +124,7 @@ def stack(arrays: ArrayLike | Sequence[ArrayLike], axis: int = 0, out: None = No
     return _stack(arrays, axis=axis, dtype=dtype) if keys is None else keys
 
 
-@elementary(static=("axis", "dtype"))
+@jit_when_eager(static=("axis", "dtype"))
 def _stack(arrays, axis, dtype):
     return lax.stack(_common(arrays, dtype), axis)
 
@@ -144,7 +144,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     return tuple(_unstack(x, axis=axis))
 
 
-@elementary(static="axis")
+@jit_when_eager(static="axis")
 def _unstack(x, axis):
     return lax.unstack(as_array(x), axis)
 

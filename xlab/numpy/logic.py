@@ -11,21 +11,21 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
-from xlab.numpy.arithmetic import as_array, choose, choose_like, is_complex, scalar
-from xlab.numpy.elementary import elementary
+from xlab.numpy.arithmetic import as_array, is_complex, scalar, select_like, select_promoted
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import (
     aligned,
-    bring,
+    cast_operand,
     check,
-    concrete_width,
     dtype_of,
     kind_of,
+    narrow_host_dtype,
     no_out,
     promoted,
     promoted_inexact,
     shape_of,
-    strong,
-    strong_arrays,
+    strip_weak_type,
+    strip_weak_types,
 )
 
 __all__ = ["allclose", "angle", "around", "array_equal", "array_equiv", "ceil", "clip", "conj", "conjugate", "fix", "floor",
@@ -35,17 +35,17 @@ __all__ = ["allclose", "angle", "around", "array_equal", "array_equiv", "ceil", 
 
 def truth(x):
     """Whether each element differs from zero."""
-    x = concrete_width(x)
+    x = narrow_host_dtype(x)
     if dtype_of(x) == np.bool_:
         return x
     return lax.ne(x, scalar(0, x))
 
 
 def _logical(name, combine, doc):
-    @elementary
+    @jit_when_eager
     def logical(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = promoted(name, x, y)
-        return combine(*strong_arrays(*aligned(name, truth(x), truth(y))))
+        return combine(*strip_weak_types(*aligned(name, truth(x), truth(y))))
     logical.__name__ = logical.__qualname__ = name
     logical.__doc__ = f"{doc}\n\n    Example:\n        >>> import xlab.numpy as jnp\n        >>> jnp.{name}(True, 0).dtype\n" \
                       f"        dtype('bool')\n    "
@@ -57,7 +57,7 @@ logical_or = _logical("logical_or", lax.bitwise_or, "Whether either element is t
 logical_xor = _logical("logical_xor", lax.bitwise_xor, "Whether exactly one element is true.")
 
 
-@elementary
+@jit_when_eager
 def logical_not(x: ArrayLike, /) -> Array:
     """Whether an element is not true.
 
@@ -76,7 +76,7 @@ def _constant(x, value):
     return lax.full(shape_of(x), value, np.dtype(bool))
 
 
-@elementary
+@jit_when_eager
 def isnan(x: ArrayLike, /) -> Array:
     """Whether each element is not a number.
 
@@ -85,14 +85,14 @@ def isnan(x: ArrayLike, /) -> Array:
         >>> jnp.isnan(jnp.array([1.0, jnp.nan]))
         Array([False,  True], dtype=bool)
     """
-    x = concrete_width(*check("isnan", x))
+    x = narrow_host_dtype(*check("isnan", x))
     return lax.ne(x, x) if kind_of(x) == "array" else _constant(x, False) if not np.isnan(x).any() else lax.ne(x, x)
 
 
 def _test(name, doc, of_floats, otherwise):
-    @elementary
+    @jit_when_eager
     def test(x: ArrayLike, /) -> Array:
-        x = concrete_width(*check(name, x))
+        x = narrow_host_dtype(*check(name, x))
         if is_complex(x):
             if name in ("isposinf", "isneginf"):
                 raise ValueError(f"{name} is not defined for complex numbers, which have no sign; test the real or the imaginary part")
@@ -105,10 +105,10 @@ def _test(name, doc, of_floats, otherwise):
     return test
 
 
-isinf = _test("isinf", "Whether each element is infinite.", lambda x: lax.eq(lax.abs(x), bring(np.inf, dtype_of(x))), False)
+isinf = _test("isinf", "Whether each element is infinite.", lambda x: lax.eq(lax.abs(x), cast_operand(np.inf, dtype_of(x))), False)
 isfinite = _test("isfinite", "Whether each element is neither infinite nor NaN.", lax.is_finite, True)
-_isposinf = _test("isposinf", "", lambda x: strong(lax.eq(x, scalar(np.inf, x))), False)
-_isneginf = _test("isneginf", "", lambda x: strong(lax.eq(x, scalar(-np.inf, x))), False)
+_isposinf = _test("isposinf", "", lambda x: strip_weak_type(lax.eq(x, scalar(np.inf, x))), False)
+_isneginf = _test("isneginf", "", lambda x: strip_weak_type(lax.eq(x, scalar(-np.inf, x))), False)
 
 
 def isposinf(x: ArrayLike, /, out: None = None) -> Array:
@@ -135,7 +135,7 @@ def isneginf(x: ArrayLike, /, out: None = None) -> Array:
     return _isneginf(x)
 
 
-@elementary
+@jit_when_eager
 def isreal(x: ArrayLike) -> Array:
     """Whether each element has no imaginary part.
 
@@ -144,11 +144,11 @@ def isreal(x: ArrayLike) -> Array:
         >>> jnp.isreal(jnp.array([1j, 2]))
         Array([False,  True], dtype=bool)
     """
-    x = concrete_width(*check("isreal", x))
-    return lax.eq(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else bring(_constant(x, True), np.dtype(bool), aval_of(x).weak_type)
+    x = narrow_host_dtype(*check("isreal", x))
+    return lax.eq(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else cast_operand(_constant(x, True), np.dtype(bool), aval_of(x).weak_type)
 
 
-@elementary
+@jit_when_eager
 def iscomplex(x: ArrayLike) -> Array:
     """Whether each element has an imaginary part.
 
@@ -157,11 +157,11 @@ def iscomplex(x: ArrayLike) -> Array:
         >>> jnp.iscomplex(jnp.array([1j, 2]))
         Array([ True, False], dtype=bool)
     """
-    x = concrete_width(*check("iscomplex", x))
-    return lax.ne(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else bring(_constant(x, False), np.dtype(bool), aval_of(x).weak_type)
+    x = narrow_host_dtype(*check("iscomplex", x))
+    return lax.ne(lax.imag(x), scalar(0, lax.imag(x))) if is_complex(x) else cast_operand(_constant(x, False), np.dtype(bool), aval_of(x).weak_type)
 
 
-@elementary(static="equal_nan")
+@jit_when_eager(static="equal_nan")
 def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike = 1e-8, equal_nan: bool = False) -> Array:
     """Whether `|a - b| <= atol + rtol |b|`.
 
@@ -182,7 +182,7 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike 
         a, b = promoted_inexact("isclose", a, b)
     bound = lax.abs(b)
     real = aval_of(bound).dtype
-    rtol, atol = bring(rtol, real), bring(atol, real)
+    rtol, atol = cast_operand(rtol, real), cast_operand(atol, real)
     near = lax.le(lax.abs(lax.sub(a, b)), lax.add(atol, lax.mul(rtol, bound)))
     near = lax.bitwise_or(lax.eq(a, b), lax.bitwise_and(isfinite(b), near))
     if equal_nan:
@@ -190,7 +190,7 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike 
     return near
 
 
-@elementary(static="equal_nan")
+@jit_when_eager(static="equal_nan")
 def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-5, atol: ArrayLike = 1e-8, equal_nan: bool = False) -> Array:
     """Whether all elements are close; see `isclose`.
 
@@ -227,7 +227,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     return _array_equal(a1, a2, equal_nan=bool(equal_nan))
 
 
-@elementary(static="equal_nan")
+@jit_when_eager(static="equal_nan")
 def _array_equal(a1, a2, equal_nan):
     a1, a2 = promoted("array_equal", a1, a2)
     same = lax.eq(a1, a2)
@@ -258,12 +258,12 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
 # -- selection --------------------------------------------------------------------------------------------
 
 
-@elementary
+@jit_when_eager
 def choose_where(condition, x, y):
     """Elements of `x` where the condition holds, of `y` elsewhere, after promotion."""
     condition = truth(condition)
     x, y = promoted("where", x, y)
-    return choose(condition, x, y)
+    return select_promoted(condition, x, y)
 
 
 def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:
@@ -287,12 +287,12 @@ def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], defau
     return _select_first(list(condlist), list(choicelist), default)
 
 
-@elementary
+@jit_when_eager
 def _select_first(condlist, choicelist, default):
     check("select", *condlist, *choicelist, default)
     *choices, out = promoted("select", *choicelist, default)
     for condition, choice in zip(condlist[::-1], choices[::-1]):
-        out = choose(truth(condition), choice, out)
+        out = select_promoted(truth(condition), choice, out)
     return out
 
 
@@ -313,7 +313,7 @@ def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: Arr
     return _clip(arr, min, max)
 
 
-@elementary
+@jit_when_eager
 def _clip(arr, min, max):
     if any(v is not None and is_complex(v) for v in (arr, min, max)):
         raise ValueError("clip does not support complex arrays or bounds: complex numbers have no order")
@@ -325,7 +325,7 @@ def _clip(arr, min, max):
     return as_array(arr)
 
 
-@elementary(static="copy")
+@jit_when_eager(static="copy")
 def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: ArrayLike | None = None, neginf: ArrayLike | None = None) -> Array:
     """The elements with NaN and infinities replaced by numbers.
 
@@ -345,20 +345,20 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: Ar
     dtype = dtype_of(x)
     if not dtypes.issubdtype(dtype, np.inexact):
         return as_array(x)
-    x = as_array(strong(x))
+    x = as_array(strip_weak_type(x))
     if dtype.kind == "c":
         return lax.complex(nan_to_num(lax.real(x), copy, nan, posinf, neginf), nan_to_num(lax.imag(x), copy, nan, posinf, neginf))
     info = dtypes.finfo(dtype)
-    out = choose_like(lax.ne(x, x), nan, x)
-    out = choose_like(lax.eq(out, scalar(np.inf, out)), float(info.max) if posinf is None else posinf, out)
-    return choose_like(lax.eq(out, scalar(-np.inf, out)), float(info.min) if neginf is None else neginf, out)
+    out = select_like(lax.ne(x, x), nan, x)
+    out = select_like(lax.eq(out, scalar(np.inf, out)), float(info.max) if posinf is None else posinf, out)
+    return select_like(lax.eq(out, scalar(-np.inf, out)), float(info.min) if neginf is None else neginf, out)
 
 
 # -- rounding ---------------------------------------------------------------------------------------------
 
 
 def _rounding(name, op, doc):
-    @elementary
+    @jit_when_eager
     def rounding(x: ArrayLike, /) -> Array:
         (x,) = check(name, x)
         if not dtypes.issubdtype(dtype_of(x), np.inexact):
@@ -371,7 +371,7 @@ def _rounding(name, op, doc):
 
 
 def _truncated(x):
-    return choose(lax.lt(x, scalar(0, x)), lax.ceil(x), lax.floor(x))
+    return select_promoted(lax.lt(x, scalar(0, x)), lax.ceil(x), lax.floor(x))
 
 
 floor = _rounding("floor", lax.floor, "Largest integer not above each element, as the element's type.")
@@ -393,7 +393,7 @@ def trunc(x: ArrayLike) -> Array:
 fix = trunc
 
 
-@elementary
+@jit_when_eager
 def rint(x: ArrayLike, /) -> Array:
     """Nearest integer as a float, halves to even.
 
@@ -405,13 +405,13 @@ def rint(x: ArrayLike, /) -> Array:
     whole = dtypes.issubdtype(dtype_of(*check("rint", x)), np.integer)
     (x,) = promoted_inexact("rint", x)
     if whole:
-        return as_array(strong(x))
+        return as_array(strip_weak_type(x))
     if is_complex(x):
         return lax.complex(rint(lax.real(x)), rint(lax.imag(x)))
     return lax.round(x, 1)
 
 
-@elementary(static=("decimals", "out"))
+@jit_when_eager(static=("decimals", "out"))
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """The elements rounded to a number of decimals, halves to even.
 
@@ -440,9 +440,9 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
         return lax.complex(round(lax.real(a), decimals), round(lax.imag(a), decimals))
     if not decimals:
         return lax.round(a, 1)
-    wide = bring(a, np.dtype(np.float32), aval_of(a).weak_type) if dtypes.itemsize(dtype) < 4 else a
+    wide = cast_operand(a, np.dtype(np.float32), aval_of(a).weak_type) if dtypes.itemsize(dtype) < 4 else a
     factor = scalar(10.0 ** decimals, wide)
-    return bring(lax.div(lax.round(lax.mul(wide, factor), 1), factor), dtype, aval_of(a).weak_type)
+    return cast_operand(lax.div(lax.round(lax.mul(wide, factor), 1), factor), dtype, aval_of(a).weak_type)
 
 
 around = round
@@ -451,7 +451,7 @@ around = round
 # -- complex parts ----------------------------------------------------------------------------------------
 
 
-@elementary
+@jit_when_eager
 def real(x: ArrayLike, /) -> Array:
     """Real part of each element.
 
@@ -464,7 +464,7 @@ def real(x: ArrayLike, /) -> Array:
     return lax.real(x) if is_complex(x) else as_array(x)
 
 
-@elementary
+@jit_when_eager
 def imag(x: ArrayLike, /) -> Array:
     """Imaginary part of each element.
 
@@ -477,7 +477,7 @@ def imag(x: ArrayLike, /) -> Array:
     return lax.imag(x) if is_complex(x) else lax.full_like(x, 0)
 
 
-@elementary
+@jit_when_eager
 def conjugate(x: ArrayLike, /) -> Array:
     """Complex conjugate of each element.
 
@@ -493,7 +493,7 @@ def conjugate(x: ArrayLike, /) -> Array:
 conj = conjugate
 
 
-@elementary(static="deg")
+@jit_when_eager(static="deg")
 def angle(z: ArrayLike, deg: bool = False) -> Array:
     """Argument of complex numbers, in radians or degrees.
 
@@ -504,7 +504,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     """
     (z,) = promoted_inexact("angle", z)
     if not is_complex(z):
-        z = strong(z)
+        z = strip_weak_type(z)
     parts = (lax.imag(z), lax.real(z)) if is_complex(z) else (lax.full_like(z, 0), z)
     out = lax.atan2(*parts)
     return lax.mul(out, scalar(180 / np.pi, out)) if deg else out

@@ -69,7 +69,7 @@ def no_out(name: str, out):
             f"The 'out' argument to {name} is not supported: arrays are never changed in place. Use the returned array.")
 
 
-def bring(x, dtype, weak: bool = False):
+def cast_operand(x, dtype, weak: bool = False):
     """An operand in a dtype (and weakness); Python numbers and host arrays without an equation."""
     kind = kind_of(x)
     if kind == "array":
@@ -81,20 +81,20 @@ def bring(x, dtype, weak: bool = False):
         return python_number(x, dtype, weak)
     if kind != "host":
         (x,) = check("this function", x)
-        return bring(x, dtype, weak)
+        return cast_operand(x, dtype, weak)
     if x.dtype != dtype:
         x = x.astype(dtype)
     return x
 
 
-def strong(x):
+def strip_weak_type(x):
     """An operand whose type is not weak."""
-    return bring(x, dtype_of(x))
+    return cast_operand(x, dtype_of(x))
 
 
-def strong_arrays(*xs):
+def strip_weak_types(*xs):
     """Operands as they are where all are scalars; otherwise not weak: results of several cases are weak as scalars only."""
-    return tuple(map(strong, xs)) if any(shape_of(x) for x in xs) else xs
+    return tuple(map(strip_weak_type, xs)) if any(shape_of(x) for x in xs) else xs
 
 
 def python_number(x, dtype, weak: bool):
@@ -119,16 +119,16 @@ def promoted(name: str, *xs):
     """Operands brought to their common dtype."""
     xs = check(name, *xs)
     if len(xs) == 1:
-        return (concrete_width(xs[0]),)
+        return (narrow_host_dtype(xs[0]),)
     dtype, weak = dtypes.result_of(kinds_of(xs))
-    return tuple([bring(x, dtype, weak) for x in xs])
+    return tuple([cast_operand(x, dtype, weak) for x in xs])
 
 
 def promoted_inexact(name: str, *xs):
     """Operands brought to their common floating point or complex dtype; integers become floats."""
     xs = check(name, *xs)
     dtype, weak = inexact_of(*dtypes.result_of(kinds_of(xs)))
-    return tuple([bring(x, dtype, weak) for x in xs])
+    return tuple([cast_operand(x, dtype, weak) for x in xs])
 
 
 def inexact_of(dtype, weak: bool):
@@ -146,22 +146,22 @@ def promoted_numeric(name: str, *xs):
     dtype, weak = dtypes.result_of(kinds_of(xs))
     if dtype == np.bool_:
         dtype, weak = dtypes.canonicalize_dtype(np.int64), False
-    return tuple([bring(x, dtype, weak) for x in xs])
+    return tuple([cast_operand(x, dtype, weak) for x in xs])
 
 
-def positions_dtype() -> np.dtype:
+def index_dtype() -> np.dtype:
     """The dtype of positions and counts: the default integer."""
     return dtypes.canonicalize_dtype(np.int64)
 
 
-def farthest(infinity: float, dtype) -> float:
+def extreme_value(infinity: float, dtype) -> float:
     """An infinity as a Python number, or the number farthest out where a floating point dtype has none."""
     if not dtypes.issubdtype(dtype, np.floating):
         return infinity
     return float(lowest(dtype) if infinity < 0 else highest(dtype))
 
 
-def concrete_width(x):
+def narrow_host_dtype(x):
     """A host array in the width programs compute with; other values as they are."""
     if kind_of(x) == "host":
         dtype = dtypes.canonicalize_dtype(x.dtype)

@@ -10,8 +10,8 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, ndim_of, shape_of
+from xlab.numpy.jit_when_eager import jit_when_eager
+from xlab.numpy.operands import cast_operand, check, ndim_of, shape_of
 from xlab.numpy.reductions import max as _max
 from xlab.numpy.reductions import mean as _mean
 from xlab.numpy.reductions import min as _min
@@ -24,7 +24,7 @@ _OPTIONS = {"constant": "constant_values", "linear_ramp": "end_values", "mean": 
 def pad(array, pad_width, mode="constant", **kwargs):
     (array,) = check("pad", array)
     aval = aval_of(array)
-    return bring(_padded(array, pad_width, mode, kwargs), aval.dtype, aval.weak_type)
+    return cast_operand(_padded(array, pad_width, mode, kwargs), aval.dtype, aval.weak_type)
 
 
 def _padded(array, pad_width, mode, kwargs):
@@ -67,15 +67,15 @@ def _pairs(given, n: int, name: str):
     return tuple((operator.index(a), operator.index(b)) for a, b in pairs.tolist())
 
 
-@elementary(static="widths")
+@jit_when_eager(static="widths")
 def _constant(array, value, widths):
     dtype, weak = aval_of(array).dtype, aval_of(array).weak_type
     if isinstance(value, (tuple, list)):
         value = _values(value)
     out = as_array(array)
     if not shape_of(value):
-        return lax.pad(out, bring(value, dtype, weak), [(a, b, 0) for a, b in widths])
-    values = lax.broadcast_in_dim(bring(value, dtype, weak), (len(widths), 2), range(2 - ndim_of(value), 2))
+        return lax.pad(out, cast_operand(value, dtype, weak), [(a, b, 0) for a, b in widths])
+    values = lax.broadcast_in_dim(cast_operand(value, dtype, weak), (len(widths), 2), range(2 - ndim_of(value), 2))
     for axis, (a, b) in enumerate(widths):
         for side, amount in ((0, (a, 0, 0)), (1, (0, b, 0))):
             fill = lax.squeeze(lax.slice(values, (axis, side), (axis + 1, side + 1)), (0, 1))
@@ -98,7 +98,7 @@ def _repeat(x, times, axis):
     return lax.broadcast_in_dim(x, shape, range(len(shape)))
 
 
-@elementary(static=("widths", "mode", "option"))
+@jit_when_eager(static=("widths", "mode", "option"))
 def _pad(array, widths, mode, option):
     x = as_array(array)
     for axis, (before, after) in enumerate(widths):
@@ -108,7 +108,7 @@ def _pad(array, widths, mode, option):
         if not n and mode != "empty":
             raise ValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
         if mode == "empty":
-            x = lax.pad(x, bring(0, x.dtype, x.weak_type), [(before, after, 0) if i == axis else (0, 0, 0) for i in range(x.ndim)])
+            x = lax.pad(x, cast_operand(0, x.dtype, x.weak_type), [(before, after, 0) if i == axis else (0, 0, 0) for i in range(x.ndim)])
         elif mode == "edge":
             x = lax.concatenate([_repeat(_cut(x, 0, 1, axis), before, axis), x, _repeat(_cut(x, n - 1, n, axis), after, axis)],
                                 axis)
@@ -133,7 +133,7 @@ def _pad(array, widths, mode, option):
 def _rounded(x, dtype, weak):
     if dtypes.issubdtype(dtype, np.integer) and dtypes.issubdtype(x.dtype, np.floating):
         x = lax.round(x, 1)
-    return bring(x, dtype, weak)
+    return cast_operand(x, dtype, weak)
 
 
 def _reflected(x, axis, before, after, mode, kind):
@@ -148,23 +148,23 @@ def _reflected(x, axis, before, after, mode, kind):
         if low:
             piece = lax.rev(_cut(x, skip, skip + low, axis), (axis,))
             edge = _cut(x, 0, 1, axis)
-            parts.append(piece if kind == "even" else lax.sub(lax.mul(bring(2, x.dtype, x.weak_type), edge), piece))
+            parts.append(piece if kind == "even" else lax.sub(lax.mul(cast_operand(2, x.dtype, x.weak_type), edge), piece))
         parts.append(x)
         if high:
             piece = lax.rev(_cut(x, n - skip - high, n - skip, axis), (axis,))
             edge = _cut(x, n - 1, n, axis)
-            parts.append(piece if kind == "even" else lax.sub(lax.mul(bring(2, x.dtype, x.weak_type), edge), piece))
+            parts.append(piece if kind == "even" else lax.sub(lax.mul(cast_operand(2, x.dtype, x.weak_type), edge), piece))
         x = lax.concatenate(parts, axis)
         before, after = before - low, after - high
     return x
 
 
-@elementary(static="widths")
+@jit_when_eager(static="widths")
 def _ramp(array, value, widths):
-    from xlab.numpy.ranges import linspace
+    from xlab.numpy.grids import linspace
     x = as_array(array)
     value = _values(value) if isinstance(value, (tuple, list)) else value
-    ends = lax.broadcast_in_dim(bring(value, x.dtype), (x.ndim, 2), range(2 - ndim_of(value), 2))
+    ends = lax.broadcast_in_dim(cast_operand(value, x.dtype), (x.ndim, 2), range(2 - ndim_of(value), 2))
     for axis, (before, after) in enumerate(widths):
         n = x.shape[axis]
         edges = [lax.squeeze(_cut(x, i, i + 1, axis), (axis,)) for i in (0, n - 1)]
@@ -174,7 +174,7 @@ def _ramp(array, value, widths):
             parts.insert(0, linspace(far[0], edges[0], before, endpoint=False, dtype=x.dtype, axis=axis))
         if after:
             parts.append(lax.rev(linspace(far[1], edges[1], after, endpoint=False, dtype=x.dtype, axis=axis), (axis,)))
-        x = lax.concatenate([bring(p, x.dtype, x.weak_type) for p in parts], axis)
+        x = lax.concatenate([cast_operand(p, x.dtype, x.weak_type) for p in parts], axis)
     return x
 
 

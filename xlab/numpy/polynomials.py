@@ -11,12 +11,12 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.lax.precision import PrecisionLike
-from xlab.numpy.arithmetic import as_array, choose
+from xlab.numpy.arithmetic import as_array, select_promoted
 from xlab.numpy.creation import asarray
-from xlab.numpy.edits import trim_zeros
-from xlab.numpy.elementary import elementary
+from xlab.numpy.insert_delete import trim_zeros
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import (
-    bring,
+    cast_operand,
     check,
     host,
     ndim_of,
@@ -31,7 +31,7 @@ __all__ = ["bartlett", "blackman", "convolve", "correlate", "hamming", "hanning"
            "polydiv", "polyint", "polymul", "polysub", "polyval", "roots"]  # fmt: skip
 
 
-@elementary(static="unroll")
+@jit_when_eager(static="unroll")
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """Value of a polynomial, by Horner's rule.
 
@@ -64,12 +64,12 @@ def _together(name, op, a1, a2):
     """Coefficients combined from the last one on; those that the shorter polynomial lacks are 0."""
     a1, a2 = (atleast_1d(v) for v in promoted(name, a1, a2))
     long, short = (a1, a2) if a1.shape[0] >= a2.shape[0] else (a2, a1)
-    n, zero = long.shape[0] - short.shape[0], bring(0, long.dtype)
+    n, zero = long.shape[0] - short.shape[0], cast_operand(0, long.dtype)
     short = lax.pad(spread_to(short, (short.shape[0], *long.shape[1:])), zero, [(n, 0, 0), *[(0, 0, 0)] * (long.ndim - 1)])
     return op(long, short) if long is a1 else op(short, long)
 
 
-@elementary
+@jit_when_eager
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Sum of two polynomials.
 
@@ -81,7 +81,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     return _together("polyadd", lax.add, a1, a2)
 
 
-@elementary
+@jit_when_eager
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Difference of two polynomials.
 
@@ -117,7 +117,7 @@ def _polydiv(u, v):
     if u.ndim != 1 or v.ndim != 1:
         raise ValueError(f"polydiv divides vectors of coefficients, got shapes {u.shape} and {v.shape}")
     m, n = u.shape[0] - 1, v.shape[0] - 1
-    scale = lax.div(bring(1, v.dtype), lax.index_in_dim(v, 0, 0, keepdims=False))
+    scale = lax.div(cast_operand(1, v.dtype), lax.index_in_dim(v, 0, 0, keepdims=False))
     quotient = []
     for k in range(max(m - n + 1, 0)):
         d = lax.mul(scale, lax.index_in_dim(u, k, 0, keepdims=False))
@@ -227,7 +227,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     out = lax.full((1,), 1, zeros.dtype)
     for i in range(zeros.shape[0]):
         root = lax.slice_in_dim(zeros, i, i + 1)
-        zero = bring(0, zeros.dtype)
+        zero = cast_operand(0, zeros.dtype)
         out = lax.sub(lax.pad(out, zero, [(0, 1, 0)]), lax.mul(root, lax.pad(out, zero, [(1, 0, 0)])))
     return out
 
@@ -256,29 +256,29 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     return asarray(np.linalg.eigvals(companion).astype(np.result_type(p.dtype, np.complex64)))
 
 
-@elementary
+@jit_when_eager
 def _all_roots(p):
     """Eigenvalues of the companion matrix of the polynomial without its leading zeros, which are put last and give the last ones."""
+    from xlab.numpy.grids import eye
     from xlab.numpy.indexing import take
     from xlab.numpy.linalg import eigvals
-    from xlab.numpy.ranges import eye
     p = as_array(p)
     n = p.shape[0]
-    there = lax.ne(p, bring(0, p.dtype))
+    there = lax.ne(p, cast_operand(0, p.dtype))
     index = lax.iota(np.int32, n)
-    zeros = lax.reduce_min(choose(there, index, np.int32(n)), (0,))
+    zeros = lax.reduce_min(select_promoted(there, index, np.int32(n)), (0,))
     p = take(p, lax.add(index, zeros), mode="wrap")
     row = lax.div(lax.neg(lax.slice_in_dim(p, 1, n)), lax.broadcast_in_dim(lax.index_in_dim(p, 0, 0, keepdims=False), (n - 1,), ()))
     shifted = lax.slice_in_dim(eye(n - 1, dtype=p.dtype), 0, n - 2)
     # Transposed, so that the zeros of trailing coefficients come last.
     found = eigvals(lax.transpose(lax.concatenate([lax.expand_dims(row, (0,)), shifted], 0), (1, 0)))
-    return choose(lax.ge(lax.add(lax.iota(np.int32, n - 1), zeros), np.int32(n - 1)), bring(complex(np.nan, np.nan), found.dtype), found)
+    return select_promoted(lax.ge(lax.add(lax.iota(np.int32, n - 1), zeros), np.int32(n - 1)), cast_operand(complex(np.nan, np.nan), found.dtype), found)
 
 
 # -- convolution ------------------------------------------------------------------------------------------
 
 
-@elementary(static=("mode", "precision", "preferred", "mirrored"))
+@jit_when_eager(static=("mode", "precision", "preferred", "mirrored"))
 def _sliding(a, v, mode, precision, preferred, mirrored):
     """Sums of products of one vector with shifts of the other, which is mirrored for a convolution."""
     a, v = (as_array(x) for x in promoted_inexact("convolve", a, v))
@@ -417,7 +417,7 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
     return _kaiser(beta, n=n) if n > 1 else _window(n, np.ones)
 
 
-@elementary(static="n")
+@jit_when_eager(static="n")
 def _kaiser(beta, n):
     from xlab.numpy.functions import i0
     from xlab.numpy.ufuncs import divide, multiply

@@ -9,9 +9,9 @@ from xlab.core import dtypes
 from xlab.core.typing import Array, ArrayLike, AxisLike, ShardingLike
 from xlab.lax.cumulative import cumsum
 from xlab.lax.sort import sort as _sort
-from xlab.numpy.arithmetic import as_array, choose, choose_like, is_complex
-from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, dtype_of, ndim_of, promoted_inexact, shape_of
+from xlab.numpy.arithmetic import as_array, is_complex, select_like, select_promoted
+from xlab.numpy.jit_when_eager import jit_when_eager
+from xlab.numpy.operands import cast_operand, check, dtype_of, ndim_of, promoted_inexact, shape_of
 from xlab.numpy.reductions import axes_of
 from xlab.numpy.reductions import sum as _sum
 from xlab.numpy.ufuncs import maximum, minimum
@@ -99,13 +99,13 @@ def _weights_like(name, a, weights, axis):
     return lax.broadcast_in_dim(lax.transpose(as_array(weights), turned), shape, sorted(order))
 
 
-@elementary(static=("axis", "method", "keepdims", "skip_nan"))
+@jit_when_eager(static=("axis", "method", "keepdims", "skip_nan"))
 def _quantile(a, q, weights, axis, method, keepdims, skip_nan):
     operands = (a,) if weights is None else (a, weights)
     a, *weights = (as_array(x) for x in promoted_inexact("quantile", *operands))
     (q,) = promoted_inexact("quantile", q)
     # Halves do not hold the positions in long arrays.
-    q = bring(as_array(q), dtypes.promote_types(dtype_of(q), np.float32))
+    q = cast_operand(as_array(q), dtypes.promote_types(dtype_of(q), np.float32))
     if is_complex(a) or is_complex(q):
         raise ValueError("quantile does not support complex input, as the operation is poorly defined.")
     if q.ndim > 1:
@@ -120,9 +120,9 @@ def _quantile(a, q, weights, axis, method, keepdims, skip_nan):
     a, *weights = (lax.reshape(lax.transpose(x, [*rest, *axes]), [*(shape[i] for i in rest), n]) for x in (a, *weights))
     isnan = lax.ne(a, a)
     if not skip_nan:
-        a = choose_like(lax.expand_dims(lax.reduce_or(isnan, (last,)), (last,)), np.nan, a)
+        a = select_like(lax.expand_dims(lax.reduce_or(isnan, (last,)), (last,)), np.nan, a)
     elif weights:
-        weights = [choose_like(isnan, 0, weights[0])]
+        weights = [select_like(isnan, 0, weights[0])]
     a, *weights = _sort([a, *weights], last, num_keys=1)
     count = _sum(lax.bitwise_not(isnan), axis=-1, dtype=q.dtype) if skip_nan else lax.full(a.shape[:-1], n, q.dtype)
     wide = (*q.shape, *a.shape[:-1])
@@ -134,29 +134,29 @@ def _quantile(a, q, weights, axis, method, keepdims, skip_nan):
         out = _between(a, q, count, method)
     if keepdims:
         out = lax.reshape(out, (*wide[:len(wide) - last], *(1 if i in axes else d for i, d in enumerate(shape))))
-    return bring(out, dtype)
+    return cast_operand(out, dtype)
 
 
 def _weighted(a, weights, q, count):
     """The first sorted element up to which the share of the weights reaches `q`; NaN where a weight is negative or NaN."""
     last = a.ndim - 1
     # Sums against `q` times the total: sums of quotients would not reach 1.
-    total = bring(_sum(weights, axis=-1), q.dtype)
+    total = cast_operand(_sum(weights, axis=-1), q.dtype)
     q = lax.mul(q, lax.broadcast_in_dim(total, q.shape, range(q.ndim - last, q.ndim)))
     share = cumsum(weights, last)
     wide = (*q.shape, share.shape[-1])
-    share = lax.broadcast_in_dim(bring(share, q.dtype), wide, range(q.ndim - last, q.ndim + 1))
+    share = lax.broadcast_in_dim(cast_operand(share, q.dtype), wide, range(q.ndim - last, q.ndim + 1))
     below = lax.lt(share, lax.broadcast_in_dim(q, wide, range(q.ndim)))
     index = lax.reduce_sum(lax.convert_element_type(below, np.int32), (q.ndim,))
     top = lax.max(lax.sub(lax.convert_element_type(count, np.int32), np.int32(1)), np.int32(0))
     out = _take_last(a, lax.min(index, top), q.shape)
-    wrong = lax.bitwise_not(lax.ge(weights, bring(0, weights.dtype)))
-    return choose_like(lax.reduce_or(wrong, (last,)), np.nan, out)
+    wrong = lax.bitwise_not(lax.ge(weights, cast_operand(0, weights.dtype)))
+    return select_like(lax.reduce_or(wrong, (last,)), np.nan, out)
 
 
 def _between(a, q, count, method):
     """The sorted element at the position of `q`, or what a method makes of the two around it."""
-    zero, one = bring(0, q.dtype), bring(1, q.dtype)
+    zero, one = cast_operand(0, q.dtype), cast_operand(1, q.dtype)
     top = lax.sub(count, one)
     place = lax.mul(q, top) if method != "inverted_cdf" else lax.sub(lax.ceil(lax.mul(q, count)), one)
     low, high = lax.floor(place), lax.ceil(place)
@@ -164,11 +164,11 @@ def _between(a, q, count, method):
     lower = lax.sub(one, upper)
     below, above = (_take_last(a, lax.convert_element_type(maximum(zero, minimum(v, top)), np.int32), q.shape) for v in (low, high))
     if method == "linear":
-        return lax.add(lax.mul(bring(below, q.dtype), lower), lax.mul(bring(above, q.dtype), upper))
+        return lax.add(lax.mul(cast_operand(below, q.dtype), lower), lax.mul(cast_operand(above, q.dtype), upper))
     if method == "midpoint":
-        return lax.mul(lax.add(below, above), bring(0.5, a.dtype))
+        return lax.mul(lax.add(below, above), cast_operand(0.5, a.dtype))
     if method == "nearest":
-        return choose(lax.gt(upper, bring(0.5, q.dtype)), above, below)
+        return select_promoted(lax.gt(upper, cast_operand(0.5, q.dtype)), above, below)
     return above if method == "higher" else below
 
 

@@ -17,18 +17,18 @@ from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike
 from xlab.lax.convert import convert
 from xlab.lax.reductions import highest, lowest
 from xlab.lax.shape import canonical_axis
-from xlab.numpy.arithmetic import choose
-from xlab.numpy.elementary import elementary
+from xlab.numpy.arithmetic import select_promoted
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.logic import truth
 from xlab.numpy.operands import (
-    bring,
+    cast_operand,
     check,
-    concrete_width,
     dtype_of,
+    index_dtype,
     known_axis,
+    narrow_host_dtype,
     ndim_of,
     no_out,
-    positions_dtype,
     shape_of,
 )
 
@@ -74,12 +74,12 @@ def _half(dtype) -> bool:
 
 def _prepare(name, a, dtype):
     """The operand in the dtype it is reduced in, and the dtype of the result."""
-    a = concrete_width(*check(name, a))
+    a = narrow_host_dtype(*check(name, a))
     result = dtypes.check_user_dtype(dtype, name) if dtype is not None else _widened(dtype_of(a))
     computed = result
     if _half(result):
         computed = np.dtype(np.float32)
-    return bring(a, computed), result
+    return cast_operand(a, computed), result
 
 
 def _masked(a, where, identity):
@@ -89,7 +89,7 @@ def _masked(a, where, identity):
     if dtype_of(where) != np.bool_:
         raise ValueError(f"where must be None or a boolean array; got one of dtype {dtype_of(where)}. Compare it first, as in "
                          f"where != 0.")
-    return choose(where, a, bring(identity, aval_of(a).dtype))
+    return select_promoted(where, a, cast_operand(identity, aval_of(a).dtype))
 
 
 def _check_initial(name, initial):
@@ -111,13 +111,13 @@ def _additive(name, reduce, combine, identity, a, axis, dtype, out, keepdims, in
     axes = axes_of(name, axis, ndim_of(a))
     total = reduce(a, axes)
     if initial is not None:
-        total = combine(bring(initial, aval_of(total).dtype), total)
+        total = combine(cast_operand(initial, aval_of(total).dtype), total)
     if keepdims:
         total = kept(a, total, axes)
     return convert(total, result, False)
 
 
-@elementary(static=("axis", "dtype", "out", "keepdims", "promote_integers"))
+@jit_when_eager(static=("axis", "dtype", "out", "keepdims", "promote_integers"))
 def sum(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None, promote_integers: bool = True) -> Array:
     """Sum over axes.
 
@@ -139,7 +139,7 @@ def sum(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = No
     return _additive("sum", lax.reduce_sum, lax.add, 0, a, axis, dtype, out, keepdims, initial, where, promote_integers)
 
 
-@elementary(static=("axis", "dtype", "out", "keepdims", "promote_integers"))
+@jit_when_eager(static=("axis", "dtype", "out", "keepdims", "promote_integers"))
 def prod(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None,
          promote_integers: bool = True) -> Array:
     """Product over axes; the arguments are those of `sum`.
@@ -164,7 +164,7 @@ def prod(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = N
 
 def _extremum(name, reduce, combine, identity, a, axis, out, keepdims, initial, where):
     no_out(name, out)
-    a = concrete_width(*check(name, a))
+    a = narrow_host_dtype(*check(name, a))
     axes = axes_of(name, axis, ndim_of(a))
     _check_initial(name, initial)
     if initial is None:
@@ -176,7 +176,7 @@ def _extremum(name, reduce, combine, identity, a, axis, out, keepdims, initial, 
                              f"specify 'initial'")
     found = reduce(_masked(a, where, identity(dtype_of(a))), axes)
     if initial is not None:
-        found = combine(bring(initial, aval_of(found).dtype), found)
+        found = combine(cast_operand(initial, aval_of(found).dtype), found)
     return _strong(kept(a, found, axes) if keepdims else found)
 
 
@@ -189,7 +189,7 @@ def any_empty(a, axes) -> bool:
     return not np.prod([shape[i] for i in axes], dtype=np.int64)
 
 
-@elementary(static=("axis", "out", "keepdims"))
+@jit_when_eager(static=("axis", "out", "keepdims"))
 def max(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
     """Maximum over axes; NaN where there is one.
 
@@ -209,7 +209,7 @@ def max(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: 
     return _extremum("max", lax.reduce_max, lax.max, lowest, a, axis, out, keepdims, initial, where)
 
 
-@elementary(static=("axis", "out", "keepdims"))
+@jit_when_eager(static=("axis", "out", "keepdims"))
 def min(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
     """Minimum over axes; NaN where there is one.
 
@@ -242,7 +242,7 @@ def _logical(name, reduce, identity, a, axis, out, keepdims, where):
     return _strong(kept(a, found, axes) if keepdims else found)
 
 
-@elementary(static=("axis", "out", "keepdims"))
+@jit_when_eager(static=("axis", "out", "keepdims"))
 def any(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
     """Whether any element is true.
 
@@ -261,7 +261,7 @@ def any(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: 
     return _logical("any", lax.reduce_or, np.False_, a, axis, out, keepdims, where)
 
 
-@elementary(static=("axis", "out", "keepdims"))
+@jit_when_eager(static=("axis", "out", "keepdims"))
 def all(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
     """Whether all elements are true.
 
@@ -280,7 +280,7 @@ def all(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: 
     return _logical("all", lax.reduce_and, np.True_, a, axis, out, keepdims, where)
 
 
-@elementary(static=("axis", "keepdims"))
+@jit_when_eager(static=("axis", "keepdims"))
 def count_nonzero(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """Number of elements that are not zero.
 
@@ -294,10 +294,10 @@ def count_nonzero(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = F
         >>> jnp.count_nonzero(jnp.array([0, 3, 4]))
         Array(2, dtype=int32)
     """
-    return sum(truth(*check("count_nonzero", a)), axis=axis, dtype=positions_dtype(), keepdims=keepdims)
+    return sum(truth(*check("count_nonzero", a)), axis=axis, dtype=index_dtype(), keepdims=keepdims)
 
 
-@elementary(static=("axis", "out", "keepdims"))
+@jit_when_eager(static=("axis", "out", "keepdims"))
 def ptp(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: bool = False) -> Array:
     """Maximum minus minimum over axes.
 
@@ -318,17 +318,17 @@ def ptp(a: ArrayLike, axis: AxisLike | None = None, out: None = None, keepdims: 
 
 def _arg(name, op, a, axis, out, keepdims):
     no_out(name, out)
-    a = concrete_width(*check(name, a))
+    a = narrow_host_dtype(*check(name, a))
     ndim = ndim_of(a)
     if axis is None:
-        found = op(lax.reshape(a, (int(np.prod(shape_of(a), dtype=np.int64)),)), 0, positions_dtype())
+        found = op(lax.reshape(a, (int(np.prod(shape_of(a), dtype=np.int64)),)), 0, index_dtype())
         return lax.reshape(found, (1,) * ndim) if keepdims else found
     axis = canonical_axis(axis, ndim)
-    found = op(a, axis, positions_dtype())
+    found = op(a, axis, index_dtype())
     return lax.expand_dims(found, (axis,)) if keepdims else found
 
 
-@elementary(static=("axis", "out", "keepdims"))
+@jit_when_eager(static=("axis", "out", "keepdims"))
 def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Position of the maximum; the first of several.
 
@@ -346,7 +346,7 @@ def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
     return _arg("argmax", lax.argmax, a, axis, out, keepdims)
 
 
-@elementary(static=("axis", "out", "keepdims"))
+@jit_when_eager(static=("axis", "out", "keepdims"))
 def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Position of the minimum; the first of several.
 
@@ -369,7 +369,7 @@ def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bo
 
 def _computed_in(name, a, dtype):
     """The operand in the dtype means are computed in, and the result's dtype."""
-    a = concrete_width(*check(name, a))
+    a = narrow_host_dtype(*check(name, a))
     if dtype is not None:
         result = dtypes.check_user_dtype(dtype, name)
     else:
@@ -377,18 +377,18 @@ def _computed_in(name, a, dtype):
         if not dtypes.issubdtype(result, np.inexact):
             result = dtypes.canonicalize_dtype(np.float64)
     computed = np.dtype(np.float32) if _half(result) else result
-    return bring(a, computed), result
+    return cast_operand(a, computed), result
 
 
 def _count(a, axes, where, dtype, keepdims):
     shape = shape_of(a)
     if where is None or where is True:
-        return bring(int(np.prod([shape[i] for i in axes], dtype=np.int64)), dtype)
+        return cast_operand(int(np.prod([shape[i] for i in axes], dtype=np.int64)), dtype)
     mask = lax.broadcast_in_dim(truth(where), shape, range(len(shape) - ndim_of(where), len(shape)))
     return sum(mask, axis=axes, dtype=dtype, keepdims=keepdims)
 
 
-@elementary(static=("axis", "dtype", "out", "keepdims"))
+@jit_when_eager(static=("axis", "dtype", "out", "keepdims"))
 def mean(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
     """Mean over axes.
 
@@ -421,18 +421,18 @@ def variance(name, a, axis, dtype, ddof, keepdims, where, mean_given):
         raise ValueError(f"{name}: dtype must be a floating-point or complex type, got {dtype}; convert the result with astype")
     a, result = _computed_in(name, a, dtype)
     axes = axes_of(name, axis, ndim_of(a))
-    centre = mean(a, axis=axes, keepdims=True, where=where) if mean_given is None else bring(mean_given, aval_of(a).dtype)
-    centred = lax.sub(a, centre)
+    center = mean(a, axis=axes, keepdims=True, where=where) if mean_given is None else cast_operand(mean_given, aval_of(a).dtype)
+    centered = lax.sub(a, center)
     if result.kind == "c":
-        centred = lax.real(lax.mul(centred, lax.conj(centred)))
-        result = aval_of(centred).dtype if dtype is None else result
+        centered = lax.real(lax.mul(centered, lax.conj(centered)))
+        result = aval_of(centered).dtype if dtype is None else result
     else:
-        centred = lax.square(centred)
-    real = aval_of(centred).dtype
-    count = lax.sub(_count(a, axes, where, real, keepdims), bring(ddof, real))
-    total = sum(centred, axis=axes, keepdims=keepdims, where=where, dtype=real)
+        centered = lax.square(centered)
+    real = aval_of(centered).dtype
+    count = lax.sub(_count(a, axes, where, real, keepdims), cast_operand(ddof, real))
+    total = sum(centered, axis=axes, keepdims=keepdims, where=where, dtype=real)
     spread = convert(lax.div(total, count), result, False)
-    return choose(lax.gt(count, bring(0, real)), spread, bring(np.nan, result))
+    return select_promoted(lax.gt(count, cast_operand(0, real)), spread, cast_operand(np.nan, result))
 
 
 def var(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = None, out: None = None, ddof: int | float = 0, keepdims: bool = False, *, where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: int | float | None = None) -> Array:
@@ -458,7 +458,7 @@ def var(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = No
     return _var(a, axis=axis, dtype=dtype, ddof=_one_of(ddof, correction), keepdims=keepdims, where=where, mean=mean)
 
 
-@elementary(static=("axis", "dtype", "keepdims"))
+@jit_when_eager(static=("axis", "dtype", "keepdims"))
 def _var(a, axis, dtype, ddof, keepdims, where, mean):
     return variance("var", a, axis, dtype, ddof, keepdims, where, mean)
 
@@ -495,6 +495,6 @@ def std(a: ArrayLike, axis: AxisLike | None = None, dtype: DTypeLike | None = No
     return _std(a, axis=axis, dtype=dtype, ddof=_one_of(ddof, correction), keepdims=keepdims, where=where, mean=mean)
 
 
-@elementary(static=("axis", "dtype", "keepdims"))
+@jit_when_eager(static=("axis", "dtype", "keepdims"))
 def _std(a, axis, dtype, ddof, keepdims, where, mean):
     return lax.sqrt(variance("std", a, axis, dtype, ddof, keepdims, where, mean))

@@ -125,7 +125,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | str | tuple[DTypeLike | str, ...
             if issubdtype(found, names[k]):
                 return True
         elif isinstance(k, str):
-            raise ValueError(f"unrecognised kind {k!r}: expected a dtype or one of {sorted(names)}")
+            raise ValueError(f"unrecognized kind {k!r}: expected a dtype or one of {sorted(names)}")
         elif found == dtypes.to_dtype(k):
             return True
     return False

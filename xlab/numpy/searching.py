@@ -12,11 +12,11 @@ from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, ShardingLike
 from xlab.errors import ShardingTypeError
 from xlab.lax.shape import canonical_axis
-from xlab.numpy.arithmetic import as_array, choose
+from xlab.numpy.arithmetic import as_array, select_promoted
 from xlab.numpy.creation import asarray
-from xlab.numpy.elementary import elementary
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.logic import choose_where, truth
-from xlab.numpy.operands import bring, check, host, ndim_of, positions_dtype, promoted, shape_of
+from xlab.numpy.operands import cast_operand, check, host, index_dtype, ndim_of, promoted, shape_of
 from xlab.numpy.shape import ravel
 from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
@@ -45,30 +45,30 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | No
     if isinstance(fill_value, list) or len(fills) != ndim_of(a) or any(map(shape_of, fills)):
         raise ValueError(f"nonzero: fill_value must be a number or a tuple of one per axis, here {ndim_of(a)}; got {fill_value}")
     if size is None:
-        found = [asarray(i.astype(positions_dtype())) for i in np.nonzero(host(a, "nonzero"))]
+        found = [asarray(i.astype(index_dtype())) for i in np.nonzero(host(a, "nonzero"))]
         # Fill values fill nothing here, but positions have their type; none of them have no such type.
         return tuple(promoted("nonzero", i, f)[0] if i.size else i for i, f in zip(found, fills))
     return tuple(_nonzero(a, list(fills), size=operator.index(size)))
 
 
-@elementary(static="size")
+@jit_when_eager(static="size")
 def _nonzero(a, fills, size):
     """The k-th true element is where the running count first reaches k + 1."""
     from xlab.lax.cumulative import cumsum
     from xlab.numpy.sorting import _searchsorted
     shape = shape_of(a)
     mask = lax.reshape(truth(a), (int(np.prod(shape, dtype=np.int64)),))
-    index = positions_dtype()
+    index = index_dtype()
     if not mask.shape[0] or not size:
-        return [lax.full((size,), bring(f, index) if not hasattr(f, "aval") else f, index) for f in fills]
+        return [lax.full((size,), cast_operand(f, index) if not hasattr(f, "aval") else f, index) for f in fills]
     counts = cumsum(lax.convert_element_type(mask, index), 0)
     wanted = lax.add(lax.iota(index, size), index.type(1))
-    flat = bring(_searchsorted(counts, wanted, side="left"), index)
+    flat = cast_operand(_searchsorted(counts, wanted, side="left"), index)
     total = lax.index_in_dim(counts, -1, 0, keepdims=False)
     missing = lax.gt(wanted, total)
     out = []
     for n, fill in zip(shape[::-1], fills[::-1]):
-        out.append(choose(missing, *promoted("nonzero", fill, lax.rem(flat, index.type(n)))))
+        out.append(select_promoted(missing, *promoted("nonzero", fill, lax.rem(flat, index.type(n)))))
         flat = lax.div(flat, index.type(n))
     return out[::-1]
 
@@ -199,13 +199,13 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, *, siz
 def _filled(x, positions, n, axis, fill_value):
     """Slices along an axis whose position is outside an array of size `n` as the fill value, which may be traced."""
     there = lax.expand_dims(lax.lt(positions, np.int32(n)), [i for i in range(x.ndim) if i != axis])
-    return choose(there, x, bring(fill_value, x.dtype, x.weak_type))
+    return select_promoted(there, x, cast_operand(fill_value, x.dtype, x.weak_type))
 
 
-@elementary(static=("minlength", "length"))
+@jit_when_eager(static=("minlength", "length"))
 def _bincount(x, weights, minlength, length):
     from xlab.numpy.creation import zeros
-    weights = bring(1, positions_dtype()) if weights is None else weights
+    weights = cast_operand(1, index_dtype()) if weights is None else weights
     x = lax.max(as_array(x), aval_of(x).dtype.type(0))
     return zeros(length, aval_of(weights).dtype).at[x].add(weights, mode="drop")
 
@@ -218,7 +218,7 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
         weights: what each counts for.
         minlength: least length of the result.
         length: its length, where `x` is traced.
-        out_sharding: how it lies, a `PartitionSpec` or a `NamedSharding` that cuts no dimension.
+        out_sharding: how it lies, a `PartitionSpec` or a `NamedSharding` that shards no dimension.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -230,11 +230,11 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
         from xlab.numpy.creation import resharded
         asked = canonical_out_sharding(out_sharding, "jnp.bincount", 1)
         if asked is not None and tuple(asked.spec.axes()):
-            raise ShardingTypeError(f"bincount: out_sharding={out_sharding} cuts the result, which every device computes in full: "
+            raise ShardingTypeError(f"bincount: out_sharding={out_sharding} shards the result, which every device computes in full: "
                                     f"leave it out, and reshard the result")
         return resharded(bincount(x, weights, minlength, length=length), out_sharding, "bincount")
     if aval_of(x).dtype == np.bool_:
-        x = bring(x, np.dtype(np.int32))
+        x = cast_operand(x, np.dtype(np.int32))
     if not dtypes.issubdtype(aval_of(x).dtype, np.integer):
         raise TypeError(f"x argument to bincount must have an integer type; got {aval_of(x).dtype}")
     if ndim_of(x) != 1:

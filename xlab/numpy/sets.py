@@ -12,12 +12,20 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
 from xlab.lax.sort import sort
-from xlab.numpy.arithmetic import as_array, choose
+from xlab.numpy.arithmetic import as_array, select_promoted
 from xlab.numpy.creation import asarray
-from xlab.numpy.elementary import elementary
 from xlab.numpy.indexing import take
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.joining import concatenate
-from xlab.numpy.operands import bring, check, host, positions_dtype, promoted, shape_of, strong
+from xlab.numpy.operands import (
+    cast_operand,
+    check,
+    host,
+    index_dtype,
+    promoted,
+    shape_of,
+    strip_weak_type,
+)
 from xlab.numpy.searching import _nonzero, flatnonzero
 from xlab.numpy.shape import ravel
 from xlab.numpy.sorting import _searchsorted
@@ -53,7 +61,7 @@ def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = Fal
     if size is None:
         # Asked for positions, NumPy sorts stably: of zeros of both signs the first one stands for them.
         values, index, inverse, counts = np.unique(host(ar, "unique"), True, True, True, axis, equal_nan=equal_nan)
-        out = [_made(values, ar), *(asarray(v.astype(positions_dtype())) for v, asked in (
+        out = [_made(values, ar), *(asarray(v.astype(index_dtype())) for v, asked in (
             (index, return_index), (inverse, return_inverse), (counts, return_counts)) if asked)]
         return out[0] if len(out) == 1 else tuple(out)
     shape = shape_of(ar)
@@ -72,18 +80,18 @@ def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = Fal
     return out[0] if len(out) == 1 else tuple(out)
 
 
-@elementary(static=("size", "equal_nan"))
+@jit_when_eager(static=("size", "equal_nan"))
 def _unique(rows, fill_value, size, equal_nan):
     """Rows sorted by all columns; a row that differs from the one before it is new."""
     from xlab.lax.cumulative import cumsum
     from xlab.lax.sort import sort
     from xlab.numpy.indexing import take
     n, width = rows.shape
-    index = positions_dtype()
+    index = index_dtype()
     if not n:
         if size and fill_value is None:
             raise ValueError("unique of an empty array with a size needs fill_value")
-        values = lax.full((size, width), bring(0 if fill_value is None else fill_value, rows.dtype), rows.dtype)
+        values = lax.full((size, width), cast_operand(0 if fill_value is None else fill_value, rows.dtype), rows.dtype)
         empty = lax.full((size,), 0, index)
         return values, empty, lax.full((0,), 0, index), empty
     columns = [lax.index_in_dim(rows, i, 1, keepdims=False) for i in range(width)]
@@ -98,11 +106,11 @@ def _unique(rows, fill_value, size, equal_nan):
     starts, ends = lax.slice_in_dim(starts, 0, size), lax.slice_in_dim(starts, 1, size + 1)
     there = lax.lt(starts, index.type(n))
     values = take(ordered, starts, axis=0, mode="clip")
-    fill = lax.slice_in_dim(ordered, 0, 1) if fill_value is None else bring(fill_value, rows.dtype)
-    values = choose(lax.expand_dims(there, (1,)), values, fill)
+    fill = lax.slice_in_dim(ordered, 0, 1) if fill_value is None else cast_operand(fill_value, rows.dtype)
+    values = select_promoted(lax.expand_dims(there, (1,)), values, fill)
     first = take(order, starts, mode="clip")
-    first = choose(there, first, lax.index_in_dim(first, 0, 0, keepdims=False)) if size else first
-    counts = choose(there, lax.sub(ends, starts), index.type(0))
+    first = select_promoted(there, first, lax.index_in_dim(first, 0, 0, keepdims=False)) if size else first
+    counts = select_promoted(there, lax.sub(ends, starts), index.type(0))
     groups = lax.sub(cumsum(lax.convert_element_type(new, index), 0), index.type(1))
     inverse = lax.full((n,), 0, index).at[order].set(groups)
     return values, first, inverse, counts
@@ -110,7 +118,7 @@ def _unique(rows, fill_value, size, equal_nan):
 
 def _made(values, like):
     """A host array as one of the type of another, weak where that is."""
-    return bring(asarray(values), aval_of(like).dtype, aval_of(like).weak_type)
+    return cast_operand(asarray(values), aval_of(like).dtype, aval_of(like).weak_type)
 
 
 class _UniqueAllResult(NamedTuple):
@@ -228,11 +236,11 @@ def isin(element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = Fal
     return _isin(element, test_elements, invert=bool(invert), method=method)
 
 
-@elementary(static=("invert", "method"))
+@jit_when_eager(static=("invert", "method"))
 def _isin(element, test_elements, invert, method):
     element, test = promoted("isin", element, test_elements)
     if method != "binary_search":       # whose comparison of two numbers is weak
-        element, test = strong(element), strong(test)
+        element, test = strip_weak_type(element), strip_weak_type(test)
     found = _among(as_array(element), ravel(test), method)
     return lax.bitwise_not(found) if invert else found
 
@@ -289,7 +297,7 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, si
     return _picked("setdiff1d", keep, size, (values, 0 if fill_value is None else fill_value))[0]
 
 
-@elementary(static="assume_unique")
+@jit_when_eager(static="assume_unique")
 def _difference(x, y, assume_unique):
     new = lax.full(x.shape, True, np.dtype(bool))
     if not assume_unique:
@@ -321,13 +329,13 @@ def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, ret
     return tuple(out) if return_indices else out[0]
 
 
-@elementary
+@jit_when_eager
 def _intersection(x, y):
     x, first, new = _sorted_groups(x)
     y, order, _ = _sorted_groups(y)
     keep = lax.bitwise_and(new, _among(x, y))
     second = (take(order, _searchsorted(y, x, side="left"), mode="clip") if y.shape[0] else lax.full(x.shape, 0, _INDEX))
-    return x, bring(first, positions_dtype()), bring(second, positions_dtype()), keep
+    return x, cast_operand(first, index_dtype()), cast_operand(second, index_dtype()), keep
 
 
 def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
@@ -350,7 +358,7 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, siz
     return _picked("setxor1d", keep, size, (values, fill))[0]
 
 
-@elementary(static="assume_unique")
+@jit_when_eager(static="assume_unique")
 def _exclusive(x, y, assume_unique):
     if assume_unique:
         values, n = sort(lax.concatenate([x, y], 0), 0), x.shape[0] + y.shape[0]
@@ -381,15 +389,15 @@ def _sorted_groups(x):
     return x, order, lax.concatenate([lax.full((1,), True, np.dtype(bool)), differ], 0)
 
 
-@elementary
+@jit_when_eager
 def _lowest(values, keep):
     """The smallest value kept, NaN if there is one, 0 if nothing is kept."""
     if not values.shape[0]:
         return lax.full((), 0, values.dtype)
     start = lax.argmax(keep, 0, _INDEX)
     first = take(values, start, mode="clip")
-    low = lax.reduce_min(choose(keep, values, first), (0,))
-    return choose(lax.reduce_or(keep, (0,)), low, bring(0, values.dtype))
+    low = lax.reduce_min(select_promoted(keep, values, first), (0,))
+    return select_promoted(lax.reduce_or(keep, (0,)), low, cast_operand(0, values.dtype))
 
 
 def _picked(name, keep, size, *columns):
@@ -402,7 +410,7 @@ def _picked(name, keep, size, *columns):
         return [_made(host(x, name)[where], x) for x, _ in columns]
     n = shape_of(keep)[0]
     if not n:
-        return [lax.full((operator.index(size),), bring(fill, x.dtype, x.weak_type), None) for x, fill in columns]
+        return [lax.full((operator.index(size),), cast_operand(fill, x.dtype, x.weak_type), None) for x, fill in columns]
     places = flatnonzero(keep, size=size, fill_value=n)
     there = lax.lt(places, places.dtype.type(n))
-    return [choose(there, take(x, places, mode="clip"), bring(fill, x.dtype, x.weak_type)) for x, fill in columns]
+    return [select_promoted(there, take(x, places, mode="clip"), cast_operand(fill, x.dtype, x.weak_type)) for x, fill in columns]

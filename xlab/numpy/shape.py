@@ -13,7 +13,7 @@ from xlab.core.typing import Array, ArrayLike, AxisLike, ShapeLike, ShardingLike
 from xlab.lax.reshard import reshard
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.elementary import elementary
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import check, kind_of, known_axis, ndim_of, numbers, shape_of, spread_to
 from xlab.numpy.reductions import axes_of
 
@@ -175,7 +175,7 @@ def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     return _resize(a, sizes=sizes)
 
 
-@elementary(static="sizes")
+@jit_when_eager(static="sizes")
 def _resize(a, sizes):
     flat, wanted = ravel(a), math.prod(sizes)
     n = shape_of(flat)[0]

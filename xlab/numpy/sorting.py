@@ -13,9 +13,9 @@ from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.lax.shape import canonical_axis
 from xlab.lax.sort import sort as _sorted
-from xlab.numpy.arithmetic import as_array, choose
-from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, check, ndim_of, positions_dtype, promoted, shape_of
+from xlab.numpy.arithmetic import as_array, select_promoted
+from xlab.numpy.jit_when_eager import jit_when_eager
+from xlab.numpy.operands import cast_operand, check, index_dtype, ndim_of, promoted, shape_of
 from xlab.numpy.shape import ravel
 from xlab.numpy.ufuncs import greater_equal
 
@@ -29,7 +29,7 @@ def _check_kind(name, kind, order):
         raise TypeError(f"{name}: 'order' is not supported: arrays have no fields")
 
 
-@elementary(static=("axis", "kind", "order", "stable", "descending"))
+@jit_when_eager(static=("axis", "kind", "order", "stable", "descending"))
 def sort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False) -> Array:
     """The elements in increasing order along an axis; NaN comes last.
 
@@ -53,7 +53,7 @@ def sort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None 
     return lax.rev(out, (axis,)) if descending else out
 
 
-@elementary(static=("axis", "kind", "order", "stable", "descending", "dtype"))
+@jit_when_eager(static=("axis", "kind", "order", "stable", "descending", "dtype"))
 def argsort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False, dtype: DTypeLike | None = None) -> Array:
     """Positions that sort the elements along an axis, as int32 or the dtype that is asked for.
 
@@ -74,7 +74,7 @@ def argsort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: No
     _check_kind("argsort", kind, order)
     check("argsort", a)
     a, axis = (ravel(a), 0) if axis is None else (as_array(a), canonical_axis(axis, ndim_of(a)))
-    dtype = positions_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "argsort")
+    dtype = index_dtype() if dtype is None else dtypes.check_user_dtype(dtype, "argsort")
     index = lax.broadcasted_iota(dtype, a.shape, axis)
     if not descending:
         return _sorted([a, index], axis, is_stable=stable, num_keys=1)[1]
@@ -82,7 +82,7 @@ def argsort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: No
     return lax.rev(_sorted([lax.rev(a, (axis,)), lax.rev(index, (axis,))], axis, is_stable=stable, num_keys=1)[1], (axis,))
 
 
-@elementary(static="axis")
+@jit_when_eager(static="axis")
 def lexsort(keys: ArrayLike | Sequence[ArrayLike], axis: int = -1) -> Array:
     """Positions that sort by several keys, the last one first in rank.
 
@@ -98,9 +98,9 @@ def lexsort(keys: ArrayLike | Sequence[ArrayLike], axis: int = -1) -> Array:
     if len({k.shape for k in keys}) > 1:
         raise ValueError("all keys need to be the same shape in lexsort")
     if not keys[0].ndim:
-        return lax.full((), 0, positions_dtype())
+        return lax.full((), 0, index_dtype())
     axis = canonical_axis(axis, keys[0].ndim)
-    index = lax.broadcasted_iota(positions_dtype(), keys[0].shape, axis)
+    index = lax.broadcasted_iota(index_dtype(), keys[0].shape, axis)
     return _sorted([*keys[::-1], index], axis, num_keys=len(keys))[-1]
 
 
@@ -137,7 +137,7 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
         Array([1, 3, 0, 2, 4], dtype=int32)
     """
     a, axis, kth = _kth("argpartition", a, kth, axis)
-    out = bring(argsort(a, axis), np.dtype(np.int32))
+    out = cast_operand(argsort(a, axis), np.dtype(np.int32))
     return lax.concatenate([lax.slice_in_dim(out, 0, kth + 1, axis=axis), sort(lax.slice_in_dim(out, kth + 1, None, axis=axis), axis)], axis)
 
 
@@ -160,7 +160,7 @@ def sort_complex(a: ArrayLike) -> Array:
     check("sort_complex", a)
     a = as_array(a)
     real = a.dtype if not dtypes.issubdtype(a.dtype, np.integer) else np.float32 if a.dtype.itemsize < 8 else np.float64
-    return sort(bring(a, dtypes.promote_types(real, np.complex64)))
+    return sort(cast_operand(a, dtypes.promote_types(real, np.complex64)))
 
 
 def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str = "scan") -> Array:
@@ -196,7 +196,7 @@ def _check_method(method):
                          f"'compare_all'")
 
 
-@elementary(static="side")
+@jit_when_eager(static="side")
 def _searchsorted(a, v, side):
     """Bisection: the interval of each value is halved until it is empty."""
     from xlab.lax.control import fori_loop
@@ -215,7 +215,7 @@ def _searchsorted(a, v, side):
         ahead = _before(here, v) if side == "left" else lax.bitwise_not(_before(v, here))
         open_ = lax.lt(low, high)
         ahead = lax.bitwise_and(ahead, open_)
-        return choose(ahead, lax.add(middle, index.type(1)), low), choose(lax.bitwise_or(ahead, lax.bitwise_not(open_)), high, middle)
+        return select_promoted(ahead, lax.add(middle, index.type(1)), low), select_promoted(lax.bitwise_or(ahead, lax.bitwise_not(open_)), high, middle)
     return fori_loop(0, int(n).bit_length(), halve, (low, high))[0]
 
 
@@ -251,7 +251,7 @@ def digitize(x: ArrayLike, bins: ArrayLike | Sequence[ArrayLike], right: bool = 
     return _digitize(x, bins, right=bool(right))
 
 
-@elementary(static="right")
+@jit_when_eager(static="right")
 def _digitize(x, bins, right):
     bins = as_array(bins)
     n = bins.shape[0]
@@ -261,4 +261,4 @@ def _digitize(x, bins, right):
     first, last = lax.index_in_dim(bins, 0, 0, keepdims=False), lax.index_in_dim(bins, -1, 0, keepdims=False)
     # Of decreasing bounds the bins count from the other end: n less the place among the bounds in increasing order.
     down = lax.sub(np.int32(n), _searchsorted(lax.rev(bins, (0,)), x, side=side))
-    return choose(greater_equal(last, first), _searchsorted(bins, x, side=side), down)
+    return select_promoted(greater_equal(last, first), _searchsorted(bins, x, side=side), down)

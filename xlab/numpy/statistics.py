@@ -9,11 +9,11 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, AxisLike, DTypeLike
 from xlab.lax.sort import sort as _sort
-from xlab.numpy.arithmetic import as_array, choose, is_complex
-from xlab.numpy.elementary import elementary
+from xlab.numpy.arithmetic import as_array, is_complex, select_promoted
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import (
     aligned,
-    bring,
+    cast_operand,
     check,
     dtype_of,
     host,
@@ -28,7 +28,7 @@ from xlab.numpy.reductions import sum as _sum
 __all__ = ["average", "corrcoef", "cov", "interp"]
 
 
-@elementary(static=("axis", "returned", "keepdims"))
+@jit_when_eager(static=("axis", "returned", "keepdims"))
 def average(a: ArrayLike, axis: AxisLike | None = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False) -> Array | tuple[Array, Array]:
     """Mean over axes, with weights; `returned` gives the sum of the weights too.
 
@@ -70,7 +70,7 @@ def _inexact_dtype(name, dtype):
     return dtype
 
 
-@elementary(static=("rowvar", "bias", "ddof", "dtype"))
+@jit_when_eager(static=("rowvar", "bias", "ddof", "dtype"))
 def cov(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, dtype: DTypeLike | None = None) -> Array:
     """Covariance of variables, which are rows (or columns, with `rowvar=False`); `dtype` is what it is computed in.
 
@@ -92,14 +92,14 @@ def cov(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: boo
     """
     from xlab.numpy.joining import concatenate
     from xlab.numpy.logic import conjugate
-    from xlab.numpy.products import dot
     from xlab.numpy.shape import atleast_2d
+    from xlab.numpy.tensor_contractions import dot
     from xlab.numpy.ufuncs import divide, multiply, subtract
     parts = promoted_inexact("cov", m) if y is None else promoted_inexact("cov", m, y)
     if dtype is not None:
         dtype = _inexact_dtype("cov", dtype)
         real = not dtypes.issubdtype(dtype, np.complexfloating)
-        parts = [bring(lax.real(p) if real and is_complex(p) else p, dtype) for p in parts]
+        parts = [cast_operand(lax.real(p) if real and is_complex(p) else p, dtype) for p in parts]
     if any(ndim_of(p) > 2 for p in parts):
         raise ValueError("cov: inputs have more than 2 dimensions")
     rows = []
@@ -118,24 +118,24 @@ def cov(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: boo
             if ndim_of(w) > 1 or shape_of(w)[0] != x.shape[1]:
                 raise ValueError(f"cov: weights must be a vector of {x.shape[1]}, got shape {shape_of(w)}")
             weights = as_array(w) if weights is None else multiply(weights, w)
-    centre, total = average(x, axis=1, weights=weights, returned=True)
+    center, total = average(x, axis=1, weights=weights, returned=True)
     total = lax.index_in_dim(total, 0, 0, keepdims=False)
     if weights is None:
-        factor = lax.sub(total, bring(ddof, total.dtype))
+        factor = lax.sub(total, cast_operand(ddof, total.dtype))
     elif ddof == 0:
         factor = total
     elif aweights is None:
-        factor = lax.sub(total, bring(ddof, total.dtype))
+        factor = lax.sub(total, cast_operand(ddof, total.dtype))
     else:
         squared = _sum(multiply(weights, aweights))
         factor = subtract(total, multiply(ddof, divide(squared, total)))
-    x = lax.sub(x, lax.expand_dims(centre, (1,)))
+    x = lax.sub(x, lax.expand_dims(center, (1,)))
     other = conjugate(lax.transpose(x if weights is None else multiply(x, weights), (1, 0)))
     out = divide(dot(x, other), factor)
     return lax.squeeze(out, [i for i, d in enumerate(out.shape) if d == 1])
 
 
-@elementary(static=("rowvar", "dtype"))
+@jit_when_eager(static=("rowvar", "dtype"))
 def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None) -> Array:
     """Correlation coefficients of variables; see `cov`.
 
@@ -150,8 +150,8 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtyp
         >>> jnp.corrcoef(jnp.array([[1.0, 2.0], [2.0, 1.0]])).shape
         (2, 2)
     """
+    from xlab.numpy.flip_roll_repeat import diag
     from xlab.numpy.logic import clip, real
-    from xlab.numpy.repeating import diag
     from xlab.numpy.ufuncs import divide
     if dtype is not None:
         dtype = _inexact_dtype("corrcoef", dtype)
@@ -159,7 +159,7 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtyp
     if not c.ndim:
         return divide(c, c)
     size = lax.sqrt(real(diag(c)))
-    out = divide(divide(c, bring(lax.expand_dims(size, (1,)), c.dtype)), bring(lax.expand_dims(size, (0,)), c.dtype))
+    out = divide(divide(c, cast_operand(lax.expand_dims(size, (1,)), c.dtype)), cast_operand(lax.expand_dims(size, (0,)), c.dtype))
     if out.dtype.kind == "c":
         return lax.complex(clip(lax.real(out), -1, 1), clip(lax.imag(out), -1, 1))
     return clip(out, -1, 1)
@@ -191,7 +191,7 @@ def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: ArrayLike | str | N
     return _interp(x, xp, fp, left, right, period)
 
 
-@elementary
+@jit_when_eager
 def _interp(x, xp, fp, left, right, period):
     from xlab.numpy.arithmetic import remainder
     from xlab.numpy.indexing import take
@@ -199,7 +199,7 @@ def _interp(x, xp, fp, left, right, period):
     x, xp = (as_array(v) for v in promoted_inexact("interp", x, xp))
     (fp,) = (as_array(v) for v in promoted_inexact("interp", fp))
     if period is not None:
-        period = bring(period, xp.dtype)
+        period = cast_operand(period, xp.dtype)
         x, xp = remainder(x, period), remainder(xp, period)
         xp, fp = _sort([xp, fp], 0, num_keys=1)
         xp = lax.concatenate([lax.sub(xp[-1:], period), xp, lax.add(xp[:1], period)], 0)
@@ -209,12 +209,12 @@ def _interp(x, xp, fp, left, right, period):
     before = lax.sub(at, np.int32(1))
     f0, f1, x0, x1 = (take(v, i, mode="clip") for v, i in ((fp, before), (fp, at), (xp, before), (xp, at)))
     gap = lax.sub(x1, x0)
-    tiny = lax.le(lax.abs(gap), bring(float(np.spacing(dtypes.finfo(xp.dtype).eps)), gap.dtype))
-    slope = lax.div(lax.sub(x, x0), choose(tiny, bring(1, gap.dtype), gap))
-    out = choose(tiny, f0, lax.add(f0, lax.mul(bring(slope, fp.dtype), lax.sub(f1, f0))))
+    tiny = lax.le(lax.abs(gap), cast_operand(float(np.spacing(dtypes.finfo(xp.dtype).eps)), gap.dtype))
+    slope = lax.div(lax.sub(x, x0), select_promoted(tiny, cast_operand(1, gap.dtype), gap))
+    out = select_promoted(tiny, f0, lax.add(f0, lax.mul(cast_operand(slope, fp.dtype), lax.sub(f1, f0))))
     if period is None:
         low, high = lax.index_in_dim(fp, 0, 0, keepdims=False), lax.index_in_dim(fp, -1, 0, keepdims=False)
-        low, high = low if left is None else bring(left, fp.dtype), high if right is None else bring(right, fp.dtype)
-        out = choose(lax.lt(x, lax.index_in_dim(xp, 0, 0, keepdims=False)), low, out)
-        out = choose(lax.gt(x, lax.index_in_dim(xp, -1, 0, keepdims=False)), high, out)
-    return bring(out, dtype_of(fp))
+        low, high = low if left is None else cast_operand(left, fp.dtype), high if right is None else cast_operand(right, fp.dtype)
+        out = select_promoted(lax.lt(x, lax.index_in_dim(xp, 0, 0, keepdims=False)), low, out)
+        out = select_promoted(lax.gt(x, lax.index_in_dim(xp, -1, 0, keepdims=False)), high, out)
+    return cast_operand(out, dtype_of(fp))

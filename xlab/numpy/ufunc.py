@@ -14,11 +14,11 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.core.typing import ArrayLike
 from xlab.lax.shape import canonical_axis
-from xlab.numpy.arithmetic import as_array, choose
+from xlab.numpy.arithmetic import as_array, select_promoted
 from xlab.numpy.creation import full
 from xlab.numpy.functional import vectorize
+from xlab.numpy.grids import arange
 from xlab.numpy.operands import check
-from xlab.numpy.ranges import arange
 from xlab.numpy.shape import broadcast_to, expand_dims, moveaxis, reshape
 from xlab.transforms.make_jaxpr import eval_shape
 
@@ -160,7 +160,7 @@ class ufunc(metaclass=_Kind):
         def step(carry, pair):
             x, wanted = pair
             new = _as(self._apply(carry, x), a.dtype)
-            return (new if wanted is None else choose(wanted, new, carry)), None
+            return (new if wanted is None else select_promoted(wanted, new, carry)), None
         out, _ = lax.scan(step, _as(broadcast_to(_as(start, a.dtype), rest), a.dtype), (a, where))
         return reshape(out, kept) if keepdims else out
 
@@ -240,7 +240,7 @@ class ufunc(metaclass=_Kind):
         def step(carry, item):
             i, x = item
             inside = expand_dims((i > indices) & (i < ends), tuple(range(1, a.ndim)))
-            return choose(inside, _as(self._apply(carry, x), a.dtype), carry), None
+            return select_promoted(inside, _as(self._apply(carry, x), a.dtype), carry), None
         out, _ = lax.scan(step, a[indices], (arange(a.shape[0], dtype=indices.dtype), a))
         return moveaxis(out, 0, axis)
 

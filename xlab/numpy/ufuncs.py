@@ -20,8 +20,8 @@ from xlab.lax import transcendental as _t
 from xlab.numpy.operands import (
     aligned,
     check,
-    concrete_width,
     kind_of,
+    narrow_host_dtype,
     promoted,
     promoted_inexact,
     promoted_numeric,
@@ -69,7 +69,7 @@ def unary(name: str, prim, doc: str, *, floats: bool = True):
             (x,) = promoted_inexact(name, x)
         else:
             (x,) = check(name, x)
-            x = concrete_width(x)
+            x = narrow_host_dtype(x)
         return prim.bind(x)
     traced.__name__ = traced.__qualname__ = name
     compiled = jit(traced)

@@ -32,9 +32,9 @@ from xlab.lax.scatter import (
 from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, expand_dims, full_like, squeeze
 from xlab.numpy.arithmetic import power
 from xlab.numpy.creation import asarray
+from xlab.numpy.index_entries import Parsed, Span, parse, plan_positions
 from xlab.numpy.indexing import eager_getitem, eager_parts, from_parts, getitem
 from xlab.numpy.operands import kind_of
-from xlab.numpy.positions import Parsed, Span, parse, plan_positions
 from xlab.numpy.ufuncs import divide
 
 _SCATTERS: dict[str, Callable] = {"set": scatter, "add": scatter_add, "subtract": scatter_sub, "multiply": scatter_mul,

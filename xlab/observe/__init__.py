@@ -1,7 +1,7 @@
 """Observation: everything the runtime can say of itself, as plain records with a text form.
 
-Reading order: `record_base.py` (what a record is), `records.py` (the nouns), `text.py` and `units.py` (how they read), `recorder.py` (a block of work), `subject.py`
-(what a question is about), `program.py` and `names.py`, `hlo.py`, `layout.py`, `moves.py`, `transfers.py` and `reasons.py`, `memory.py`,
+Reading order: `record_base.py` (what a record is), `records.py` (the nouns), `text.py` and `units.py` (how they read), `recorder.py` (a block of work), `program/stages.py`
+(what a question concerns), `program.py` and `names.py`, `hlo.py`, `layout.py`, `moves.py`, `transfers.py` and `reasons.py`, `memory.py`,
 `phases.py`, `profile.py`, `stepping.py`, `report.py`; then `ladder.py` (a function under each transformation), `passes.py` (what the
 compiler's passes change), `difference.py` (two programs), `targets.py` (other machines). May import every room but the notebook's. Promises: looking changes
 nothing, a sharded array is never gathered, and nothing is dropped silently. Parts load when first used.
@@ -21,19 +21,19 @@ import types
 from typing import Any
 
 _HOME = {
-    "record": "recorder", "Session": "recorder", "paused": "recorder",
-    "program": "program", "layout": "layout", "compare": "moves",
-    "transfers": "transfers", "assert_collectives": "transfers", "totals": "transfers",
-    "memory": "memory", "live_arrays": "live", "live": "live", "track_arrays": "creations",
-    "phases": "phases", "self_times": "phases", "time": "phases", "timings": "phases", "ledger": "ledger",
-    "chrome_trace": "phases", "drawing": "drawing", "diff": "difference",
-    "profile": "profile", "profiled": "profile", "Times": "profile",
-    "passes": "passes", "report": "report", "ladder": "ladder",
-    "steps": "stepping", "step": "stepping", "Stepper": "stepping", "trace": "stepping", "summarise": "values",
-    "Breakpoint": "breakpoints", "first_difference": "comparing", "jitted_difference": "comparing",
-    "target": "targets", "scheduled": "targets", "on_target": "targets",
-    "what_if": "whatif", "search_shardings": "whatif", "side_by_side": "placements", "Experiment": "experiment",
-    "text": "text",
+    "record": "program.recorder", "Session": "program.recorder", "paused": "program.recorder",
+    "program": "program.program", "layout": "sharding.layout", "compare": "sharding.resharding",
+    "transfers": "sharding.transfers", "assert_collectives": "sharding.transfers", "totals": "sharding.transfers",
+    "memory": "memory.memory", "live_arrays": "live.live", "live": "live.live", "track_arrays": "live.allocation_sites",
+    "phases": "time.phases", "self_times": "time.phases", "time": "time.phases", "timings": "time.phases", "ledger": "time.ledger",
+    "chrome_trace": "time.phases", "drawing": "figures.drawing", "diff": "comparison.diff",
+    "profile": "time.profile", "profiled": "time.profile", "Times": "time.profile",
+    "passes": "program.passes", "report": "report", "ladder": "program.ladder",
+    "steps": "stepping.stepper", "step": "stepping.stepper", "Stepper": "stepping.stepper", "trace": "stepping.stepper", "summarize": "stepping.values",
+    "Breakpoint": "stepping.breakpoints", "first_difference": "stepping.first_difference", "jitted_difference": "stepping.first_difference",
+    "target": "comparison.targets", "scheduled": "comparison.targets", "on_target": "comparison.targets",
+    "what_if": "sharding.whatif", "search_shardings": "sharding.whatif", "side_by_side": "records.whatif", "Experiment": "sharding.experiment",
+    "text": "records.text",
 }  # fmt: skip
 
 __all__ = sorted(_HOME)
@@ -60,4 +60,6 @@ class _Room(types.ModuleType):
 
 sys.modules[__name__].__class__ = _Room
 
-from xlab.observe import figures, graph, text  # noqa: E402  (they give records their pictures and their repr)
+from xlab.observe.figures import graph as _graph  # noqa: E402, F401  (they give records their pictures)
+from xlab.observe.figures import plots as _plots  # noqa: E402, F401
+from xlab.observe.records import text as _text  # noqa: E402, F401  (and their repr)

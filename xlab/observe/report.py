@@ -8,17 +8,13 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from xlab.core.source import is_internal
-from xlab.interpreters import traffic
-from xlab.observe.edits import Pass
-from xlab.observe.ledger import ledger
-from xlab.observe.memory import memory as _memory
-from xlab.observe.phases import phases, timings
-from xlab.observe.profile import heat
-from xlab.observe.program import mesh_info
-from xlab.observe.program import program as _program
-from xlab.observe.program_layouts import program_layouts, rebuilt
-from xlab.observe.recorder import Session
+from xlab.core.source_info import is_internal
+from xlab.interpreters import communication
+from xlab.observe.memory.memory import memory as _memory
+from xlab.observe.program.memoize import memoize
+from xlab.observe.program.program import mesh_info
+from xlab.observe.program.program import program as _program
+from xlab.observe.program.recorder import Session
 from xlab.observe.records import (
     Failure,
     Layout,
@@ -27,19 +23,23 @@ from xlab.observe.records import (
     Program,
     Report,
     Source,
+    StepTrace,
     Timing,
-    Trace,
     Transfer,
 )
-from xlab.observe.remembered import once
-from xlab.observe.scheduled import Scheduled
-from xlab.observe.transfers import transfers as _transfers
+from xlab.observe.records.passes import Pass
+from xlab.observe.records.targets import Scheduled
+from xlab.observe.sharding.program_layouts import program_layouts, rebuilt
+from xlab.observe.sharding.transfers import transfers as _transfers
+from xlab.observe.time.ledger import ledger
+from xlab.observe.time.phases import phases, timings
+from xlab.observe.time.profile import heat
 
 PARTS = ("programs", "layouts", "transfers", "phases", "memory", "ledger")
 
 
 def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, levels: Any = True,
-           link: str | traffic.Link = "cpu", measured: Sequence[Timing] = (), trace: Trace | None = None,
+           link: str | communication.Interconnect = "cpu", measured: Sequence[Timing] = (), trace: StepTrace | None = None,
            passes: Sequence[Pass] = ()) -> Report:
     """The report of a recording: programs with their levels, layouts, collectives, phases, memory and compiles.
 
@@ -54,7 +54,7 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
 
     Example:
         >>> import numpy as np, xlab
-        >>> from xlab.observe.recorder import record
+        >>> from xlab.observe.program.recorder import record
         >>> with record() as session:
         ...     y = xlab.jit(lambda x: xlab.lax.sin(x), name="wave")(np.ones(3, np.float32))
         >>> report(session).title
@@ -70,27 +70,27 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
     used: list[Memory] = []
     notices: list[Notice] = []
     unknown_collectives = False
-    for index, about in enumerate(subjects):
+    for index, stages in enumerate(subjects):
         if "programs" in parts:
-            made = _guard(lambda about=about: once(about, ("program", levels if isinstance(levels, bool) else tuple(levels)), lambda: _program(about, levels=levels)), notices, f"the program of {about.name}", index)
-            programs.append(made or Program(about.name))
+            made = _guard(lambda stages=stages: memoize(stages, ("program", levels if isinstance(levels, bool) else tuple(levels)), lambda: _program(stages, levels=levels)), notices, f"the program of {stages.name}", index)
+            programs.append(made or Program(stages.name))
         if "layouts" in parts:
-            layouts += _guard(lambda about=about, index=index: once(about, ("layouts", index), lambda: program_layouts(about, index)), notices,
-                              f"the shardings of {about.name}", index) or ()
+            layouts += _guard(lambda stages=stages, index=index: memoize(stages, ("layouts", index), lambda: program_layouts(stages, index)), notices,
+                              f"the shardings of {stages.name}", index) or ()
         if "transfers" in parts:
-            found = _guard(lambda about=about, index=index: once(about, ("transfers", index, repr(link)),
-                                                               lambda: _transfers(about, link=link, program=index)), notices,
-                           f"the collectives of {about.name}", index)
+            found = _guard(lambda stages=stages, index=index: memoize(stages, ("transfers", index, repr(link)),
+                                                               lambda: _transfers(stages, link=link, program=index)), notices,
+                           f"the collectives of {stages.name}", index)
             unknown_collectives |= found is None
             moved += found or ()
         if "memory" in parts:
-            one = _guard(lambda about=about, index=index: once(about, ("memory", index), lambda: _memory(about, program=index)), notices,
-                         f"the memory of {about.name}", index)
+            one = _guard(lambda stages=stages, index=index: memoize(stages, ("memory", index), lambda: _memory(stages, program=index)), notices,
+                         f"the memory of {stages.name}", index)
             used += [one] if one is not None else []
-        notices += [Notice("info", sentence, "program", program=index) for sentence in about.unknown]
+        notices += [Notice("info", sentence, "program", program=index) for sentence in stages.unknown]
     if "programs" in parts:
-        begun = [made for about in session.unfinished if about.closed.jaxpr.eqns
-                 and (made := _guard(lambda about=about: _program(about), notices, f"the program of {about.name}", 0))]
+        begun = [made for stages in session.unfinished if stages.closed.jaxpr.eqns
+                 and (made := _guard(lambda stages=stages: _program(stages), notices, f"the program of {stages.name}", 0))]
         if begun:
             programs += begun
             notices.append(Notice("info", "the program is what was traced before the error, and was not compiled", "program",

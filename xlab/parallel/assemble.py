@@ -203,7 +203,7 @@ def _within(span, spans) -> slice:
 
 
 def _grown(sharding, local_shape) -> tuple:
-    """The global shape when every dimension that is cut over processes is cut evenly."""
+    """The global shape when every dimension that is sharded over processes is sharded evenly."""
     mesh, mine = sharding.mesh, sharding.mesh.local_mesh
     if len(sharding.spec) > len(local_shape):
         raise ValueError(f"make_array_from_process_local_data: {sharding} lays out values of rank {len(sharding.spec)} at least, got data of shape "

@@ -17,8 +17,8 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.sharding import NamedSharding, PartitionSpec, from_native
 
-to_global_p = Primitive("host_local_array_to_global_array", joins=False)
-to_local_p = Primitive("global_array_to_host_local_array", joins=False)
+to_global_p = Primitive("host_local_array_to_global_array", auto_pvary=False)
+to_local_p = Primitive("global_array_to_host_local_array", auto_pvary=False)
 
 
 def to_global(x, mesh, axis):

@@ -51,18 +51,18 @@ def manual_already() -> frozenset:
 
 
 def local_aval(aval, mesh, spec, check_vma: bool, newly_manual=frozenset()):
-    """Type of one device's part of an operand; along Explicit axes that are not taken by hand it stays cut."""
+    """Type of one device's part of an operand; along Explicit axes that are not taken by hand it stays sharded."""
     if type(aval) is AbstractRef:
         return AbstractRef(local_aval(aval.inner_aval, mesh, spec, check_vma), aval.memory_space, aval.kind)
     if not isinstance(aval, ShapedArray):
         return aval
     shape = tuple(s // parts(mesh, spec, d) for d, s in enumerate(aval.shape))
     mat = aval.mat.update(varying=aval.mat.varying | set(spec.axes())) if check_vma else INVARYING
-    cut = aval.cut
-    if cut is not None:
+    explicit = aval.explicit_sharding
+    if explicit is not None:
         left = [tuple(a for a in axes if a not in newly_manual) for axes in entries(aval)]
-        cut = NamedSharding(inner_mesh(mesh, newly_manual), PartitionSpec(*left))
-    return ShapedArray(shape, aval.dtype, aval.weak_type, sharding=cut, mat=mat, memory_space=aval.memory_space)
+        explicit = NamedSharding(inner_mesh(mesh, newly_manual), PartitionSpec(*left))
+    return ShapedArray(shape, aval.dtype, aval.weak_type, sharding=explicit, mat=mat, memory_space=aval.memory_space)
 
 
 def global_aval(aval, mesh, spec, newly_manual, check_vma: bool, outer_varying=frozenset()):
@@ -72,14 +72,14 @@ def global_aval(aval, mesh, spec, newly_manual, check_vma: bool, outer_varying=f
     shape = tuple(s * parts(mesh, spec, d) for d, s in enumerate(aval.shape))
     mat = aval.mat.update(varying=aval.mat.varying - newly_manual) if check_vma else ManualAxisType(
         outer_varying, spec.unreduced, spec.reduced)
-    cut = None
+    explicit = None
     if mesh.explicit_axes:
-        cut = NamedSharding(mesh.abstract_mesh, PartitionSpec(*((*spec.axes_of(d), *axes) for d, axes in enumerate(entries(aval)))))
-    return ShapedArray(shape, aval.dtype, aval.weak_type, sharding=cut, mat=mat, memory_space=aval.memory_space)
+        explicit = NamedSharding(mesh.abstract_mesh, PartitionSpec(*((*spec.axes_of(d), *axes) for d, axes in enumerate(entries(aval)))))
+    return ShapedArray(shape, aval.dtype, aval.weak_type, sharding=explicit, mat=mat, memory_space=aval.memory_space)
 
 
 def parts(mesh, spec, d: int) -> int:
-    """Into how many parts dimension `d` is cut."""
+    """Into how many parts dimension `d` is sharded."""
     return math.prod([mesh.shape[a] for a in spec.axes_of(d)])
 
 
@@ -151,7 +151,7 @@ def check_specs(which: str, specs, mesh, names) -> None:
             if axis not in names:
                 raise ValueError(f"shard_map {which} argument must refer to an axis marked as manual ({set(names)}), but {which} "
                                  f"refers to {axis!r} in {spec}. The mesh has the axes {mesh.axis_names}.")
-        NamedSharding(mesh, PartitionSpec(*spec))   # raises where one axis cuts two dimensions
+        NamedSharding(mesh, PartitionSpec(*spec))   # raises where one axis shards two dimensions
         if (spec.unreduced or spec.reduced) and not mesh.are_all_axes_explicit:
             auto = [n for n, t in zip(mesh.axis_names, mesh.axis_types) if t is not AxisType.Explicit]
             raise ValueError(f"unreduced/reduced axes in the shard_map {which} entry {spec} need values whose type says so outside "
@@ -168,7 +168,7 @@ def inferred_specs(avals, mesh, names):
                                reduced=aval.mat.reduced) if isinstance(aval, ShapedArray) else PartitionSpec() for aval in avals)
 
 
-def check_cuts(avals, specs, mesh, names, arg_names) -> None:
+def check_divisible(avals, specs, mesh, names, arg_names) -> None:
     """Along Explicit axes arguments must lie already as their specs say: a shard_map moves no data."""
     explicit = names & set(mesh.explicit_axes)
     for aval, spec, arg in zip(avals, specs, arg_names):
@@ -187,7 +187,7 @@ def check_cuts(avals, specs, mesh, names, arg_names) -> None:
 def check_closed_over(consts) -> None:
     for c in consts:
         aval = aval_of(c)
-        if getattr(aval, "cut", None) is not None:
+        if getattr(aval, "explicit_sharding", None) is not None:
             raise NotImplementedError(f"Closing over inputs to shard_map where the input is sharded on `Explicit` axes is not implemented: got a "
                                       f"value of type {aval}. Pass it to the function as an argument.")
 

@@ -141,12 +141,12 @@ def live_devices(devices: Sequence[Any]) -> Any:
         raise RuntimeError("live_devices asks several processes: call xlab.distributed.initialize first")
     if all(d.process_index != process_index() for d in devices):
         raise ValueError(f"live_devices needs devices of this process, {process_index()}; got those of {sorted({d.process_index for d in devices})}")
-    alive = set(_processes.living(sorted({d.process_index for d in devices})))
+    alive = set(_processes.alive_processes(sorted({d.process_index for d in devices})))
     here = [d for d in devices if d.process_index in alive]
     try:
         yield here
     finally:
-        failed = alive - set(_processes.living(sorted(alive)))
+        failed = alive - set(_processes.alive_processes(sorted(alive)))
         if failed:
             raise ProcessFailureError(d for d in here if d.process_index in failed)
 

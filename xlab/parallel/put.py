@@ -14,7 +14,7 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
 from xlab.backend.client import Device
-from xlab.backend.transfer_guards import asked_for
+from xlab.backend.transfer_guards import explicit_transfer
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, Tracer, state
@@ -66,7 +66,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     srcs = [_destination(d) for d in _prefix("src", src, x)] if src is not None else [None] * len(leaves)
     copies = [_semantics(d, a) for d, a in zip(_flags("donate", donate, x, len(leaves)), _flags("may_alias", may_alias, x, len(leaves)))]
     if state.trace is EVAL and not any(isinstance(v, Tracer) for v in leaves):
-        with asked_for():
+        with explicit_transfer():
             return _tree.unflatten(treedef, [put(v, d, c) for v, d, c in zip(leaves, devices, copies)])
     # Where values lie in memory means nothing inside a program.
     devices, srcs = ([d.sharding if isinstance(d, Format) else d for d in given] for given in (devices, srcs))

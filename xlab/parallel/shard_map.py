@@ -1,6 +1,6 @@
 """`shard_map`: a function written for one device, run on every device of a mesh.
 
-Arguments are cut by their specs, the body sees one part and the mesh axes by name, and results are put together again. With
+Arguments are sharded by their specs, the body sees one part and the mesh axes by name, and results are put together again. With
 `check_vma` the types of the body say over which axes a value varies, which catches wrong `out_specs` and makes gradients exact.
 """
 
@@ -37,7 +37,7 @@ from xlab.lax.shape import broadcast_in_dim, squeeze
 from xlab.parallel.manual import (
     body_context,
     check_closed_over,
-    check_cuts,
+    check_divisible,
     check_inputs,
     check_mesh,
     check_output,
@@ -61,7 +61,7 @@ def shard_map(f: Callable | None = None, /, *, mesh: MeshLike | None = None, in_
     Args:
         f: the function of one device; inside, `lax.psum` and the other collectives speak of mesh axes by name.
         mesh: the devices; by default the one set by `set_mesh`, or inside another `shard_map` its mesh.
-        in_specs, out_specs: a `PartitionSpec` per argument and result, or a pytree prefix of them; dimension `d` is cut (or
+        in_specs, out_specs: a `PartitionSpec` per argument and result, or a pytree prefix of them; dimension `d` is sharded (or
             concatenated) along the mesh axes `spec[d]`, and along axes a spec does not name the value is the same everywhere.
         axis_names: the mesh axes that are under manual control, by default all; the compiler handles the others.
         check_vma: follow in the types over which axes a value varies. Without it `out_specs` are taken on trust.
@@ -136,7 +136,7 @@ class Mapped:
             _broadcast_specs("shard_map in_specs", self.in_specs, args)
         arg_names = argument_names(self.f, in_tree, len(avals))
         check_inputs(name, avals, in_specs, mesh, arg_names)
-        check_cuts(avals, in_specs, mesh, names, arg_names)
+        check_divisible(avals, in_specs, mesh, names, arg_names)
         out: dict[str, Any] = {}
 
         def flat_body(*leaves):
@@ -187,7 +187,7 @@ def body_of(params):
 
 
 # Residuals: values of the known part that the unknown part needs. Each device keeps its own, so they leave with a dimension that
-# is cut over every axis they vary on.
+# is sharded over every axis they vary on.
 
 def _residual_spec(aval, params) -> PartitionSpec:
     names = params["newly_manual_axes"]
@@ -272,10 +272,10 @@ def _over(axis, params) -> tuple:
 
 def _batch_axis(axis, params):
     mesh, over = params["mesh"], _over(axis, params)
-    taken = [a for a in (axis.cut[1] if axis.cut else ()) if a in params["newly_manual_axes"]]
+    taken = [a for a in (axis.explicit_mesh_axes[1] if axis.explicit_mesh_axes else ()) if a in params["newly_manual_axes"]]
     if taken:
         raise ShardingTypeError(f"vmap of a shard_map over the axes {sorted(map(str, params['newly_manual_axes']))}: the mapped dimension is "
-                                f"itself cut along {taken}. Bring it to one piece with xlab.reshard, or name axis_names without it.")
+                                f"itself sharded along {taken}. Bring it to one piece with xlab.reshard, or name axis_names without it.")
     if not over:
         return axis
     if any(set(over) & set(s.axes()) for s in params["in_specs"]):

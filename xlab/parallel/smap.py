@@ -28,7 +28,7 @@ def smap(f: Callable | None = None, /, *, in_axes: Any = Infer, out_axes: Any, a
 
     Args:
         f: the function of one device; collectives inside speak of the mesh axis by its name.
-        in_axes: which array axis is cut: an int or None for all arguments, or a tuple with an entry (or pytree of them) each. May
+        in_axes: which array axis is sharded: an int or None for all arguments, or a tuple with an entry (or pytree of them) each. May
             be left out where the mesh axis is Explicit: then the types of the arguments say it.
         out_axes: where the parts are put together in the results, likewise.
         axis_name: the mesh axis.
@@ -62,7 +62,7 @@ def smap(f: Callable | None = None, /, *, in_axes: Any = Infer, out_axes: Any, a
         if in_axes is Infer:
             if axis_name in mesh.axis_names and axis_name not in mesh.explicit_axes:
                 raise TypeError(f"in_axes was not specified when axis_name={axis_name!r} was of type Auto: only types over Explicit mesh "
-                                f"axes say how an argument is cut")
+                                f"axes say how an argument is sharded")
             specs = None
         else:
             axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
@@ -109,5 +109,5 @@ def _spec(axis, ndim: int, name) -> PartitionSpec:
     if not isinstance(axis, int):
         raise TypeError(f"smap axes are ints or None, got {axis!r} of type {type(axis).__name__}")
     if not -ndim <= axis < ndim:
-        raise ValueError(f"smap was asked to cut axis {axis} of a value with {ndim} dimensions")
+        raise ValueError(f"smap was asked to shard axis {axis} of a value with {ndim} dimensions")
     return PartitionSpec(*[None] * (axis % ndim), name)

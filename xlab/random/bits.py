@@ -13,17 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from xlab.backend import caches
-from xlab.compile import specials
+from xlab.compile import runtime_checks
 from xlab.compile.jit import jit
 from xlab.config import config, disable_jit
 from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_elementwise, cut_rules
 from xlab.core.dtypes import KeyDType
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import elementwise_sharding, sharding_rules
 from xlab.interpreters import ad, batching, mlir
-from xlab.lax import cuts
+from xlab.lax import sharding_in_types
 from xlab.lax.elementwise import joint_shape
 from xlab.random import rbg, threefry
 
@@ -169,14 +169,14 @@ def _eager(prim, gives_keys: bool):
         if type(keys) is not KeyArray:
             _check_keys(prim.name, aval_of(keys))
         if config.debug_key_reuse and prim is not random_fold_in_p:
-            specials.use_key(prim.name, keys)
+            runtime_checks.use_key(prim.name, keys)
         dtype = keys.aval.dtype
         out = _run(prim, dtype.impl, params, keys.base, *rest)
         if not gives_keys:
             return out
         made = KeyArray(out, dtype)
         if config.debug_key_reuse:
-            specials.made_key(made)
+            runtime_checks.made_key(made)
         return made
 
 
@@ -185,7 +185,7 @@ def _declare(name: str, aval, batch, lowering) -> Primitive:
     prim.def_abstract_eval(aval)
     ad.defzero(prim)
     batching.primitive_batchers[prim] = batch
-    cut_rules[prim] = cut_elementwise if name == "random_fold_in" else cuts.in_front
+    sharding_rules[prim] = elementwise_sharding if name == "random_fold_in" else sharding_in_types.leading_dimensions
     mlir.register_lowering(prim, lowering)
     return prim
 

@@ -224,7 +224,7 @@ def _geometric(key, shape, dtype, p):
 
 
 def categorical(key: Array, logits: ArrayLike, axis: int = -1, shape: ShapeLike | None = None, replace: bool = True, mode: Literal['low', 'high'] | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
-    """Indices along `axis`, drawn with log-probabilities `logits` (which need not be normalised).
+    """Indices along `axis`, drawn with log-probabilities `logits` (which need not be normalized).
 
     Args:
         key: a key, used up by the call.

@@ -14,7 +14,7 @@ import numpy as np
 
 from xlab import lax
 from xlab.backend import caches
-from xlab.compile import specials
+from xlab.compile import runtime_checks
 from xlab.compile.jit import jit
 from xlab.config import config
 from xlab.core import dtypes
@@ -53,7 +53,7 @@ def drawn(static: int):
                 out_sharding = None
             if out_sharding is None and state.trace is EVAL and type(key) is KeyArray:
                 if config.debug_key_reuse:
-                    specials.use_key(name.lstrip("_"), key)
+                    runtime_checks.use_key(name.lstrip("_"), key)
                 return compiled(key.aval.dtype.impl, key.base, *args)
             out = staged(out_sharding)(key, *args)
             asked = isinstance(out_sharding, (PartitionSpec, NamedSharding))

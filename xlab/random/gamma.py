@@ -11,9 +11,9 @@ import math
 
 from xlab import lax
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_elementwise, cut_rules
 from xlab.core.jaxpr import number_equations
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import elementwise_sharding, sharding_rules
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
@@ -153,7 +153,7 @@ def _gamma_jvp(primals, tangents, *, log_space):
 
 def _gamma_batch(xs, dims, *, log_space):
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
-    keys, alpha = (batching.bring(x, d, size, 0) for x, d in zip(xs, dims))
+    keys, alpha = (batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(xs, dims))
     return random_gamma_p.bind(keys, alpha, log_space=log_space), 0
 
 
@@ -176,7 +176,7 @@ def _gamma_lowering(ctx, keys, alpha, *, log_space):
 random_gamma_p = Primitive("random_gamma")
 random_gamma_p.def_abstract_eval(_gamma_aval)
 ad.primitive_jvps[random_gamma_p] = _gamma_jvp
-cut_rules[random_gamma_p] = cut_elementwise
+sharding_rules[random_gamma_p] = elementwise_sharding
 batching.primitive_batchers[random_gamma_p] = _gamma_batch
 mlir.register_lowering(random_gamma_p, _gamma_lowering)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xlab import lax
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike
-from xlab.lax.linalg.common import diagonal, h, over_columns
+from xlab.lax.linalg.common import adjoint, broadcast_over_columns, diagonal
 from xlab.lax.shape import canonical_shape
 from xlab.numpy.einsum import einsum
 from xlab.numpy.operands import promoted_inexact
@@ -76,7 +76,7 @@ def _multivariate_normal(key, shape, dtype, method, mean, cov):
 
 
 def _scaled(columns, factors):
-    return lax.mul(columns, over_columns(factors, aval_of(columns).shape))
+    return lax.mul(columns, broadcast_over_columns(factors, aval_of(columns).shape))
 
 
 def orthogonal(key: Array, n: int, shape: ShapeLike = (), dtype: DTypeLike | None = None, m: int | None = None, *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
@@ -109,4 +109,4 @@ def _orthogonal(key, n, shape, dtype, m):
     q, r = lax.linalg.qr(draw, full_matrices=False)
     # The decomposition prefers signs; those of r's diagonal undo that.
     q = _scaled(q, lax.sign(diagonal(r)))
-    return h(q) if n < m else q
+    return adjoint(q) if n < m else q

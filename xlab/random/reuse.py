@@ -1,7 +1,7 @@
 """Following keys: under `config.debug_key_reuse` a key that is used twice is an error.
 
 Drawing bits and splitting use a key up; folding data in does not, since other data give other keys, nor does reading its words. Every key
-has a `Cell` that says whether it is used up; a value of a program is an array of cells, so that slices of an array of keys are followed
+has a `KeyUse` that says whether it is used up; a value of a program is an array of cells, so that slices of an array of keys are followed
 one by one. Raw keys are plain arrays and are not followed. Where a program chooses its keys at run time, the choice counts as new keys.
 """
 
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from xlab.compile import specials
+from xlab.compile import runtime_checks
 from xlab.compile.jit import jit_p
-from xlab.core import source
+from xlab.core import source_info
 from xlab.core.array import KeyArray
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, inner_jaxprs, open_jaxpr
@@ -35,7 +35,7 @@ MOST = 1 << 16
 """Larger arrays of keys are not followed."""
 
 
-class Cell:
+class KeyUse:
     """One key: where it was used up, if it was."""
 
     __slots__ = ("used",)
@@ -82,7 +82,7 @@ class Use:
         if type(flow) is LoopFlow:
             return self.loop(eqn, flow, ins)
         if type(flow) is CallFlow:
-            outermost = self.at is None and prim is jit_p and source.is_internal(
+            outermost = self.at is None and prim is jit_p and source_info.is_internal(
                 open_jaxpr(flow.jaxpr).debug_info.position.rpartition(":")[0])
             if not outermost:
                 return self.call(eqn, flow.jaxpr, ins)
@@ -128,7 +128,7 @@ class Use:
     def spend(self, cells, eqn) -> None:
         if cells is None:
             return
-        where = f"{eqn.primitive.name} at {(self.at or eqn).source}"
+        where = f"{eqn.primitive.name} at {(self.at or eqn).source_info}"
         for cell in cells.flat:
             first = cell.used or self.spent.get(cell)
             if first:
@@ -148,7 +148,7 @@ def fresh(aval):
         return None
     out = np.empty(aval.shape, object)
     for i in np.ndindex(aval.shape):
-        out[i] = Cell()
+        out[i] = KeyUse()
     return out
 
 
@@ -192,7 +192,7 @@ def use(name: str, key) -> None:
     cells = cells_of(key)
     if cells is None:
         return
-    where = f"{name} at {source.describe_caller()}"
+    where = f"{name} at {source_info.describe_caller()}"
     for cell in cells.flat:
         if cell.used:
             raise reused(where, cell.used)
@@ -215,4 +215,4 @@ def _check(name: str, closed: ClosedJaxpr, flat: Sequence) -> Callable[[Sequence
     return ran
 
 
-specials.watch_keys(specials.KeyWatch(_check, use, cells_of))
+runtime_checks.watch_keys(runtime_checks.KeyWatch(_check, use, cells_of))

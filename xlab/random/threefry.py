@@ -27,10 +27,10 @@ def threefry_words(ctx, k0: str, k1: str, x0: str, x1: str, key_aval, aval) -> t
     scalar = aval.update(shape=())
 
     def amount(n, like):
-        return ctx.spread(ctx.constant(np.uint32(n), scalar), scalar, like)
+        return ctx.broadcast_operand(ctx.constant(np.uint32(n), scalar), scalar, like)
 
     def word(k):
-        return ctx.spread(k, key_aval, aval)
+        return ctx.broadcast_operand(k, key_aval, aval)
 
     k2 = ctx.op(f"stablehlo.xor {k0}, {k1} : {tk}")
     k2 = ctx.op(f"stablehlo.xor {k2}, {amount(_PARITY, key_aval)} : {tk}")
@@ -60,7 +60,7 @@ def _threefry_aval(k0, k1, x0, x1):
 
 def _threefry_lowering(ctx, *operands):
     out = ctx.avals_out[0]
-    k0, k1, x0, x1 = (ctx.spread(x, a, out) for x, a in zip(operands, ctx.avals_in))
+    k0, k1, x0, x1 = (ctx.broadcast_operand(x, a, out) for x, a in zip(operands, ctx.avals_in))
     return list(threefry_words(ctx, k0, k1, x0, x1, out, out))
 
 
@@ -148,7 +148,7 @@ def fold_in(ctx, keys, data, data_aval, shape):
     """The key that counter (0, data) makes: the words drawn there are the new key."""
     aval = ShapedArray(shape, _U32)
     k0, k1 = key_words(ctx, keys, shape)
-    data = ctx.spread(data, data_aval, aval)
+    data = ctx.broadcast_operand(data, data_aval, aval)
     return join_words(ctx, threefry_words(ctx, k0, k1, ctx.fill(0, aval), data, aval, aval), shape)
 
 

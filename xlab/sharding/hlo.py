@@ -19,9 +19,9 @@ def from_spec(mesh: Any, spec: PartitionSpec, ndim: int) -> Any:
     dims: list[int] = []
     order: list[Any] = []
     for d in range(ndim):
-        cut = spec.axes_of(d)
-        order.extend(cut)
-        dims.append(math.prod([sizes[a] for a in cut]))
+        dim_axes = spec.axes_of(d)
+        order.extend(dim_axes)
+        dims.append(math.prod([sizes[a] for a in dim_axes]))
     order = [a for a in order if a not in manual]
     unreduced = [a for a in names if a in spec.unreduced]
     replicated = [a for a in names if a not in order and a not in manual and a not in unreduced]
@@ -102,7 +102,7 @@ def indices(
     return out
 
 
-def lie_alike(one: Any, other: Any, shape: tuple[int, ...], count: int) -> bool:
+def are_hlo_shardings_equal(one: Any, other: Any, shape: tuple[int, ...], count: int) -> bool:
     """Whether every device holds the same part of an array of this shape under both, however they are written."""
     return one == other or indices(one, shape, count, "array") == indices(other, shape, count, "array")
 
@@ -110,7 +110,7 @@ def lie_alike(one: Any, other: Any, shape: tuple[int, ...], count: int) -> bool:
 def to_spec(hlo_sharding: Any, mesh: Any, ndim: int) -> PartitionSpec | None:
     """The spec that says the same on this mesh, or None where no spec does.
 
-    Trailing dimensions that are not cut are left out.
+    Trailing dimensions that are not sharded are left out.
     """
     if hlo_sharding.is_replicated():
         return PartitionSpec()

@@ -11,7 +11,7 @@ Index = tuple[slice, ...]
 
 
 def factors(spec: Any, mesh: Any, ndim: int) -> tuple[int, ...]:
-    """Into how many parts each dimension is cut."""
+    """Into how many parts each dimension is sharded."""
     sizes = mesh.shape
     return tuple(math.prod([sizes[a] for a in spec.axes_of(d)]) for d in range(ndim))
 
@@ -69,21 +69,21 @@ def indices(spec: Any, mesh: Any, shape: tuple[int, ...], what: str) -> list[Ind
     """The slice each device holds, in the mesh's device order."""
     part = shard_shape(spec, mesh, shape, what)
     names, sizes = mesh.axis_names, mesh.axis_sizes
-    cuts = []
+    splits = []
     for d in range(len(shape)):
         axes = spec.axes_of(d)
-        cuts.append([(names.index(a), sizes[names.index(a)]) for a in axes])
+        splits.append([(names.index(a), sizes[names.index(a)]) for a in axes])
     everything = slice(None)
     out = []
     for position in range(math.prod(sizes)):
         at = coordinates(position, sizes)
         index = []
-        for d, cut in enumerate(cuts):
-            if part[d] == shape[d] and math.prod([s for _, s in cut]) == 1:
+        for d, split in enumerate(splits):
+            if part[d] == shape[d] and math.prod([s for _, s in split]) == 1:
                 index.append(everything)
                 continue
             block = 0
-            for axis, size in cut:
+            for axis, size in split:
                 block = block * size + at[axis]
             index.append(slice(block * part[d], (block + 1) * part[d]))
         out.append(tuple(index))

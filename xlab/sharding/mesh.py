@@ -232,8 +232,8 @@ class Mesh(_Axes):
             return self
         mine = _client.process_index()
         inside = np.vectorize(lambda d: d.process_index == mine, otypes=[bool])(self.devices)
-        cut = tuple(slice(int(i.min()), int(i.max()) + 1) for i in np.nonzero(inside))
-        return Mesh(self.devices[cut], self.axis_names, self.axis_types)
+        window = tuple(slice(int(i.min()), int(i.max()) + 1) for i in np.nonzero(inside))
+        return Mesh(self.devices[window], self.axis_names, self.axis_types)
 
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
         """This mesh with some fields replaced."""

@@ -135,7 +135,7 @@ def _memory_kind(devices: tuple, kind: str | None) -> str | None:
 
 
 class NamedSharding(Sharding):
-    """A mesh and a `PartitionSpec`: dimension `d` is cut along the mesh axes `spec[d]`.
+    """A mesh and a `PartitionSpec`: dimension `d` is sharded along the mesh axes `spec[d]`.
 
     Equal shardings are the same object.
 

@@ -1,4 +1,4 @@
-"""`PartitionSpec`: for each dimension of an array, the mesh axes it is cut along."""
+"""`PartitionSpec`: for each dimension of an array, the mesh axes it is sharded along."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xlab.errors import XlabError
 
 
 class DuplicateSpecError(XlabError, ValueError):
-    """A spec uses one mesh axis for two dimensions. Fix: each mesh axis may cut at most one dimension."""
+    """A spec uses one mesh axis for two dimensions. Fix: each mesh axis may shard at most one dimension."""
 
 
 class UnconstrainedSingleton:
@@ -48,7 +48,7 @@ def _canonical(partition: Any) -> Any:
 class PartitionSpec:
     """How the dimensions of an array are laid over mesh axes.
 
-    Each entry is a mesh axis, a tuple of axes (the first varies slowest), None for a dimension that is not cut, or
+    Each entry is a mesh axis, a tuple of axes (the first varies slowest), None for a dimension that is not sharded, or
     `UNCONSTRAINED` to let the compiler choose. Missing entries are None.
 
     Args:
@@ -89,7 +89,7 @@ class PartitionSpec:
             if named & axes:
                 raise ValueError(
                     f"partitions cannot overlap with {what} axes passed to PartitionSpec. Got partitions: "
-                    f"{self.partitions} and {what} axes: {set(axes)}. An axis either cuts a dimension or is {what}."
+                    f"{self.partitions} and {what} axes: {set(axes)}. An axis either shards a dimension or is {what}."
                 )
         if self.unreduced & self.reduced:
             raise ValueError(
@@ -107,7 +107,7 @@ class PartitionSpec:
                 yield entry
 
     def axes_of(self, dimension: int) -> tuple[Any, ...]:
-        """Mesh axes that cut one dimension; none where the spec is shorter than the array's rank."""
+        """Mesh axes that shard one dimension; none where the spec is shorter than the array's rank."""
         if dimension >= len(self.partitions):
             return ()
         entry = self.partitions[dimension]

@@ -1,7 +1,7 @@
 """Shardings inside types: how a value lies over those axes of a mesh that are `Explicit`.
 
-A type carries the cut of a value: a sharding over an abstract mesh with one entry per dimension, naming Explicit axes only.
-A value that nothing cuts carries None, so that programs without such axes pay for none of this.
+A type carries the sharding of a value: a sharding over an abstract mesh with one entry per dimension, naming Explicit axes only.
+A value that nothing shards carries None, so that programs without such axes pay for none of this.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Entries = tuple[tuple[Any, ...], ...]
 
 
 def canonical(sharding: Any, ndim: int) -> NamedSharding | None:
-    """The cut that a sharding gives a value of this rank, None where it cuts along no Explicit axis.
+    """What a sharding says in the type of a value of this rank, None where it shards along no Explicit axis.
 
     Example:
         >>> from xlab.sharding import AbstractMesh, AxisType, P
@@ -43,8 +43,8 @@ def _canonical(sharding, ndim, without_single):
     if not explicit:
         return None
     spec = sharding.spec
-    cut = [tuple(a for a in spec.axes_of(d) if a in explicit) for d in range(ndim)]
-    return of_entries(sharding.mesh.abstract_mesh, tuple(cut)) if any(cut) else None
+    dim_axes = [tuple(a for a in spec.axes_of(d) if a in explicit) for d in range(ndim)]
+    return of_entries(sharding.mesh.abstract_mesh, tuple(dim_axes)) if any(dim_axes) else None
 
 
 caches.register(_canonical.cache_clear)
@@ -52,20 +52,20 @@ caches.register(lambda: _laid_out.clear())
 
 
 def of_entries(mesh: Any, entries: Entries) -> NamedSharding:
-    """The sharding whose dimension `d` is cut along the axes `entries[d]`."""
+    """The sharding whose dimension `d` is sharded along the axes `entries[d]`."""
     return NamedSharding(mesh, PartitionSpec(*entries))
 
 
 def entries(aval: Any) -> Entries:
-    """Per dimension of a type, the mesh axes that cut it."""
-    cut = aval.cut
-    if cut is None:
+    """Per dimension of a type, the mesh axes that shard it."""
+    explicit = aval.explicit_sharding
+    if explicit is None:
         return ((),) * aval.ndim
-    return tuple([cut.spec.axes_of(d) for d in range(aval.ndim)])
+    return tuple([explicit.spec.axes_of(d) for d in range(aval.ndim)])
 
 
 def parts(mesh: Any, axes: tuple[Any, ...]) -> int:
-    """Into how many parts these axes cut a dimension."""
+    """Into how many parts these axes shard a dimension."""
     sizes = mesh.shape
     return math.prod([sizes[a] for a in axes])
 
@@ -125,7 +125,7 @@ def typed(aval: Any, sharding: Any) -> Any:
         if mat or sharding.spec.unreduced or sharding.spec.reduced:
             mat = mat.update(unreduced=sharding.spec.unreduced, reduced=sharding.spec.reduced)
         return aval.update(sharding=sharding, mat=mat)
-    return aval if getattr(aval, "cut", None) is None else aval.update(sharding=None)
+    return aval if getattr(aval, "explicit_sharding", None) is None else aval.update(sharding=None)
 
 
 def memory_space(sharding: Any) -> str | None:
@@ -142,17 +142,17 @@ def memory_kind(aval: Any) -> str | None:
 _laid_out: dict[Any, Any] = {}
 
 
-def mesh_of_devices(cut: NamedSharding) -> Any:
+def mesh_of_devices(explicit: NamedSharding) -> Any:
     """The mesh of devices that a type most likely speaks of; None if no array was laid over such a mesh yet."""
-    return _laid_out.get(cut.mesh)
+    return _laid_out.get(explicit.mesh)
 
 
 def result_sharding(aval: Any, mesh: Any) -> NamedSharding | None:
     """Where a result of this type lies on a mesh of devices whose axes are all Explicit."""
-    cut, mat = aval.cut, aval.mat
-    if cut is not None and cut.mesh.shape_tuple != mesh.shape_tuple:
+    explicit, mat = aval.explicit_sharding, aval.mat
+    if explicit is not None and explicit.mesh.shape_tuple != mesh.shape_tuple:
         return None
-    spec = cut.spec if cut is not None else PartitionSpec(*(None,) * aval.ndim)
+    spec = explicit.spec if explicit is not None else PartitionSpec(*(None,) * aval.ndim)
     if mat.unreduced or mat.reduced:
         spec = spec.update(unreduced=mat.unreduced, reduced=mat.reduced)
     return NamedSharding(mesh, spec, memory_kind(aval))

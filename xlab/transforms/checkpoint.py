@@ -135,7 +135,7 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
             n = len(saved)
             _log_residuals([x.aval for x, u, unk in zip(body.invars, used[n:], unknown) if u and not unk],
                            [v for v, u in zip(saved, used) if u], body)
-        outs = pe.JaxprTrace.process(trace, remat_p, operands, dict(params, jaxpr=rest, differentiated=True))
+        outs = pe.DynamicJaxprTrace.process_primitive(trace, remat_p, operands, dict(params, jaxpr=rest, differentiated=True))
     k, w = iter(known_outs), iter(outs)
     return [next(w) if u else next(k) for u in out_unknown]
 
@@ -147,7 +147,7 @@ def _log_residuals(inputs, saved, body) -> None:
         logger.warning("checkpointed function saving inputs with shapes:\n%s", "\n".join(f"  {a}" for a in inputs))
     if saved:
         logger.warning("checkpointed function saving these intermediates:\n%s", "\n".join(
-            f"  {v.aval} from output of {made_by[v].primitive.name} from {made_by[v].source}" if v in made_by else f"  {v.aval}"
+            f"  {v.aval} from output of {made_by[v].primitive.name} from {made_by[v].source_info}" if v in made_by else f"  {v.aval}"
             for v in saved))
 
 

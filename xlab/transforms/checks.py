@@ -264,7 +264,7 @@ class CheckEffect(Effect):
 
 
 check_effect = CheckEffect()
-check_p = Primitive("check", multiple_results=True, joins=False)
+check_p = Primitive("check", multiple_results=True, auto_pvary=False)
 check_p.def_effectful_abstract_eval(lambda *avals, slots, debug: ([], {check_effect}))
 
 

@@ -16,7 +16,7 @@ from xlab.core.trace import state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.control_flow import CallFlow, control_flow_rules
-from xlab.interpreters.discharge import discharge_rules, written_out
+from xlab.interpreters.discharge import discharge_rules, inline
 from xlab.lax.control.custom_jvp_call import CustomCall
 from xlab.transforms.arguments import check_callable, text_attributes
 from xlab.transforms.custom_jvp import _named, _with_fixed, inner_rule, resolve_kwargs
@@ -85,10 +85,10 @@ class _Backward:
         return [None] * self.skip + list(self.rule(*args))
 
 
-custom_vjp_call_p = _CustomVJPCall("custom_vjp_call", multiple_results=True, joins=False, context_dependent=True)
+custom_vjp_call_p = _CustomVJPCall("custom_vjp_call", multiple_results=True, auto_pvary=False, context_dependent=True)
 custom_vjp_call_p.takes_refs = True
 control_flow_rules[custom_vjp_call_p] = lambda params: CallFlow(params["call_jaxpr"])
-discharge_rules[custom_vjp_call_p] = written_out("call_jaxpr")
+discharge_rules[custom_vjp_call_p] = inline("call_jaxpr")
 custom_vjp_call_p.def_effectful_abstract_eval(lambda *avals, call_jaxpr, **_: (call_jaxpr.out_avals, call_jaxpr.effects))
 ad.primitive_jvps.excuse(custom_vjp_call_p, "its own rule is called instead")
 batching.primitive_batchers.excuse(custom_vjp_call_p, "the function and its rules are batched together")
@@ -101,7 +101,7 @@ def _forward_mode(*_, name="a function", **__):
 
 
 # The tangent of a custom_vjp function: known only by its transpose.
-custom_lin_p = Primitive("custom_lin", multiple_results=True, joins=False)
+custom_lin_p = Primitive("custom_lin", multiple_results=True, auto_pvary=False)
 custom_lin_p.takes_refs = True
 custom_lin_p.transposes_zeros = True     # a rule may answer zeros with anything, such as the state it hands out as a gradient
 custom_lin_p.def_abstract_eval(lambda *avals, out_avals, **_: out_avals)
@@ -123,14 +123,14 @@ def _lin_transpose(cts, *operands, num_res, bwd, out_avals, name, symbolic_zeros
 
 def _lin_batch(axis, operands, dims, *, num_res, bwd, out_avals, name, symbolic_zeros):
     res_dims, in_dims = dims[:num_res], dims[num_res:]
-    tangents = [batching.bring(t, d, axis.size, 0) for t, d in zip(operands[num_res:], in_dims)]
+    tangents = [batching.move_batch_dim_to(t, d, axis.size, 0) for t, d in zip(operands[num_res:], in_dims)]
     n_out = len(out_avals)
 
     def batched_bwd(*args):
         run, out_dims = batching.batch_flat(lambda *a: [ad.instantiate_zeros(x) for x in bwd(*a)], axis,
                                             [*res_dims, *[0] * n_out])
         outs = run(*args)
-        return [batching.bring(x, d, axis.size, 0) for x, d in zip(outs, out_dims.dims)]
+        return [batching.move_batch_dim_to(x, d, axis.size, 0) for x, d in zip(outs, out_dims.dims)]
     batched_bwd.n_outputs = n_out
     avals = tuple(a.update(shape=(axis.size, *a.shape)) for a in out_avals)
     outs = custom_lin_p.bind(*operands[:num_res], *tangents, num_res=num_res, bwd=batched_bwd, out_avals=avals, name=name,

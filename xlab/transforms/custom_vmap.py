@@ -19,7 +19,7 @@ from xlab.lax.control.loops import map as lax_map
 from xlab.transforms.arguments import check_callable, text_attributes
 from xlab.transforms.custom_jvp import inner_rule, resolve_kwargs
 
-custom_vmap_p = Primitive("custom_vmap_call", multiple_results=True, joins=False, context_dependent=True)
+custom_vmap_p = Primitive("custom_vmap_call", multiple_results=True, auto_pvary=False, context_dependent=True)
 
 
 class custom_vmap:
@@ -165,7 +165,7 @@ def _partial_eval(trace, args, *, call, rule):
         outs, out_flags = rule(size, batched, values)
         return [outs[i] for i in unknown_outs], [out_flags[i] for i in unknown_outs]
     rest = call.memo(("outputs", tuple(unknown_outs)), lambda: reorder(call, None, unknown_outs))
-    recorded = iter(pe.JaxprTrace.process(trace, custom_vmap_p, args, {"call": rest, "rule": unknown_rule}))
+    recorded = iter(pe.DynamicJaxprTrace.process_primitive(trace, custom_vmap_p, args, {"call": rest, "rule": unknown_rule}))
     return [next(recorded if u else known) for u in out_unknown]
 
 
@@ -197,7 +197,7 @@ def _transpose(cts, *operands, call, rule):
             elif f == is_batched:
                 full.append(ct)
             else:
-                full.append(batching.broadcast(ct, size, 0) if f else batching.sum_out(ct, 0))
+                full.append(batching.broadcast(ct, size, 0) if f else batching.sum_batch_dim(ct, 0))
         given = ad.backward_pass(jaxpr, consts, [ad.UndefinedPrimal(v.aval) for v in jaxpr.invars], full)
         outs = [ad.instantiate_zeros(ct) for ct, nz in zip(given, nonzero) if nz]
         return outs, [True] * len(outs)

@@ -24,8 +24,8 @@ from xlab.compile.jit import jit
 from xlab.compile.tracing import own
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import sharding_rules
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.building import Template, place_functions
 from xlab.sharding import NamedSharding
@@ -342,7 +342,7 @@ def _flat_call(exported: Exported) -> Callable:
 
 call_exported_p = Primitive("call_exported", multiple_results=True)
 call_exported_p.def_abstract_eval(lambda *avals, exported: exported.out_avals)
-cut_rules[call_exported_p] = lambda ins, outs, *, exported: [entries(a) for a in exported.out_avals]
+sharding_rules[call_exported_p] = lambda ins, outs, *, exported: [entries(a) for a in exported.out_avals]
 ad.primitive_jvps.excuse(call_exported_p, "an exported program is differentiated through its own kept derivative")
 batching.primitive_batchers.excuse(call_exported_p, "an exported program has fixed shapes; map over it with lax.map")
 

@@ -106,13 +106,13 @@ def write_aval(aval: ShapedArray) -> list:
     if not isinstance(aval, ShapedArray) or dtypes.is_extended(aval.dtype):
         raise NotImplementedError(f"values of type {aval} cannot be serialized in the interface of an exported program; for random "
                                   f"keys pass xlab.random.key_data(key)")
-    return [list(aval.shape), np.dtype(aval.dtype).name, aval.weak_type, *([] if aval.cut is None else [write_sharding(aval.cut)])]
+    return [list(aval.shape), np.dtype(aval.dtype).name, aval.weak_type, *([] if aval.explicit_sharding is None else [write_sharding(aval.explicit_sharding)])]
 
 
 def read_aval(data) -> ShapedArray:
-    shape, dtype, weak, *cut = data
+    shape, dtype, weak, *explicit = data
     aval = ShapedArray(tuple(shape), dtypes.to_dtype(dtype), weak)
-    return aval.update(sharding=read_sharding(*cut)) if cut else aval
+    return aval.update(sharding=read_sharding(*explicit)) if explicit else aval
 
 
 def write_sharding(sharding: NamedSharding | None) -> list | None:

@@ -75,7 +75,7 @@ class _Once:
         return self.made
 
 
-linear_call_p = Primitive("linear_call", multiple_results=True, joins=False, context_dependent=True)
+linear_call_p = Primitive("linear_call", multiple_results=True, auto_pvary=False, context_dependent=True)
 linear_call_p.def_effectful_abstract_eval(lambda *avals, callee, **_: (callee.out_avals, callee.effects))
 control_flow_rules[linear_call_p] = lambda params: CallFlow(params["callee"])
 mlir.register_lowering(linear_call_p, lambda ctx, *args, callee, **_: ctx.jaxpr(callee, args))
@@ -109,7 +109,7 @@ def _batch(axis, operands, dims, *, callee, transpose_thunk, num_callee_consts, 
     """Arguments and results of the linear part are all batched, so that the transpose fits."""
     n = num_callee_consts + num_res
     n_lin = len(operands) - n
-    operands = [x if d is None and i < n else batching.bring(x, d, axis.size, 0) for i, (x, d) in enumerate(zip(operands, dims))]
+    operands = [x if d is None and i < n else batching.move_batch_dim_to(x, d, axis.size, 0) for i, (x, d) in enumerate(zip(operands, dims))]
     flags = [d is not None for d in dims[:n]]
     batched, _ = batching.batch_jaxpr(callee, axis, [*flags, *[True] * n_lin], True)
 

@@ -57,5 +57,5 @@ def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
     from xlab.core.avals import aval_of
     flat, in_tree = _tree.flatten((args, kwargs))
     program = trace_program(fun, in_tree, [aval_of(x) for x in flat])
-    return _tree.unflatten(program.out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=a.cut)
+    return _tree.unflatten(program.out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=a.explicit_sharding)
                                               for a in program.closed.out_avals])

@@ -31,7 +31,7 @@ def saved_residuals(fun: Callable, *args: Any, **kwargs: Any) -> list[tuple]:
     came: dict = dict.fromkeys(jaxpr.constvars, "a constant")
     came.update((v, f"the argument {names[i]}" if i < len(names) else f"argument {i}") for i, v in enumerate(jaxpr.invars))
     for eqn in jaxpr.eqns:
-        came.update((v, f"output of {eqn.primitive.name} from {eqn.source}") for v in eqn.outvars)
+        came.update((v, f"output of {eqn.primitive.name} from {eqn.source_info}") for v in eqn.outvars)
     return [(v.aval, came[v] if type(v) is Var else "a literal") for v in jaxpr.outvars]
 
 

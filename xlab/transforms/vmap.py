@@ -24,7 +24,7 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Hashable
         out_axes: where the examples' axis goes in the results, likewise.
         axis_name: name for collectives inside `fun`.
         spmd_axis_name: mesh axis, or tuple of them, that the examples are laid over: sharding constraints inside `fun` say so, and
-            `shard_map`s inside cut the examples along it.
+            `shard_map`s inside shard the examples along it.
         axis_size: number of examples, needed only when no argument is mapped.
 
     Example:
@@ -67,7 +67,7 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Hashable
             leaves, out_tree = _tree.flatten(fun(*a, **k))
             return leaves
         flat_fun.__name__ = name
-        axis = Axis(axis_name, size, "vmap", spmd=spmd, cut=_cut(flat, dims, name) if explicit_types.in_use else None)
+        axis = Axis(axis_name, size, "vmap", spmd=spmd, explicit_mesh_axes=_explicit_mesh_axes(flat, dims, name) if explicit_types.in_use else None)
         batched, out_dims = batching.batch_flat(flat_fun, axis, dims)
         outs = batched(*flat)
         skeleton = _tree.unflatten(out_tree, list(range(len(outs))))
@@ -75,7 +75,7 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Hashable
         results = []
         for x, d, want in zip(outs, out_dims.dims, wanted):
             if vmappable.is_vmappable(x):
-                results.append(vmappable.from_example(trace, batching.bring, size, x, want))
+                results.append(vmappable.from_example(trace, batching.move_batch_dim_to, size, x, want))
             elif want is None:
                 if d is not None:
                     raise ValueError(f"vmap of {name} has out_axes=None for a result that depends on the mapped arguments: its "
@@ -86,24 +86,24 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Hashable
                 if not -ndim <= want < ndim:
                     raise ValueError(f"vmap of {name}: out_axes {want} is out of bounds for a batched result with {ndim} "
                                      f"dimensions")
-                with batching.laying(axis):
-                    results.append(batching.bring(x, d, size, want % ndim))
+                with batching.batch_sharding_context(axis):
+                    results.append(batching.move_batch_dim_to(x, d, size, want % ndim))
         return _tree.unflatten(out_tree, results)
     return vmap_fun
 
 
-def _cut(flat, dims, name):
+def _explicit_mesh_axes(flat, dims, name):
     """How the mapped dimension lies over Explicit mesh axes, as `(mesh, axes)`; None where it is in one piece."""
     found = {}
     for x, d in zip(flat, dims):
         if d is not None:
             aval = aval_of(x)
-            found.setdefault(aval.cut.spec.axes_of(d) if aval.cut is not None else (), aval)
+            found.setdefault(aval.explicit_sharding.spec.axes_of(d) if aval.explicit_sharding is not None else (), aval)
     if len(found) > 1:
         raise ValueError(f"Mapped away dimension of inputs passed to vmap should be sharded the same. Got inconsistent axis specs for "
                          f"{name}: {' vs '.join(str(axes[0] if len(axes) == 1 else axes or None) for axes in found)}, in arguments of types "
                          f"{', '.join(map(str, found.values()))}. Bring them to one sharding with xlab.reshard.")
-    return next(((aval.cut.mesh, axes) for axes, aval in found.items() if axes), None)
+    return next(((aval.explicit_sharding.mesh, axes) for axes, aval in found.items() if axes), None)
 
 
 def _is_axis(x) -> bool:

@@ -12,9 +12,9 @@ import xlab.numpy as jnp
 from tests.lax.collectives import models
 from xlab import lax
 from xlab.interpreters import mlir
-from xlab.interpreters.traffic import routes
+from xlab.interpreters.communication import collective_rules
 from xlab.lax.collectives.one_sided import SingleSideCollectiveEffect
-from xlab.observe.transfers import transfers
+from xlab.observe.sharding.transfers import transfers
 from xlab.sharding import AxisType, P, make_mesh
 
 MESHES = {"8": ((8,), ("a",)), "4x2": ((4, 2), ("a", "b")), "1": ((1,), ("a",))}
@@ -194,9 +194,9 @@ def test_both_sides_stay_in_the_program():
 def test_what_it_moves(emulated):
     """The message is that of the precv, with the bytes of what it receives."""
     eqn = next(e for e in body_of(on_mesh(passed)).eqns if e.primitive is lax.precv_p)
-    move = routes[lax.precv_p]([v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params)
+    move = collective_rules[lax.precv_p]([v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params)
     assert (move.kind, move.axes, move.perm[0], move.bytes_in) == ("collective_permute", ("a",), (0, 1), 8)
-    assert lax.psend_p not in routes
+    assert lax.psend_p not in collective_rules
     record, = transfers(on_mesh(passed), X)
     assert (record.kind, record.times) == ("collective_permute", 1)
 

@@ -10,8 +10,8 @@ import xlab.numpy as jnp
 from tests.lax.collectives import models
 from xlab import lax
 from xlab.interpreters import mlir
-from xlab.interpreters.traffic import routes
-from xlab.observe.transfers import transfers
+from xlab.interpreters.communication import collective_rules
+from xlab.observe.sharding.transfers import transfers
 from xlab.sharding import AxisType, P, make_mesh
 
 MESHES = {"8": ((8,), ("a",)), "4x2": ((4, 2), ("a", "b")), "1": ((1,), ("a",))}
@@ -195,7 +195,7 @@ def test_what_it_moves():
     args, _ = problem("8", ("a",))
     shard, = xlab.make_jaxpr(on_mesh("8", "a"))(*args).eqns
     eqn, = (e for e in shard.params["jaxpr"].eqns if e.primitive is lax.ragged_all_to_all_p)
-    move = routes[eqn.primitive]([v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params)
+    move = collective_rules[eqn.primitive]([v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params)
     assert (move.kind, move.axes, move.bytes_in) == ("ragged_all_to_all", ("a",), 48 * 2 * 4)
     assert [t.kind for t in transfers(on_mesh("8", "a"), *args)] == ["all_gather", *["all_to_all"] * 3]   # the emulation is shown
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.notebook.views import sample
 from xlab.observe import records as r
-from xlab.observe.live_record import Live
-from xlab.observe.placements import Ranking, WhatIf
-from xlab.observe.resharding import Resharding
+from xlab.observe.records.live import Live
+from xlab.observe.records.resharding import Resharding
+from xlab.observe.records.whatif import Ranking, WhatIf
 
 
 def of_views(report: r.Report) -> dict[type[r.Record], r.Record]:
@@ -14,7 +14,7 @@ def of_views(report: r.Report) -> dict[type[r.Record], r.Record]:
     return {
         r.Report: report,
         r.Program: report.programs[0],
-        r.Trace: report.trace,
+        r.StepTrace: report.trace,
         r.Layout: report.layouts[1],
         r.Transfer: report.transfers[0],
         r.Ledger: report.ledger,

@@ -7,12 +7,12 @@ import math
 
 from tests.notebook.views.sample_program import FILE, MESH, program, source
 from xlab.observe import records as r
-from xlab.observe.comparison import Figure
-from xlab.observe.edits import Pass
-from xlab.observe.live_record import Live, LiveArray
-from xlab.observe.placements import Ranking, WhatIf, placement_of, side_by_side
-from xlab.observe.resharding import Resharding
-from xlab.observe.scheduled import Flight, Scheduled
+from xlab.observe.records.diff import Figure
+from xlab.observe.records.live import Live, LiveArray
+from xlab.observe.records.passes import Pass
+from xlab.observe.records.resharding import Resharding
+from xlab.observe.records.targets import AsyncOperation, Scheduled
+from xlab.observe.records.whatif import Ranking, WhatIf, placement_of, side_by_side
 
 
 def layout(name, shape, spec, role, mesh=MESH, dtype="f32", **more) -> r.Layout:
@@ -161,7 +161,7 @@ def phases() -> tuple[r.Phase, ...]:
     )
 
 
-def trace(p: r.Program) -> r.Trace:
+def trace(p: r.Program) -> r.StepTrace:
     """Recorded steps through both loops, with one NaN."""
     steps: list[r.Step] = []
 
@@ -169,7 +169,7 @@ def trace(p: r.Program) -> r.Trace:
         i = len(steps)
         low, high = -1.0 - (i % 7) / 10, 1.0 + (i % 5) / 10
         shards = tuple(
-            r.Shard(
+            r.ShardSummary(
                 d,
                 low,
                 high,
@@ -208,7 +208,7 @@ def trace(p: r.Program) -> r.Trace:
                 for inner in e.nested[0].equations:
                     put(inner, ("jit train_step", f"scan {k + 1}/12"))
         put(e, ("jit train_step",))
-    return r.Trace(
+    return r.StepTrace(
         p, (r.Value("b", "f32[64@data,16,4]", 0.0, 16.0, 4.9, note="x"),), tuple(steps), len(steps)
     )
 
@@ -354,5 +354,5 @@ def scheduled(word: str = "train_step") -> Scheduled:
         "tpu:v5e:2x4", word, "TPU v5 lite", 8,
         (Figure("program", "instructions", "120", "80", "×0.67"), Figure("memory", "arguments", "1.4 MB", "1.4 MB"),
          Figure("cost", "best time, by its compiler's model", "", "8.18 µs")),
-        (Flight("copy", "copy-start", "copy-done", 3, 4096, 4), Flight(word, "start", "done", 0, 8)), level,
+        (AsyncOperation("copy", "copy-start", "copy-done", 3, 4096, 4), AsyncOperation(word, "start", "done", 0, 8)), level,
         doubts=(f"a peak of 60.8 MB of {word}, more than arguments, outputs, temporaries and code together",))

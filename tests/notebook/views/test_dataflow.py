@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.notebook.views import sample
-from xlab.interpreters import traffic
+from xlab.interpreters import communication
 from xlab.notebook import assets
 from xlab.notebook.views import dataflow
 from xlab.notebook.views.draw import html
@@ -17,16 +17,16 @@ from xlab.observe import records as r
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")
-LINK = traffic.Link("mine", 1.5, 12_500.0)
+LINK = communication.Interconnect("mine", 1.5, 12_500.0)
 
 
 def cases():
     for kind in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_broadcast"):
         for n in (2, 3, 4, 5, 8):
-            for way in traffic.ALGORITHMS:
+            for way in communication.ALGORITHMS:
                 sizes = (n // 2, 2) if way == "axes" and n % 2 == 0 else (n,)
-                us, _ = traffic.cost(kind, n, 1000, algorithm=way, link=LINK, sizes=sizes)
-                rounds = traffic.rounds(traffic.messages(kind, (tuple(range(n)),), bytes_in=1000, algorithm=way))
+                us, _ = communication.cost(kind, n, 1000, algorithm=way, link=LINK, sizes=sizes)
+                rounds = communication.rounds(communication.messages(kind, (tuple(range(n)),), bytes_in=1000, algorithm=way))
                 yield {"kind": kind, "n": n, "way": way, "sizes": sizes, "us": us, "rounds": [sorted(x) for x in rounds]}
 
 
@@ -51,7 +51,7 @@ def test_labels_of_close_arrows_stand_apart_or_not_at_all():
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed; the front end is tested where it is")
 def test_the_page_has_the_same_messages_and_prices(tmp_path):
-    module = tmp_path / "traffic.mjs"
+    module = tmp_path / "communication.mjs"
     names = "predictCost, roundsOf, roundMessages, heldBefore, scheduleOf, labelPlace"
     module.write_text(f"{assets.body()}\nexport {{ {names} }};\n", encoding="utf-8")
     pairs = tuple((i, (i + 3) % 8) for i in range(8))
@@ -59,8 +59,8 @@ def test_the_page_has_the_same_messages_and_prices(tmp_path):
     route = dataflow.route(permute, dataflow.groups_of(permute))
     prices = []
     for way in ("ring", "bidirectional", "direct"):
-        hops, load = traffic.permute_load((tuple(range(8)),), pairs, 1000, both_ways=way == "bidirectional") if way != "direct" else (1, 1000)
-        prices.append([way, traffic.cost("collective_permute", 8, 1000, hops=hops, load=load, algorithm=way, link=LINK)[0]])
+        hops, load = communication.permute_load((tuple(range(8)),), pairs, 1000, both_ways=way == "bidirectional") if way != "direct" else (1, 1000)
+        prices.append([way, communication.cost("collective_permute", 8, 1000, hops=hops, load=load, algorithm=way, link=LINK)[0]])
     data = tmp_path / "data.json"
     data.write_text(json.dumps({"cases": list(cases()), "alpha": LINK.alpha, "beta": LINK.beta, "route": route, "prices": prices,
                                 "labels": labels()}))
@@ -70,10 +70,10 @@ def test_the_page_has_the_same_messages_and_prices(tmp_path):
 
 
 def test_a_record_says_what_its_prediction_assumes():
-    for way in traffic.ALGORITHMS:
-        us, formula = traffic.cost("all_gather", 8, 4096, algorithm=way, link=LINK, sizes=(4, 2))
+    for way in communication.ALGORITHMS:
+        us, formula = communication.cost("all_gather", 8, 4096, algorithm=way, link=LINK, sizes=(4, 2))
         assert dataflow.assumed((r.Transfer("all_gather", predicted_us=us, formula=formula),)) == (1.5, 12_500.0, way)
-    _, formula = traffic.cost("collective_permute", 8, 4096, hops=2, link=LINK)
+    _, formula = communication.cost("collective_permute", 8, 4096, hops=2, link=LINK)
     assert dataflow.assumed((r.Transfer("collective_permute", formula=formula),)) == (1.5, 12_500.0, "ring")
 
 
@@ -113,7 +113,7 @@ def test_a_suggestion_about_an_argument_can_be_tried():
 
 def test_schedules_of_whole_machines_are_not_sent_message_by_message():
     mesh = r.MeshInfo(("x",), (512,), tuple(range(512)))
-    from xlab.observe.transfers import predicted
+    from xlab.observe.sharding.transfers import predicted
     made = predicted(r.Transfer("all_reduce", "add", ("x",), (tuple(range(512)),), bytes_in=1 << 20, mesh=mesh), LINK)
     assert made.rounds == () and made.predicted_us is not None
     assert len(json.dumps(dataflow.transfers_data((made,), mesh))) < 4000

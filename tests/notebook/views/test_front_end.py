@@ -17,14 +17,14 @@ from xlab import numpy as jnp
 from xlab import observe
 from xlab.notebook import assets
 from xlab.notebook.views import VIEWS, view_for
-from xlab.notebook.views.packing import squeeze
+from xlab.notebook.views.page_codec import squeeze
 from xlab.notebook.views.passes import passes_data
 from xlab.notebook.views.program import columns
-from xlab.observe.comparison import Comparison
-from xlab.observe.edits import modules
-from xlab.observe.layered import layered
-from xlab.observe.rungs import Ladder
-from xlab.observe.scheduled import Scheduled
+from xlab.observe.figures.sugiyama import sugiyama_layout
+from xlab.observe.records.diff import Diff
+from xlab.observe.records.ladder import Ladder
+from xlab.observe.records.passes import modules
+from xlab.observe.records.targets import Scheduled
 
 HERE = Path(__file__).parent
 LINES = [f"  %v{i} = f32[{i % 7},007,{10 ** (i % 20)}] add(%v{i - 1}, −{i}.05e-{i}, ٣, \"{i}\")" if i % 3 else f"no number: {'x' * (i % 5)}"
@@ -64,7 +64,7 @@ def test_programs_pieces_layout_and_graph(tmp_path):
     module = tmp_path / "parts.mjs"
     module.write_text(f"{assets.body()}\nexport {{ {names} }};\n", encoding="utf-8")
     graph = gradient(600)
-    made = layered(graph["w"], graph["h"], graph["from"], graph["to"])
+    made = sugiyama_layout(graph["w"], graph["h"], graph["from"], graph["to"])
     plain = {"programs": [columns(sample.program())], "lines": LINES, "odd": [[], [[3]], ["a"] * 40, [[i, -i, 7] for i in range(40)], [[]] * 40, {}, None, 1.5]}
     data = tmp_path / "data.json"
     data.write_text(json.dumps({
@@ -102,7 +102,7 @@ def test_every_view_starts_and_ends(view, module, tmp_path):
         **of_views(report),
         Ladder: observe.ladder(jnp.sin, 1.0),
         Scheduled: sample.scheduled(),
-        Comparison: observe.diff((jnp.sin, 1.0), (jnp.cos, 1.0), names=("one", "<two>")),
+        Diff: observe.diff((jnp.sin, 1.0), (jnp.cos, 1.0), names=("one", "<two>")),
     }
     payload = tmp_path / "payload.json"
     payload.write_text(json.dumps(view.payload(found[view.record_type]), allow_nan=False))

@@ -9,8 +9,8 @@ from xlab.notebook.views.buffers import donations_node, map_node, peak_node, pla
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.live import live_panel
 from xlab.notebook.views.memory import memory_node
-from xlab.observe.live_record import Live, LiveArray
 from xlab.observe.records import Buffer, Memory
+from xlab.observe.records.live import Live, LiveArray
 
 REPORT = sample.report()
 PROGRAM = Memory("f", 8, 4, 12, 8, 0, 20, 1, (

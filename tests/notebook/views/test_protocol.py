@@ -91,7 +91,7 @@ def test_a_record_without_a_view_says_which_have_one():
 
 def test_widget_sends_the_module_once_asked_and_answers_requests():
     widget_module = pytest.importorskip("xlab.notebook.views.widget")
-    trace = r.Trace(r.Program("f"))
+    trace = r.StepTrace(r.Program("f"))
     widget = widget_module.ReportWidget(StepperView(), trace, {"move": step})
     sent = []
     widget.send = lambda content, buffers=None: sent.append(content)
@@ -114,7 +114,7 @@ def test_a_widget_ends_when_no_page_shows_it(words, asks, stays, monkeypatch):
     widget_module = pytest.importorskip("xlab.notebook.views.widget")
     monkeypatch.setattr(widget_module, "TICK", 0.001)
     ended, sent = [], []
-    widget = widget_module.ReportWidget(StepperView(), r.Trace(r.Program("f")), {"move": step}, lambda: ended.append(1))
+    widget = widget_module.ReportWidget(StepperView(), r.StepTrace(r.Program("f")), {"move": step}, lambda: ended.append(1))
     widget.send = lambda content, buffers=None: sent.append(content)
 
     async def live():
@@ -136,7 +136,7 @@ def test_a_cell_that_is_busy_takes_no_widget_away(monkeypatch):
     """What a page said while the kernel was busy counts, however long that was: looks are counted, not seconds."""
     widget_module = pytest.importorskip("xlab.notebook.views.widget")
     monkeypatch.setattr(widget_module, "TICK", 0.001)
-    widget = widget_module.ReportWidget(StepperView(), r.Trace(r.Program("f")), {})
+    widget = widget_module.ReportWidget(StepperView(), r.StepTrace(r.Program("f")), {})
 
     async def live():
         widget._hear(widget, {"ask": "gone"}, [])

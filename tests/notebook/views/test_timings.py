@@ -16,8 +16,8 @@ from xlab.notebook.views.draw import html
 from xlab.notebook.views.ledger import ledger_node
 from xlab.notebook.views.timings import timings_data, timings_panel, timings_table, waterfall
 from xlab.observe import records as r
-from xlab.observe.ledger_text import sentence
-from xlab.observe.phases import self_times
+from xlab.observe.records.ledger_text import sentence
+from xlab.observe.time.phases import self_times
 
 REPORT = sample.report()
 PHASES = sample.phases()

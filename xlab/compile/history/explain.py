@@ -11,7 +11,7 @@ from xlab.compile.history.parts import describe, platform
 from xlab.compile.history.parts import short as _short
 from xlab.compile.history.provenance import provenance
 from xlab.config import config
-from xlab.core import source
+from xlab.core import source_info
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import EVAL, state
 from xlab.errors import InvalidInputException
@@ -29,7 +29,7 @@ def trace_miss(name: str, seen: dict, key: tuple, arg_names, fun) -> tuple[str, 
     if config.explain_cache_misses:
         code = getattr(fun, "__code__", None)
         where = f" defined at {code.co_filename}:{code.co_firstlineno}" if code else ""
-        logger.warning("tracing cache miss at %s: %s%s", source.describe_caller(), reason, where)
+        logger.warning("tracing cache miss at %s: %s%s", source_info.describe_caller(), reason, where)
     return reason, differences
 
 
@@ -91,7 +91,7 @@ def origin_of(fun) -> tuple[str, tuple[str, ...]]:
     around: tuple[str, ...] = ()
     while True:
         fun, place = getattr(fun, "func", fun), _place(fun)
-        inside = not place or source.is_internal(place.rpartition(":")[0])
+        inside = not place or source_info.is_internal(place.rpartition(":")[0])
         if not inside or not hasattr(fun, "__wrapped__"):
             return place, () if inside else around
         code = getattr(fun, "__code__", None)
@@ -100,7 +100,7 @@ def origin_of(fun) -> tuple[str, tuple[str, ...]]:
 
 
 def _place(fun) -> str:
-    place = getattr(fun, "_xlab_place", None)
+    place = getattr(fun, "_xlab_location", None)
     code = getattr(getattr(fun, "func", fun), "__code__", None)         # a partial stands where its function does
     return place if place is not None else f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
 
@@ -109,7 +109,7 @@ def _first(name, fun) -> tuple[str, tuple]:
     """Why a function object is new: perhaps one from the same line was traced that closed over other values."""
     new = f"`{name}` was never seen before", ()
     place = _place(fun)
-    if not place or source.is_internal(place.rpartition(":")[0] or place):
+    if not place or source_info.is_internal(place.rpartition(":")[0] or place):
         return new
     key = getattr(fun, "_xlab_key", place), name
     if key[0] is None:

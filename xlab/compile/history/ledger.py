@@ -14,7 +14,7 @@ from typing import Any
 from xlab.compile import disk_cache
 from xlab.compile.history.parts import Placed, Traced
 from xlab.compile.history.provenance import provenance
-from xlab.core import source
+from xlab.core import source_info
 
 LIMIT = 1000
 
@@ -38,7 +38,7 @@ class Entry:
     differences: tuple[tuple[str, str, str, str], ...] = ()
     eager: bool = False
     key: tuple[Traced | None, Placed | None] = (None, None)
-    disk: disk_cache.Outcome = disk_cache.NOTHING
+    disk: disk_cache.CacheLookup = disk_cache.NOTHING
     made_by: tuple[str, ...] = ()
     shown: str = ""
     number: int = field(default_factory=lambda: next(_counter))
@@ -67,7 +67,7 @@ def unlisted() -> Iterator[None]:
 
 
 def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: Placed | None = None,
-        disk: disk_cache.Outcome = disk_cache.NOTHING) -> None:
+        disk: disk_cache.CacheLookup = disk_cache.NOTHING) -> None:
     """Notes a compile of a program."""
     if getattr(_here, "unlisted", False):
         return
@@ -75,14 +75,14 @@ def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differe
     position = closed.jaxpr.debug_info.position
     eager = len(eqns) == 1 and eqns[0].primitive.name == name
     notes = provenance(closed)
-    if position and not eager and (notes.made_by or source.is_internal(position.rpartition(":")[0] or position)):
+    if position and not eager and (notes.made_by or source_info.is_internal(position.rpartition(":")[0] or position)):
         called = _library_call(name)
         if called is not None:
             eager, public, position = True, *called
             reason, name = reason.replace(f"`{name}`", f"`{public}`"), public
     key = None if eager else notes.traced
     entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk, notes.made_by,
-                         source.shown_name(position.rpartition(":")[0] if position.rpartition(":")[2].isdigit() else position) or ""))
+                         source_info.shown_name(position.rpartition(":")[0] if position.rpartition(":")[2].isdigit() else position) or ""))
 
 
 _CALLS = ("miss", "call_donating")      # functions between a caller and a compile: the native dispatcher's, and those of a jit
@@ -96,9 +96,9 @@ def _library_call(name: str) -> tuple[str, str] | None:
     while frame is not None and frame.f_code.co_name in _CALLS:
         frame = frame.f_back
     outer = frame
-    if outer is None or not source.is_internal(outer.f_code.co_filename) or _shows(outer.f_globals.get("__name__", "")):
+    if outer is None or not source_info.is_internal(outer.f_code.co_filename) or _shows(outer.f_globals.get("__name__", "")):
         return None
-    while outer.f_back is not None and source.is_internal(outer.f_back.f_code.co_filename):
+    while outer.f_back is not None and source_info.is_internal(outer.f_back.f_code.co_filename):
         outer = outer.f_back
     user = outer.f_back
     code = outer.f_code

@@ -92,7 +92,7 @@ class JVPTrace(Trace):
             return x.primal, x.tangent
         return x, Zero(aval_of(x).to_tangent_aval())
 
-    def process(self, prim, args, params):
+    def process_primitive(self, prim, args, params):
         involved = False
         primals, tangents = [], []
         for x in args:
@@ -106,13 +106,13 @@ class JVPTrace(Trace):
         previous = switch_trace(self.parent)
         try:
             if not involved and not prim.makes_ref:
-                return self.parent.process(prim, args, params)
+                return self.parent.process_primitive(prim, args, params)
             tangents = [Zero.of(p) if t is None else t for p, t in zip(primals, tangents)]
             rule = primitive_jvps.get(prim)
             if rule is None:
                 if not all((t.aval if type(t) is Zero else t).dtype == dtypes.float0 for t in tangents):
                     raise primitive_jvps.missing(prim)
-                return self.parent.process(prim, primals, params)     # integers alone move nothing
+                return self.parent.process_primitive(prim, primals, params)     # integers alone move nothing
             out, out_tangent = rule(primals, tangents, **params)
         finally:
             switch_trace(previous)

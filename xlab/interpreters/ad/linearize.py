@@ -1,4 +1,4 @@
-"""Linearisation: run a function once, keep its derivative there as a linear jaxpr.
+"""Linearization: run a function once, keep its derivative there as a linear jaxpr.
 
 The function runs on (value, tangent) pairs; values go to the current trace, tangents are recorded. What the recorded
 part needs of the values becomes its constants.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from xlab.core.avals import aval_of
 from xlab.core.trace import set_trace, state
 from xlab.interpreters.ad.jvp import JVPTrace, Zero, instantiate_zeros
-from xlab.interpreters.partial_eval import PartialTrace
+from xlab.interpreters.partial_eval import JaxprTrace
 
 
 def linearize(fun: Callable, primals: Sequence, label: str = "a function", *, instantiate: bool = True):
@@ -21,15 +21,15 @@ def linearize(fun: Callable, primals: Sequence, label: str = "a function", *, in
         `(outs, nonzero_out, jaxpr, consts)`: `jaxpr` maps the tangents of all primals to the tangents of the outputs
         marked in `nonzero_out` (all of them with `instantiate`), given the values of its constants.
     """
-    tape = PartialTrace(state.trace, label)
-    trace = JVPTrace(tape)
-    args = [trace.pair(p, tape.new_input(aval_of(p).to_tangent_aval())) for p in primals]
+    tangent_trace = JaxprTrace(state.trace, label)
+    trace = JVPTrace(tangent_trace)
+    args = [trace.pair(p, tangent_trace.new_input(aval_of(p).to_tangent_aval())) for p in primals]
     with set_trace(trace):
         outs = fun(*args)
         pairs = [trace.split(x) for x in outs]
-    with set_trace(tape):
+    with set_trace(tangent_trace):
         tangents = [instantiate_zeros(t) if instantiate else t for _, t in pairs]
     nonzero = [type(t) is not Zero for t in tangents]
-    jaxpr, consts = tape.finish([t for t, nz in zip(tangents, nonzero) if nz])
+    jaxpr, consts = tangent_trace.finish([t for t, nz in zip(tangents, nonzero) if nz])
     trace.alive = False
     return [p for p, _ in pairs], nonzero, jaxpr, consts

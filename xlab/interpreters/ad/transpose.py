@@ -13,7 +13,7 @@ from xlab.core.avals import AbstractValue, ShapedArray, aval_of, explicit_types
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, inner_jaxprs
 from xlab.core.refs import AbstractRef
 from xlab.core.rules import RuleTable
-from xlab.core.source import Transposed
+from xlab.core.source_info import Transposed
 from xlab.core.trace import state
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters import ref_flow
@@ -99,9 +99,9 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
             values[v] = p
     refs = _effects.on_refs(jaxpr.effects)
     if refs:
-        linear = ref_flow.waiting_variables(jaxpr, [v in linear for v in jaxpr.invars])
+        linear = ref_flow.unknown_variables(jaxpr, [v in linear for v in jaxpr.invars])
     # Equations between known values run forwards first; the rest are kept for the way back.
-    previous_source = state.source
+    previous_source_info = state.source_info
     pending = []
     used: set[int] | None = None
     cotangent: dict[Var, object] = {}
@@ -111,7 +111,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
                 linear.update(eqn.outvars)
                 pending.append(eqn)
                 continue
-            state.source = eqn.place
+            state.source_info = eqn.raw_source_info
             out = eqn.primitive.bind(*(_read(values, v) for v in eqn.invars), **eqn.params)
             values.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
 
@@ -128,7 +128,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
                 used = _used(jaxpr, jaxpr.outvars) if used is None else used
                 if id(eqn) not in used:
                     continue
-            state.source = Transposed(eqn.place) if type(eqn.place) is tuple else eqn.place
+            state.source_info = Transposed(eqn.raw_source_info) if type(eqn.raw_source_info) is tuple else eqn.raw_source_info
             if refs and eqn.primitive.makes_ref:
                 cts = [_freeze(cells.pop(eqn.outvars[0]))]
             for v in touched:
@@ -142,12 +142,12 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence, primals: Sequence, cotangents:
                 raise primitive_transposes.missing(eqn.primitive)
             given = rule(cts if eqn.primitive.multiple_results else cts[0], *operands, **eqn.params)
             if explicit_types.in_use:
-                given = [_lying_like(ct, v) for v, ct in zip(eqn.invars, given)]
+                given = [_reshard_like(ct, v) for v, ct in zip(eqn.invars, given)]
             for v, ct in zip(eqn.invars, given):
                 if ct is not None and type(ct) is not Zero and type(v) is Var and v in linear:
                     cotangent[v] = add_tangents(cotangent.get(v), ct)
     finally:
-        state.source = previous_source
+        state.source_info = previous_source_info
     if refs:
         cotangent.update({v: _freeze(cells[v]) for v, p in zip(jaxpr.invars, primals) if is_undefined_primal(p) and v in cells})
     return [cotangent.get(v, Zero(v.aval.to_ct_aval())) if is_undefined_primal(p) else None
@@ -163,14 +163,14 @@ def set_reshard(reshard):
     _reshard = reshard
 
 
-def _lying_like(ct, v):
+def _reshard_like(ct, v):
     """A cotangent lies over Explicit mesh axes as its primal does."""
     if ct is None or type(ct) is Zero or not isinstance(v.aval, ShapedArray):
         return ct
     given, want = aval_of(ct), v.aval.to_ct_aval()
     if given.mat != want.mat and state.manual is None:
         return state.match(ct, want) if want.mat else _reshard(ct, want)
-    return ct if given.cut is want.cut else _reshard(ct, v.aval)
+    return ct if given.explicit_sharding is want.explicit_sharding else _reshard(ct, v.aval)
 
 
 def transposes_zeros(eqn) -> bool:

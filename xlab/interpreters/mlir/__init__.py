@@ -64,14 +64,14 @@ from xlab.interpreters.mlir.objects import (
     token_type,
     unflatten_ir_values_like_types,
 )
-from xlab.interpreters.mlir.shardings import hold_sums
+from xlab.interpreters.mlir.shardings import constrain_sums
 from xlab.interpreters.mlir.values import constant_text, dense_text, tensor_type
 
 __all__ = [
     "TOKEN_TYPE", "AxisContext", "Context", "LoweredModule", "LoweringParameters", "LoweringResult", "LoweringRule", "LoweringRuleContext", "MeshAxisName",
     "ModuleContext", "SPMDAxisContext", "ShardingContext", "TokenSet", "aval_to_ir_type", "aval_to_ir_types", "binary",
     "branch_for_platform", "comparison", "constant_text", "core_call_lowering", "custom_call", "dense_int_array", "dense_int_elements", "dense_text",
-    "dtype_to_ir_type", "flatten_ir_types", "flatten_ir_values", "hold_sums", "i32_attr", "i64_attr", "inline_call", "ir_attribute",
+    "dtype_to_ir_type", "flatten_ir_types", "flatten_ir_values", "constrain_sums", "i32_attr", "i64_attr", "inline_call", "ir_attribute",
     "ir_constant", "ir_constants", "jaxpr_subcomp", "lower_fun", "lower_jaxpr_to_fun", "lower_jaxpr_to_module", "lower_module",
     "lowerings", "make_ir_context", "merge_mlir_modules", "module_to_bytecode", "module_to_string", "register_constant_handler",
     "register_lowering", "shape_tensor", "tensor_type", "text_rule", "token_type", "unary", "unflatten_ir_values_like_types",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xlab.backend import ir as _ir
-from xlab.core import source
+from xlab.core import source_info
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, number_equations
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.mlir import module as _module
@@ -171,7 +171,7 @@ def works_on_text(rule: Callable) -> bool:
     if getattr(rule, "text_rule", False):
         return True
     code = getattr(rule, "__code__", None)
-    return source.is_internal(code.co_filename) if code is not None else type(rule).__module__.split(".")[0] == "xlab"
+    return source_info.is_internal(code.co_filename) if code is not None else type(rule).__module__.split(".")[0] == "xlab"
 
 
 def from_objects(prim, rule: Callable, cacheable: bool = True) -> Callable:

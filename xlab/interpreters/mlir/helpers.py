@@ -102,9 +102,9 @@ def binary(op: str):
         a, b = ctx.avals_in
         out = ctx.avals_out[0]
         if a.shape != out.shape:
-            x = ctx.spread(x, a, out)
+            x = ctx.broadcast_operand(x, a, out)
         if b.shape != out.shape:
-            y = ctx.spread(y, b, out)
+            y = ctx.broadcast_operand(y, b, out)
         return ctx.op(f"{head}{x}, {y} : {out.mlir or tensor_type(out)}")
     return rule
 
@@ -115,7 +115,7 @@ def comparison(direction: str, kind_of):
         a, b = ctx.avals_in
         out = ctx.avals_out[0]
         wide = a if a.shape else b
-        x, y = ctx.spread(x, a, out), ctx.spread(y, b, out)
+        x, y = ctx.broadcast_operand(x, a, out), ctx.broadcast_operand(y, b, out)
         operand = tensor_type(wide.update(shape=out.shape))
         return ctx.op(f"stablehlo.compare {direction}, {x}, {y}, {kind_of(wide.dtype)} : "
                       f"({operand}, {operand}) -> {tensor_type(out)}")

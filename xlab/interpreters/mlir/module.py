@@ -1,7 +1,7 @@
 """From a closed jaxpr to a StableHLO module, as text.
 
 Every operation carries the number of the jaxpr equation it came from in its location, `"jit(f)/scope/sin;e12"` with file
-and line. XLA keeps it through optimisation, so compiled instructions and profiler events lead back to equations.
+and line. XLA keeps it through optimization, so compiled instructions and profiler events lead back to equations.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from xlab.core import effects as _effects
-from xlab.core import source
+from xlab.core import source_info
 from xlab.core.avals import ShapedArray, aval_of, explicit_types
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, number_equations
 from xlab.core.rules import RuleTable
-from xlab.interpreters.mlir.shardings import MeshTable, hold
+from xlab.interpreters.mlir.shardings import MeshTable, constrain_results
 from xlab.interpreters.mlir.values import constant_text, escape, physical_aval, tensor_type
 
 lowerings = RuleTable(
@@ -78,7 +78,7 @@ class _ModuleBuilder:
         number = self.numbers.get(id(eqn))
         if number is None:
             number = self.numbers[id(eqn)] = len(self.numbers)
-        code, lasti, inner = eqn.place
+        code, lasti, inner = eqn.raw_source_info
         key = (scope, inner, eqn.primitive, id(code), lasti)
         around = self.around.get(key)
         if around is None:
@@ -90,7 +90,7 @@ class _ModuleBuilder:
 
     def _file(self, code, lasti) -> str:
         """Reference to a place in a file; equal places of equal code share it."""
-        place = source.position(code, lasti)
+        place = source_info.position(code, lasti)
         alias = self.places.get(place)
         if alias is None:
             alias = self.places[place] = f"#f{len(self.places)}"
@@ -203,7 +203,7 @@ class Context:
         return self.op(f"stablehlo.broadcast_in_dim {x}, dims = [{dims}] : "
                        f"({tensor_type(aval_in)}) -> {tensor_type(aval_out)}")
 
-    def spread(self, x: str, aval_in, aval_out) -> str:
+    def broadcast_operand(self, x: str, aval_in, aval_out) -> str:
         """An elementwise operand in the result's shape: scalars and dimensions of size 1 are repeated."""
         if aval_in.shape == aval_out.shape:
             return x
@@ -389,7 +389,7 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
     env.update(zip(jaxpr.invars, args))
     module, scope, rules = ctx.module, ctx.scope, lowerings.get
     literal = ctx.literal
-    hold_results = module.devices > 1 and explicit_types.in_use
+    constrain_shardings = module.devices > 1 and explicit_types.in_use
     try:
         for eqn in jaxpr.eqns:
             rule = rules(eqn.primitive)
@@ -406,15 +406,15 @@ def _lower_equations(ctx: Context, jaxpr: Jaxpr, consts, args) -> list[str]:
             ctx.avals_out = [v.aval for v in outvars]
             ctx.loc = module.location(eqn, scope)
             out = rule(ctx, *names, **eqn.params)
-            if hold_results and (eqn.primitive.joins or _sums_left(ctx)):
-                out = hold(ctx, out)
+            if constrain_shardings and (eqn.primitive.auto_pvary or _sums_left(ctx)):
+                out = constrain_results(ctx, out)
             if out.__class__ is str:
                 env[outvars[0]] = out
             else:
                 env.update(zip(outvars, out))
     except ValueError as e:
         if not hasattr(e, "__notes__"):     # the innermost equation is the one
-            e.add_note(f"This is the equation `{eqn.primitive}` of {eqn.source}.")
+            e.add_note(f"This is the equation `{eqn.primitive}` of {eqn.source_info}.")
         raise
     return [literal(v) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from xlab.core.avals import ShapedArray
-from xlab.core.cuts import asked_sharding
+from xlab.core.sharding_rules import requested_sharding
 from xlab.interpreters.mlir.values import escape, physical_aval, tensor_type
 from xlab.sharding import NamedSharding, PartitionSpec
 
@@ -53,21 +53,21 @@ class MeshTable:
         return out
 
 
-def constrain(ctx, x: str, aval, cut=None) -> str:
+def constrain(ctx, x: str, aval, explicit=None) -> str:
     """Holds a value to the sharding that its type states; along axes that are not Explicit the compiler is free.
 
-    `cut` says it where the type does not: a sharding over a mesh, for a value in one piece or a type of another mesh.
+    `explicit` says it where the type does not: a sharding over a mesh, for a value in one piece or a type of another mesh.
     """
-    cut = cut if cut is not None else aval.cut
-    if ctx.module.devices == 1 or not cut.mesh.explicit_axes:
+    explicit = explicit if explicit is not None else aval.explicit_sharding
+    if ctx.module.devices == 1 or not explicit.mesh.explicit_axes:
         return x
-    mesh = cut.mesh
+    mesh = explicit.mesh
     free = ["?"] if mesh.auto_axes else []
     dims = []
     for d in range(physical_aval(aval).ndim):
-        axes = cut.spec.axes_of(d) if d < aval.ndim else ()
+        axes = explicit.spec.axes_of(d) if d < aval.ndim else ()
         dims.append("{" + ", ".join([*(f'"{escape(str(a))}"' for a in axes), *free]) + "}")
-    kept = [f'"{escape(str(a))}"' for a in mesh.explicit_axes if a not in set(cut.spec.axes())] if free else []
+    kept = [f'"{escape(str(a))}"' for a in mesh.explicit_axes if a not in set(explicit.spec.axes())] if free else []
     whole = f", replicated={{{', '.join(kept)}}}" if kept else ""
     if aval.mat.unreduced and not ctx.manual:
         listed = ", ".join(f'"{escape(str(a))}"' for a in mesh.axis_names if a in aval.mat.unreduced)
@@ -75,7 +75,7 @@ def constrain(ctx, x: str, aval, cut=None) -> str:
     return ctx.op(f"sdy.sharding_constraint {x} <@{ctx.module.meshes.symbol(mesh)}, [{', '.join(dims)}]{whole}> : {tensor_type(aval)}")
 
 
-def hold_sums(ctx, names, avals) -> list[str]:
+def constrain_sums(ctx, names, avals) -> list[str]:
     """Values as they are, but held to their types where these are sums over the mesh of the whole program that are not carried out.
 
     For the values inside of an operation's lowering: along its way into a region the compiler would carry the sum out.
@@ -83,21 +83,21 @@ def hold_sums(ctx, names, avals) -> list[str]:
     mesh = ctx.module.typed_mesh
     if mesh is None or ctx.manual:
         return list(names)
-    return [constrain(ctx, x, a, a.cut or NamedSharding(mesh, PartitionSpec())) if type(a) is ShapedArray and a.mat.unreduced else x
+    return [constrain(ctx, x, a, a.explicit_sharding or NamedSharding(mesh, PartitionSpec())) if type(a) is ShapedArray and a.mat.unreduced else x
             for x, a in zip(names, avals, strict=True)]
 
 
-def hold(ctx, outs):
+def constrain_results(ctx, outs):
     """The results of the current equation, each held to the sharding its type states."""
-    cut = next((a.cut for a in (*ctx.avals_out, *ctx.avals_in) if type(a) is ShapedArray and a.cut is not None), None)
-    if cut is None:
-        cut = asked_sharding(ctx.params)
-    if cut is None and ctx.module.typed_mesh is not None and any(
+    explicit = next((a.explicit_sharding for a in (*ctx.avals_out, *ctx.avals_in) if type(a) is ShapedArray and a.explicit_sharding is not None), None)
+    if explicit is None:
+        explicit = requested_sharding(ctx.params)
+    if explicit is None and ctx.module.typed_mesh is not None and any(
             a.mat.unreduced for a in (*ctx.avals_out, *ctx.avals_in) if type(a) is ShapedArray):
-        cut = NamedSharding(ctx.module.typed_mesh, PartitionSpec())
-    if cut is None:
+        explicit = NamedSharding(ctx.module.typed_mesh, PartitionSpec())
+    if explicit is None:
         return outs
     if outs.__class__ is str:
-        return constrain(ctx, outs, ctx.avals_out[0], ctx.avals_out[0].cut or NamedSharding(cut.mesh, PartitionSpec()))
-    return [constrain(ctx, x, a, a.cut or NamedSharding(cut.mesh, PartitionSpec())) if type(a) is ShapedArray else x
+        return constrain(ctx, outs, ctx.avals_out[0], ctx.avals_out[0].explicit_sharding or NamedSharding(explicit.mesh, PartitionSpec()))
+    return [constrain(ctx, x, a, a.explicit_sharding or NamedSharding(explicit.mesh, PartitionSpec())) if type(a) is ShapedArray else x
             for x, a in zip(outs, ctx.avals_out)]

@@ -6,7 +6,7 @@ Reading order: `common.py` (names, groups, types), `casts.py` (how values behave
 derivative, transpose, batching (also over the axis it names) and StableHLO.
 """
 
-from xlab.lax.collectives import routes as _routes
+from xlab.lax.collectives import collective_rules as _collective_rules
 from xlab.lax.collectives.all_gather import (
                                        all_gather,
                                        all_gather_invariant_p,

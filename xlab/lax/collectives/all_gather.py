@@ -28,8 +28,8 @@ from xlab.lax.collectives.common import (
     mesh_names,
     need,
     no_groups,
-    ready,
     refuse_unfinished,
+    require_varying,
     resized,
 )
 from xlab.lax.shape import canonical_axis, reshape, squeeze
@@ -71,9 +71,9 @@ def all_gather(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Seque
         dim = canonical_axis(axis, aval_of(v).ndim + (not tiled))
         params = {"all_gather_dimension": dim, "axis_name": names, "axis_size": size, "tiled": tiled}
         if to == "varying" or not mesh_names(names):
-            return all_gather_p.bind(ready("all_gather", v, names), axis_index_groups=groups, **params)
+            return all_gather_p.bind(require_varying("all_gather", v, names), axis_index_groups=groups, **params)
         if to == "invarying":
-            return all_gather_invariant_p.bind(ready("all_gather", v, names), **params)
+            return all_gather_invariant_p.bind(require_varying("all_gather", v, names), **params)
         return all_gather_reduced_p.bind(v, **params)
     return _tree.map(leaf, x)
 
@@ -126,7 +126,7 @@ def _batch(prim):
                     d += 1
             return prim.bind(x, all_gather_dimension=dim, axis_name=axis_name, axis_size=axis_size, tiled=tiled, **extra), d
         no_groups(axis_index_groups, "all_gather")
-        x = batching.bring(x, d, axis.size, 0)
+        x = batching.move_batch_dim_to(x, d, axis.size, 0)
         at = axis_name.index(axis.name)
         outer, inner = axis_name[:at], axis_name[at + 1:]
         rest = dict(tiled=False, **extra)
@@ -153,9 +153,9 @@ def _invariant_transpose(ct, x, *, all_gather_dimension, axis_name, axis_size, t
     return [out if tiled else squeeze(out, (dim,))]
 
 
-all_gather_p = Primitive("all_gather", joins=False)
-all_gather_invariant_p = Primitive("all_gather_invariant", joins=False)
-all_gather_reduced_p = Primitive("all_gather_reduced", joins=False)
+all_gather_p = Primitive("all_gather", auto_pvary=False)
+all_gather_invariant_p = Primitive("all_gather_invariant", auto_pvary=False)
+all_gather_reduced_p = Primitive("all_gather_reduced", auto_pvary=False)
 # The transposes of the first and the last are sums that scatter and stand in psum_scatter.py.
 for _p, _rule, _back in ((all_gather_p, _aval, None), (all_gather_invariant_p, _invariant_aval, _invariant_transpose),
                          (all_gather_reduced_p, _reduced_aval, None)):

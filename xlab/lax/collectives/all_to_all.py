@@ -20,8 +20,8 @@ from xlab.lax.collectives.common import (
     groups_of,
     groups_text,
     no_groups,
-    ready,
     refuse_unfinished,
+    require_varying,
     single_name,
 )
 from xlab.lax.shape import canonical_axis, expand_dims, reshape, squeeze
@@ -54,7 +54,7 @@ def all_to_all(x: Any, axis_name: AxisName, split_axis: int, concat_axis: int, *
     def leaf(v):
         ndim = aval_of(v).ndim
         split, concat = canonical_axis(split_axis, ndim), canonical_axis(concat_axis, ndim)
-        v = ready("all_to_all", v, names)
+        v = require_varying("all_to_all", v, names)
         length = aval_of(v).shape[split]
 
         def bind(v, split, concat):
@@ -124,7 +124,7 @@ def _lowering(ctx, x, *, split_axis, concat_axis, axis_name, axis_index_groups, 
 
 
 def _transpose(ct, x, *, split_axis, concat_axis, axis_name, axis_index_groups, tiled):
-    return [all_to_all_p.bind(ready("all_to_all", ct, _names(axis_name)), split_axis=concat_axis, concat_axis=split_axis,
+    return [all_to_all_p.bind(require_varying("all_to_all", ct, _names(axis_name)), split_axis=concat_axis, concat_axis=split_axis,
                               axis_name=axis_name, axis_index_groups=axis_index_groups, tiled=tiled)]
 
 
@@ -149,7 +149,7 @@ def _batch(axis, operands, dims, *, split_axis, concat_axis, axis_name, axis_ind
         return all_to_all_p.bind(x, split_axis=split_axis, concat_axis=concat_axis, axis_name=axis_name,
                                  axis_index_groups=axis_index_groups, tiled=tiled), d
     no_groups(axis_index_groups, "all_to_all")
-    x = batching.bring(x, d, axis.size, 0)
+    x = batching.move_batch_dim_to(x, d, axis.size, 0)
     if len(names) > 1:
         return _batch_several(axis, x, split_axis, concat_axis, names)
     single_name(names, axis.name, "all_to_all")
@@ -191,7 +191,7 @@ def _exchange(x, dim, names):
     return all_to_all_p.bind(x, split_axis=dim, concat_axis=dim, axis_name=names, axis_index_groups=None, tiled=True)
 
 
-all_to_all_p = Primitive("all_to_all", joins=False, context_dependent=True)
+all_to_all_p = Primitive("all_to_all", auto_pvary=False, context_dependent=True)
 all_to_all_p.def_effectful_abstract_eval(_aval)
 ad.deflinear2(all_to_all_p, _transpose)
 batching.axis_primitive_batchers[all_to_all_p] = _batch

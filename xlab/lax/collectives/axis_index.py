@@ -99,7 +99,7 @@ def _rank(ctx, mesh, axis_name, size):
     return ctx.op(f"stablehlo.convert {rank} : (tensor<ui32>) -> tensor<i32>")
 
 
-axis_index_p = Primitive("axis_index", joins=False, context_dependent=True)
+axis_index_p = Primitive("axis_index", auto_pvary=False, context_dependent=True)
 axis_index_p.def_effectful_abstract_eval(_aval)
 ad.defzero(axis_index_p)
 batching.axis_primitive_batchers[axis_index_p] = _batch

@@ -15,7 +15,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import state
 from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
-from xlab.lax.collectives.common import from_state, mat_of, refuse_unfinished
+from xlab.lax.collectives.common import mat_of, refuse_unfinished, vma_state
 
 __all__ = ["pcast"]
 
@@ -50,7 +50,7 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     axes = _in_mesh_order(axes)
 
     def leaf(v):
-        source = from_state("pcast", v, axes)
+        source = vma_state("pcast", v, axes)
         prim = _CASTS.get((source, to))
         if prim is None:
             raise ValueError(f"Unsupported pcast from={source}, to={to!r} of a value of type {v.aval if hasattr(v, 'aval') else v}. "
@@ -124,7 +124,7 @@ def _in_mesh_order(axes) -> tuple:
 
 
 def _cast(name: str, change):
-    prim = Primitive(name, joins=False)
+    prim = Primitive(name, auto_pvary=False)
 
     @prim.def_abstract_eval
     def aval(x, *, axes):

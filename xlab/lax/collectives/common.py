@@ -129,7 +129,7 @@ def refuse_unfinished(api: str, aval, names) -> None:
                          f"{'unreduced' if sums else 'reduced'} over {axes}; {advice}")
 
 
-def ready(api: str, x, names):
+def require_varying(api: str, x, names):
     """The operand of a collective: varying over the mesh axes it runs on."""
     over = mesh_names(names)
     if not over:
@@ -143,7 +143,7 @@ def ready(api: str, x, names):
     return state.vary(x, missing) if missing else x
 
 
-def from_state(api: str, x, names) -> str | None:
+def vma_state(api: str, x, names) -> str | None:
     """In which state the value is over all the mesh axes named; None where types do not vary."""
     over = mesh_names(names)
     if not over:

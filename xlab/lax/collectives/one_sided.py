@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from xlab import tree as _tree
 from xlab.config import config
-from xlab.core import dtypes, source
+from xlab.core import dtypes, source_info
 from xlab.core.avals import INVARYING, TOKEN, ManualAxisType, ShapedArray, aval_of
 from xlab.core.effects import Effect
 from xlab.core.primitive import Primitive
@@ -26,8 +26,8 @@ from xlab.lax.collectives.common import (
     axis_names,
     effects_of,
     mesh_names,
-    ready,
     refuse_unfinished,
+    require_varying,
     size_of,
 )
 from xlab.lax.collectives.ppermute import checked_pairs, pairs_text
@@ -76,7 +76,7 @@ def psend(x: ArrayLike, axis_name: AxisName, perm: Sequence[tuple[int, int]]) ->
     """
     names = axis_names(axis_name, "psend")
     perm = checked_pairs("psend", perm, size_of(names))
-    return _tree.map(lambda v: psend_p.bind(ready("psend", v, names), axis_name=names, perm=perm), x)
+    return _tree.map(lambda v: psend_p.bind(require_varying("psend", v, names), axis_name=names, perm=perm), x)
 
 
 def precv(token: Any, out_shape: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Array:
@@ -126,7 +126,7 @@ class _Sent(NamedTuple):
     aval: ShapedArray
     axis_name: tuple
     perm: tuple
-    place: tuple
+    raw_source_info: tuple
     received: list
 
 
@@ -163,7 +163,7 @@ def _send_elsewhere(ctx, x, *, axis_name, perm):
     if ctx.platform != "cpu" or not config.emulate_send_recv:
         raise _only_on_gpus("psend", ctx.platform)
     token = ctx.op("stablehlo.create_token : !stablehlo.token")
-    _sent.setdefault(ctx.module, {})[ctx._fn, token] = _Sent(x, ctx.avals_in[0], axis_name, perm, ctx.eqn.place, [])
+    _sent.setdefault(ctx.module, {})[ctx._fn, token] = _Sent(x, ctx.avals_in[0], axis_name, perm, ctx.eqn.raw_source_info, [])
     return token
 
 
@@ -189,8 +189,8 @@ def warn_unreceived(ctx) -> None:
     """Warns of what was sent and never received in a program whose body is written now; the emulation drops it."""
     for sent in _sent.pop(ctx.module, {}).values():
         if not sent.received:
-            code, last, _ = sent.place
-            where = source.position(code, last) if code is not None else None
+            code, last, _ = sent.raw_source_info
+            where = source_info.position(code, last) if code is not None else None
             warnings.warn(f"psend of {sent.aval.str_short(False)} over {sent.axis_name}{f' at {where.file}:{where.line}' if where else ''} "
                           f"is never received, so nothing is sent: give its token to precv", UserWarning, stacklevel=2)
 
@@ -228,9 +228,9 @@ def _recv_batch(axis, operands, dims, *, out_shape, axis_name, perm):
     return precv_p.bind(operands[0], out_shape=out_shape, axis_name=axis_name, perm=perm), dims[0]
 
 
-psend_p = Primitive("psend", joins=False, context_dependent=True)
+psend_p = Primitive("psend", auto_pvary=False, context_dependent=True)
 psend_p.def_effectful_abstract_eval(_send_aval)
-precv_p = Primitive("precv", joins=False, context_dependent=True)
+precv_p = Primitive("precv", auto_pvary=False, context_dependent=True)
 precv_p.def_effectful_abstract_eval(_recv_aval)
 for _p, _rule, _elsewhere in ((psend_p, _send_lowering, _send_elsewhere), (precv_p, _recv_lowering, _recv_elsewhere)):
     ad.primitive_jvps.excuse(_p, "a token has no tangent")

@@ -23,8 +23,8 @@ from xlab.lax.collectives.common import (
     inserted,
     mat_of,
     mesh_names,
-    ready,
     refuse_unfinished,
+    require_varying,
     reshaped,
     single_name,
     size_of,
@@ -54,7 +54,7 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     """
     names = axis_names(axis_name, "ppermute")
     perm = checked_pairs("ppermute", perm, size_of(names))
-    return _tree.map(lambda v: ppermute_p.bind(ready("ppermute", v, names), axis_name=names, perm=perm), x)
+    return _tree.map(lambda v: ppermute_p.bind(require_varying("ppermute", v, names), axis_name=names, perm=perm), x)
 
 
 def checked_pairs(api: str, perm, size: int) -> tuple:
@@ -145,7 +145,7 @@ def pairs_text(ctx, axis_name, perm) -> str:
 
 
 def _transpose(ct, x, *, axis_name, perm):
-    return [ppermute_p.bind(ready("ppermute", ct, axis_name), axis_name=axis_name, perm=tuple((d, s) for s, d in perm))]
+    return [ppermute_p.bind(require_varying("ppermute", ct, axis_name), axis_name=axis_name, perm=tuple((d, s) for s, d in perm))]
 
 
 def _batch(axis, operands, dims, *, axis_name, perm):
@@ -162,7 +162,7 @@ def _batch(axis, operands, dims, *, axis_name, perm):
 
 
 def _rearranged(x, dim, sources):
-    """Slices of `x` along `dim` in another order, zeros for None; neighbours stay together."""
+    """Slices of `x` along `dim` in another order, zeros for None; neighbors stay together."""
     parts, i = [], 0
     while i < len(sources):
         j = i + 1
@@ -178,7 +178,7 @@ def _rearranged(x, dim, sources):
     return parts[0] if len(parts) == 1 else concatenate(parts, dim)
 
 
-ppermute_p = Primitive("ppermute", joins=False)
+ppermute_p = Primitive("ppermute", auto_pvary=False)
 ppermute_p.def_abstract_eval(_aval)
 ad.deflinear2(ppermute_p, _transpose)
 batching.axis_primitive_batchers[ppermute_p] = _batch
@@ -211,7 +211,7 @@ def _native_broadcast_lowering(ctx, x, *, axis_name, source):
 
 def _broadcast_transpose(ct, x, *, axis_name, source):
     """The source receives the sum of all cotangents, everybody else nothing."""
-    total = psum(ready("pbroadcast", ct, axis_name), axis_name)
+    total = psum(require_varying("pbroadcast", ct, axis_name), axis_name)
     here = eq(axis_index(axis_name if len(axis_name) > 1 else axis_name[0]), np.int32(source))
     here = broadcast_in_dim(here, aval_of(total).shape, ())
     return [select_n(here, full_like(total, 0), total)]
@@ -231,7 +231,7 @@ def _repeated(x, d, source, size):
     return batching.broadcast(index_in_dim(x, source, d, keepdims=False), size, d)
 
 
-pbroadcast_p = Primitive("pbroadcast", joins=False)
+pbroadcast_p = Primitive("pbroadcast", auto_pvary=False)
 pbroadcast_p.def_abstract_eval(_aval)
 ad.deflinear2(pbroadcast_p, _broadcast_transpose)
 batching.axis_primitive_batchers[pbroadcast_p] = _broadcast_batch

@@ -27,7 +27,6 @@ from xlab.lax.collectives.common import (
     canonical_groups,
     combining_op,
     effects_of,
-    from_state,
     group_size,
     groups_of,
     groups_text,
@@ -35,8 +34,9 @@ from xlab.lax.collectives.common import (
     need,
     no_groups,
     no_keys,
-    ready,
     refuse_unfinished,
+    require_varying,
+    vma_state,
     without_single,
 )
 from xlab.lax.comparison import eq, ne, select_n
@@ -81,7 +81,7 @@ def _psum(x, axes, groups):
     if groups is not None:
         raise NotImplementedError("psum with axis_index_groups under shard_map with check_vma=True: the groups hold different "
                                   "sums, so the result would not be the same everywhere; use check_vma=False")
-    source = from_state("psum", x, over)
+    source = vma_state("psum", x, over)
     other = tuple(a for a in axes if a not in over)
     if other:
         x = psum_p.bind(x, axes=other, axis_index_groups=None)
@@ -92,7 +92,7 @@ def _psum(x, axes, groups):
 
 def bind_psum_invariant(x, axes):
     """The checked sum; axes over which the value does not vary are cast first."""
-    return psum_invariant_p.bind(ready("psum", x, axes), axes=axes)
+    return psum_invariant_p.bind(require_varying("psum", x, axes), axes=axes)
 
 
 def _constant_sum(x, axes, groups):
@@ -208,10 +208,10 @@ def _extremum(prim, api, x, axis_name, axis_index_groups, nan_safe):
         if dtypes.issubdtype(aval.dtype, np.complexfloating):
             raise TypeError(f"{api} needs numbers that have an order, got {aval}; take the real part or the absolute value")
         over = {"axes": _positive(axes, aval.ndim), "axis_index_groups": groups}
-        best = prim.bind(ready(api, v, axes), **over)
+        best = prim.bind(require_varying(api, v, axes), **over)
         if not nan_safe or not dtypes.issubdtype(aval.dtype, np.inexact):
             return best
-        v = ready(api, v, axes)
+        v = require_varying(api, v, axes)
         found = pmax_p.bind(ne(v, v), **over)
         return select_n(found, best, full_like(best, np.nan))
     return _tree.map(leaf, x)
@@ -341,11 +341,11 @@ def _zero(dtype):
     return np.zeros((), dtype)
 
 
-psum_p = Primitive("psum", joins=False)
-psum_invariant_p = Primitive("psum_invariant", joins=False)
-unreduced_psum_p = Primitive("unreduced_psum", joins=False)
-pmax_p = Primitive("pmax", joins=False)
-pmin_p = Primitive("pmin", joins=False)
+psum_p = Primitive("psum", auto_pvary=False)
+psum_invariant_p = Primitive("psum_invariant", auto_pvary=False)
+unreduced_psum_p = Primitive("unreduced_psum", auto_pvary=False)
+pmax_p = Primitive("pmax", auto_pvary=False)
+pmin_p = Primitive("pmin", auto_pvary=False)
 for _p, _rule in ((psum_p, _aval), (pmax_p, _aval), (pmin_p, _aval), (psum_invariant_p, _invariant_aval),
                   (unreduced_psum_p, _unreduced_aval)):
     _p.def_effectful_abstract_eval(_rule)

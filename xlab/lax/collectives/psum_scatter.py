@@ -20,18 +20,18 @@ from xlab.lax.collectives.common import (
     canonical_groups,
     combining_op,
     effects_of,
-    from_state,
     group_size,
     groups_of,
     groups_text,
     need,
     no_groups,
     no_keys,
-    ready,
     refuse_unfinished,
+    require_varying,
     reshaped,
     resized,
     single_name,
+    vma_state,
     without,
     without_single,
 )
@@ -69,11 +69,11 @@ def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0, axi
         if aval.dtype == np.bool_:
             raise TypeError("psum_scatter adds values and does not accept bool; convert to int32 first")
         params = {"axis_name": names, "scatter_dimension": canonical_axis(scatter_dimension, aval.ndim), "axis_size": size, "tiled": tiled}
-        if from_state("psum_scatter", v, names) == "unreduced":
+        if vma_state("psum_scatter", v, names) == "unreduced":
             if groups is not None:
                 raise NotImplementedError("psum_scatter of an unreduced value with axis_index_groups")
             return unreduced_reduce_scatter_p.bind(v, **params)
-        return reduce_scatter_p.bind(ready("psum_scatter", v, names), axis_index_groups=groups, **params)
+        return reduce_scatter_p.bind(require_varying("psum_scatter", v, names), axis_index_groups=groups, **params)
     return _tree.map(leaf, x)
 
 
@@ -106,12 +106,12 @@ def _lowering(ctx, x, *, axis_name, scatter_dimension, axis_size, tiled, axis_in
     aval, out = ctx.avals_in[0], ctx.avals_out[0]
     if 0 in out.shape:
         return ctx.fill(0, out)
-    cut = aval.update(shape=resized(aval.shape, scatter_dimension, aval.shape[scatter_dimension] // axis_size))
+    scattered = aval.update(shape=resized(aval.shape, scatter_dimension, aval.shape[scatter_dimension] // axis_size))
     rows = groups_text(groups_of(ctx, axis_name, axis_index_groups))
     result = combining_op(ctx, "reduce_scatter", x, "add",
                           f"{CHANNEL}, replica_groups = {rows}, scatter_dimension = {scatter_dimension} : i64, "
-                          f"use_global_device_ids", aval, cut)
-    return result if tiled else reshaped(ctx, result, cut, out)
+                          f"use_global_device_ids", aval, scattered)
+    return result if tiled else reshaped(ctx, result, scattered, out)
 
 
 def _batch(prim):
@@ -139,17 +139,17 @@ def _batch(prim):
 
 
 def _transpose(ct, x, *, axis_name, scatter_dimension, axis_size, tiled, axis_index_groups):
-    return [all_gather_p.bind(ready("psum_scatter", ct, axis_name), all_gather_dimension=scatter_dimension, axis_name=axis_name,
+    return [all_gather_p.bind(require_varying("psum_scatter", ct, axis_name), all_gather_dimension=scatter_dimension, axis_name=axis_name,
                               axis_index_groups=axis_index_groups, axis_size=axis_size, tiled=tiled)]
 
 
 def _unreduced_transpose(ct, x, *, axis_name, scatter_dimension, axis_size, tiled):
-    return [all_gather_reduced_p.bind(ready("psum_scatter", ct, axis_name), all_gather_dimension=scatter_dimension,
+    return [all_gather_reduced_p.bind(require_varying("psum_scatter", ct, axis_name), all_gather_dimension=scatter_dimension,
                                       axis_name=axis_name, axis_size=axis_size, tiled=tiled)]
 
 
-reduce_scatter_p = Primitive("reduce_scatter", joins=False)
-unreduced_reduce_scatter_p = Primitive("unreduced_reduce_scatter", joins=False)
+reduce_scatter_p = Primitive("reduce_scatter", auto_pvary=False)
+unreduced_reduce_scatter_p = Primitive("unreduced_reduce_scatter", auto_pvary=False)
 reduce_scatter_p.def_effectful_abstract_eval(_aval)
 unreduced_reduce_scatter_p.def_effectful_abstract_eval(_unreduced_aval)
 for _p, _back in ((reduce_scatter_p, _transpose), (unreduced_reduce_scatter_p, _unreduced_transpose)):
@@ -159,7 +159,7 @@ for _p, _back in ((reduce_scatter_p, _transpose), (unreduced_reduce_scatter_p, _
 
 
 def _gather_transpose(ct, x, *, all_gather_dimension, axis_name, axis_size, tiled, axis_index_groups):
-    return [reduce_scatter_p.bind(ready("all_gather", ct, axis_name), axis_name=axis_name, scatter_dimension=all_gather_dimension,
+    return [reduce_scatter_p.bind(require_varying("all_gather", ct, axis_name), axis_name=axis_name, scatter_dimension=all_gather_dimension,
                                   axis_index_groups=axis_index_groups, axis_size=axis_size, tiled=tiled)]
 
 

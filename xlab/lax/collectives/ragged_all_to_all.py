@@ -27,7 +27,7 @@ from xlab.lax.collectives.common import (
     group_size,
     groups_of,
     groups_text,
-    ready,
+    require_varying,
     single_name,
 )
 from xlab.lax.comparison import ge, gt, le, lt, select_n
@@ -85,7 +85,7 @@ def ragged_all_to_all(operand: ArrayLike, output: ArrayLike, input_offsets: Arra
         _unmapped(axis_name=axis_name)
     names = axis_names(axis_name, _NAME)
     groups = canonical_groups(axis_index_groups, names, _NAME, equal=True)
-    return ragged_all_to_all_p.bind(ready(_NAME, operand, names), ready(_NAME, output, names), input_offsets, send_sizes,
+    return ragged_all_to_all_p.bind(require_varying(_NAME, operand, names), require_varying(_NAME, output, names), input_offsets, send_sizes,
                                     output_offsets, recv_sizes, axis_name=names, axis_index_groups=groups)
 
 
@@ -188,10 +188,10 @@ def _jvp(primals, tangents, **params):
 def _transpose(ct, operand, output, input_offsets, send_sizes, output_offsets, recv_sizes, *, axis_name, axis_index_groups):
     """Every piece goes back where it came from; rows that were received hide those of `output`."""
     linear = [ad.is_undefined_primal(x) for x in (operand, output)]
-    ct = ready(_NAME, ct, axis_name)
+    ct = require_varying(_NAME, ct, axis_name)
 
     def exchanged(v):
-        return all_to_all_p.bind(ready(_NAME, v, axis_name), split_axis=0, concat_axis=0, axis_name=axis_name,
+        return all_to_all_p.bind(require_varying(_NAME, v, axis_name), split_axis=0, concat_axis=0, axis_name=axis_name,
                                  axis_index_groups=axis_index_groups, tiled=True)
     arrived = exchanged(output_offsets)
     out = [None] * 6
@@ -223,8 +223,8 @@ def _batch(axis, operands, dims, *, axis_name, axis_index_groups):
     if axis.name in axis_name:
         return _batch_own(axis, operands, dims, axis_name)
     b = axis.size
-    data = [batching.bring(x, d, b, 0) for x, d in zip(operands[:2], dims)]
-    vectors = [batching.bring(x, d, b, 1) for x, d in zip(operands[2:], dims[2:])]    # pieces of all examples stay with their receiver
+    data = [batching.move_batch_dim_to(x, d, b, 0) for x, d in zip(operands[:2], dims)]
+    vectors = [batching.move_batch_dim_to(x, d, b, 1) for x, d in zip(operands[2:], dims[2:])]    # pieces of all examples stay with their receiver
     for i, x in ((0, data[0]), (2, data[1])):
         kind = aval_of(vectors[i]).dtype
         example = broadcast_in_dim(iota(kind, b), (1, b), (1,))
@@ -239,7 +239,7 @@ def _batch_own(axis, operands, dims, names):
     """The members are the examples: pieces are dealt out to their receivers, which pick rows of all operands."""
     single_name(names, axis.name, _NAME)
     n = axis.size
-    operand, output, *vectors = (batching.bring(x, d, n, 0) for x, d in zip(operands[:5], dims))
+    operand, output, *vectors = (batching.move_batch_dim_to(x, d, n, 0) for x, d in zip(operands[:5], dims))
     shape = aval_of(operand).shape
     whole = reshape(operand, (n * shape[1], *shape[2:]))
     k = aval_of(vectors[0]).shape[1]
@@ -249,7 +249,7 @@ def _batch_own(axis, operands, dims, names):
     return out, out_dims.dims[0]
 
 
-ragged_all_to_all_p = Primitive(_NAME, joins=False, context_dependent=True)
+ragged_all_to_all_p = Primitive(_NAME, auto_pvary=False, context_dependent=True)
 ragged_all_to_all_p.def_effectful_abstract_eval(_aval)
 ragged_all_to_all_p.def_impl(_unmapped)
 ad.primitive_jvps[ragged_all_to_all_p] = _jvp

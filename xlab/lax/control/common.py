@@ -87,7 +87,7 @@ def join_weak(a: ShapedArray, b: ShapedArray):
         return a
     if not (isinstance(a, ShapedArray) and isinstance(b, ShapedArray)):
         return None
-    if a.shape != b.shape or a.dtype != b.dtype or a.mat != b.mat or a.cut != b.cut or a.memory_space != b.memory_space:
+    if a.shape != b.shape or a.dtype != b.dtype or a.mat != b.mat or a.explicit_sharding != b.explicit_sharding or a.memory_space != b.memory_space:
         return None
     return a.update(weak_type=a.weak_type and b.weak_type)
 
@@ -101,7 +101,7 @@ def join_carry(given, got):
         return given
     if not (isinstance(given, ShapedArray) and isinstance(got, ShapedArray)):
         return None
-    if given.shape != got.shape or given.mat != got.mat or given.cut != got.cut or given.memory_space != got.memory_space:
+    if given.shape != got.shape or given.mat != got.mat or given.explicit_sharding != got.explicit_sharding or given.memory_space != got.memory_space:
         return None
     if given.dtype == got.dtype:
         return given

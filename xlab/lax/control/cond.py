@@ -178,7 +178,7 @@ def _widen(closed, before, rest, k):
     return reorder(wide, [*range(nb), *own, *range(nb, nb + nr), *tail])
 
 
-cond_p = Primitive("cond", multiple_results=True, joins=False, context_dependent=True)
+cond_p = Primitive("cond", multiple_results=True, auto_pvary=False, context_dependent=True)
 cond_p.takes_refs = True
 
 
@@ -214,7 +214,7 @@ control_flow_rules[cond_p] = lambda params: BranchFlow(params["branches"])
 def _cond_partial_eval(trace, args, *, branches, **params):
     index, *ops = args
     if trace.is_unknown(index):
-        return pe.JaxprTrace.process(trace, cond_p, args, dict(branches=branches, **params))
+        return pe.DynamicJaxprTrace.process_primitive(trace, cond_p, args, dict(branches=branches, **params))
     unknown = [trace.is_unknown(x) for x in ops]
     outs_unknown = [pe.split_jaxpr(b, unknown)[2] for b in branches]
     union = tuple(map(any, zip(*outs_unknown)))
@@ -227,7 +227,7 @@ def _cond_partial_eval(trace, args, *, branches, **params):
     known_outs = trace.run_known(cond_p.bind, index, *known_args, branches=known, **params)
     residuals = known_outs[n_known:]
     unknown_args = [x for x, u in zip(ops, unknown) if u]
-    outs = pe.JaxprTrace.process(trace, cond_p, [index, *residuals, *unknown_args], dict(branches=waiting, **params))
+    outs = pe.DynamicJaxprTrace.process_primitive(trace, cond_p, [index, *residuals, *unknown_args], dict(branches=waiting, **params))
     k, w = iter(known_outs[:n_known]), iter(outs)
     return [next(w) if u else next(k) for u in union]
 
@@ -307,7 +307,7 @@ ad.primitive_transposes[cond_p] = _cond_transpose
 def _cond_batch(axis, args, dims, *, branches, **params):
     index, *ops = args
     di, *ds = dims
-    ops, batched = batching.in_front(ops, ds)
+    ops, batched = batching.move_batch_dims_to_front(ops, ds)
     if di is None:
         outs_b = [batching.batch_jaxpr(b, axis, batched, False)[1] for b in branches]
         union = tuple(map(any, zip(*outs_b)))
@@ -394,7 +394,7 @@ def _cond_lowering(ctx, index, *ops, branches, branches_platforms=None, **_):
     tokens = ctx.tokens(ordered)
 
     def branch(b):
-        return ctx.block([], lambda _names: ctx.with_tokens(ordered, tokens, lambda _: mlir.hold_sums(ctx, ctx.jaxpr(b, mlir.hold_sums(ctx, ops, b.in_avals)), b.out_avals)), types)
+        return ctx.block([], lambda _names: ctx.with_tokens(ordered, tokens, lambda _: mlir.constrain_sums(ctx, ctx.jaxpr(b, mlir.constrain_sums(ctx, ops, b.in_avals)), b.out_avals)), types)
     regions = ", ".join(map(branch, branches))
     outs = ctx.ops(f'"stablehlo.case"({index}) ({regions}) : (tensor<i32>) -> ({", ".join(types)})', len(types))
     return ctx.take_tokens(ordered, outs)

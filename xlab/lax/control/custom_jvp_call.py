@@ -10,7 +10,7 @@ from xlab.core.trace import state
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.control_flow import CallFlow, control_flow_rules
-from xlab.interpreters.discharge import discharge_rules, written_out
+from xlab.interpreters.discharge import discharge_rules, inline
 
 
 class CustomCall(Primitive):
@@ -53,7 +53,7 @@ class _Rule:
         return self.rule(*args[self.skip:n], *args[n + self.skip:])
 
 
-custom_jvp_call_p = _CustomJVPCall("custom_jvp_call", multiple_results=True, joins=False, context_dependent=True)
+custom_jvp_call_p = _CustomJVPCall("custom_jvp_call", multiple_results=True, auto_pvary=False, context_dependent=True)
 custom_jvp_call_p.takes_refs = True
 custom_jvp_call_p.def_effectful_abstract_eval(lambda *avals, call_jaxpr, **_: (call_jaxpr.out_avals, call_jaxpr.effects))
 ad.primitive_jvps.excuse(custom_jvp_call_p, "its own rule is called instead")
@@ -67,5 +67,5 @@ def _transpose(cts, *operands, call_jaxpr, **params):
 
 ad.primitive_transposes[custom_jvp_call_p] = _transpose
 control_flow_rules[custom_jvp_call_p] = lambda params: CallFlow(params["call_jaxpr"])
-discharge_rules[custom_jvp_call_p] = written_out("call_jaxpr")
+discharge_rules[custom_jvp_call_p] = inline("call_jaxpr")
 mlir.register_lowering(custom_jvp_call_p, lambda ctx, *args, call_jaxpr, **_: ctx.jaxpr(call_jaxpr, args))

@@ -106,7 +106,7 @@ def _check_like(out, tree, avals, role):
         raise TypeError(f"{role}() output pytree structure must match b, got {got_tree} and {tree}")
 
 
-linear_solve_p = Primitive("custom_linear_solve", multiple_results=True, joins=False, context_dependent=True)
+linear_solve_p = Primitive("custom_linear_solve", multiple_results=True, auto_pvary=False, context_dependent=True)
 
 
 @linear_solve_p.def_effectful_abstract_eval

@@ -122,7 +122,7 @@ def _batched(f, xs):
     size = aval_of(flat[0]).shape[0]
     run, out_dims = batching.batch_flat(flat_fun, Axis(None, size, "vmap"), [0] * len(flat))
     outs = run(*flat)
-    return _tree.unflatten(out_tree, [batching.bring(x, d, size, 0) for x, d in zip(outs, out_dims.dims)])
+    return _tree.unflatten(out_tree, [batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(outs, out_dims.dims)])
 
 
 def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
@@ -156,7 +156,7 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
         n = aval_of(xs[0]).shape[axis]
         if n < 2:
             return xs
-        # Combine neighbours, scan the pairs, then fill in the elements between.
+        # Combine neighbors, scan the pairs, then fill in the elements between.
         half = n // 2
         evens = [slice_in_dim(x, 0, 2 * half, 2, axis) for x in xs]
         odds = [slice_in_dim(x, 1, 2 * half, 2, axis) for x in xs]

@@ -47,7 +47,7 @@ def platform_dependent(*args: Any, default: Callable | None = None, **per_platfo
     if not platforms:
         raise MissingRule("platform_dependent needs at least one function, for a platform (cpu=f) or for all others (default=f)")
     branches = (*per_platform.values(), *(() if default is None else (default,)))
-    if not isinstance(root, pe.JaxprTrace):      # runs here and now
+    if not isinstance(root, pe.DynamicJaxprTrace):      # runs here and now
         return branches[mlir.branch_for_platform(_platform_of(args), platforms)](*args)
     return choose("platform_dependent", platform_index_p.bind(platforms=platforms), branches, args, branches_platforms=platforms)
 

@@ -30,14 +30,14 @@ from xlab.lax.refs import get_p, new_ref_p, swap_p
 _WHOLE = _tree.structure(())
 
 
-def _scan_discharge(eqn, cells, operands):
+def _scan_discharge(eqn, ref_mask, operands):
     p = eqn.params
     nc, nr = p["num_consts"], p["num_carry"]
-    body, finals = discharge_jaxpr(p["jaxpr"], cells)
+    body, final_refs = discharge_jaxpr(p["jaxpr"], ref_mask)
     n_out = len(p["jaxpr"].out_avals)
-    carried = [i for i in finals if i < nc]                 # constants that are written
-    stacked = [i for i in finals if i >= nc]                # xs that are written
-    ends = {i: n_out + k for k, i in enumerate(finals)}
+    carried = [i for i in final_refs if i < nc]                 # constants that are written
+    stacked = [i for i in final_refs if i >= nc]                # xs that are written
+    ends = {i: n_out + k for k, i in enumerate(final_refs)}
     constant = [i for i in range(nc) if i not in ends]
     ins = [*constant, *carried, *range(nc, len(operands))]
     outs = [*(ends[i] for i in carried), *range(n_out), *(ends[i] for i in stacked)]
@@ -48,19 +48,19 @@ def _scan_discharge(eqn, cells, operands):
     return updates, results[k:k + n_out]
 
 
-def _while_discharge(eqn, cells, operands):
+def _while_discharge(eqn, ref_mask, operands):
     p = eqn.params
     nc, nb = p["cond_nconsts"], p["body_nconsts"]
-    if any(cells[i] for i in _effects.written(p["cond_jaxpr"].effects)):
-        return _while_testing(eqn, cells, operands)
-    cond, _ = discharge_jaxpr(p["cond_jaxpr"], [*cells[:nc], *[False] * (len(operands) - nc - nb)], ())
-    body, finals = discharge_jaxpr(p["body_jaxpr"], cells[nc:])
+    if any(ref_mask[i] for i in _effects.written(p["cond_jaxpr"].effects)):
+        return _while_testing(eqn, ref_mask, operands)
+    cond, _ = discharge_jaxpr(p["cond_jaxpr"], [*ref_mask[:nc], *[False] * (len(operands) - nc - nb)], ())
+    body, final_refs = discharge_jaxpr(p["body_jaxpr"], ref_mask[nc:])
     n_out = len(p["body_jaxpr"].out_avals)
-    carried = [i for i in finals if i < nb]
-    k, wide = len(carried), [i for i in range(nb) if i not in finals]
+    carried = [i for i in final_refs if i < nb]
+    k, wide = len(carried), [i for i in range(nb) if i not in final_refs]
     # Carry: the written references, then the loop's own. References the condition reads are carried too if the body writes them.
     place = {eqn.invars[nc + i]: j for j, i in enumerate(carried)}
-    shared = [place.get(a) if c else None for a, c in zip(eqn.invars[:nc], cells)]
+    shared = [place.get(a) if c else None for a, c in zip(eqn.invars[:nc], ref_mask)]
     kept = [i for i in range(nc) if shared[i] is None]
     order_body = [*wide, *carried, *range(nb, nb + n_out)]
     new_body = body.memo(("while on values", tuple(order_body)),
@@ -72,30 +72,30 @@ def _while_discharge(eqn, cells, operands):
     return {nc + i: v for i, v in zip(carried, results)}, results[k:]
 
 
-def _while_testing(eqn, cells, operands):
+def _while_testing(eqn, ref_mask, operands):
     """A loop whose condition writes: it is asked before the loop and after each body, and its answer is part of the carry."""
     p = eqn.params
     nc, nb = p["cond_nconsts"], p["body_nconsts"]
     n_out = len(p["body_jaxpr"].out_avals)
-    cond, cond_finals = discharge_jaxpr(p["cond_jaxpr"], [*cells[:nc], *[False] * n_out])
-    body, body_finals = discharge_jaxpr(p["body_jaxpr"], cells[nc:])
-    body_finals = [i for i in body_finals if i < nb]
+    cond, cond_final_refs = discharge_jaxpr(p["cond_jaxpr"], [*ref_mask[:nc], *[False] * n_out])
+    body, body_final_refs = discharge_jaxpr(p["body_jaxpr"], ref_mask[nc:])
+    body_final_refs = [i for i in body_final_refs if i < nb]
     first: dict[Var, int] = {}             # the first operand that is each variable: a reference may be given to both
     same = [first.setdefault(v, i) if type(v) is Var else i for i, v in enumerate(eqn.invars)]
-    written = sorted({*(same[i] for i in cond_finals), *(same[nc + i] for i in body_finals)})
+    written = sorted({*(same[i] for i in cond_final_refs), *(same[nc + i] for i in body_final_refs)})
     fixed = [i for i in range(nc + nb) if same[i] == i and i not in written]
 
     def ask(values, carry):
         """The condition's answer; what it wrote is put into `values`, which are by operand number."""
         pred, *new = eval_jaxpr(cond.jaxpr, cond.consts, *(values[same[i]] for i in range(nc)), *carry)
-        values.update({same[i]: v for i, v in zip(cond_finals, new)})
+        values.update({same[i]: v for i, v in zip(cond_final_refs, new)})
         return pred
 
     def step(*args):
         values = dict(zip((*fixed, *written), args))
         outs = eval_jaxpr(body.jaxpr, body.consts, *(values[same[nc + i]] for i in range(nb)),
                           *args[len(fixed) + len(written) + 1:])
-        values.update({same[nc + i]: v for i, v in zip(body_finals, outs[n_out:])})
+        values.update({same[nc + i]: v for i, v in zip(body_final_refs, outs[n_out:])})
         pred = ask(values, outs[:n_out])
         return [*(values[i] for i in written), pred, *outs[:n_out]]
     values = {i: operands[i] for i in (*fixed, *written)}
@@ -122,13 +122,13 @@ def _condition(cond: ClosedJaxpr, kept, shared, carried_avals, nc):
                      lambda: pe.trace_to_closed_jaxpr(run, in_avals, cond.debug_info))
 
 
-def _cond_discharge(eqn, cells, operands):
+def _cond_discharge(eqn, ref_mask, operands):
     branches = eqn.params["branches"]
-    finals = sorted({i for b in branches for i in _effects.written(b.effects) if i >= 0 and cells[i + 1]})
-    new = tuple(discharge_jaxpr(b, cells[1:], finals)[0] for b in branches)
+    final_refs = sorted({i for b in branches for i in _effects.written(b.effects) if i >= 0 and ref_mask[i + 1]})
+    new = tuple(discharge_jaxpr(b, ref_mask[1:], final_refs)[0] for b in branches)
     outs = cond_p.bind(*operands, **{**eqn.params, "branches": new})
     n = len(eqn.outvars)
-    return {i + 1: v for i, v in zip(finals, outs[n:])}, outs[:n]
+    return {i + 1: v for i, v in zip(final_refs, outs[n:])}, outs[:n]
 
 
 discharge_rules[scan_p] = _scan_discharge
@@ -146,7 +146,7 @@ def _while_partial_eval(trace, args, **params):
         if is_ref(x) and not trace.is_unknown(x):
             if id(x) not in copies:
                 now = trace.run_known(get_p.bind, x, tree=_WHOLE)
-                copies[id(x)] = trace.wait(new_ref_p, (now,), {"memory_space": None, "kind": aval_of(x).kind})
+                copies[id(x)] = trace.record_unknown(new_ref_p, (now,), {"memory_space": None, "kind": aval_of(x).kind})
             recorded[i] = copies[id(x)]
     return split_while(trace, args, recorded, **params)
 
@@ -159,16 +159,16 @@ pe.partial_eval_rules[while_p] = _while_partial_eval
 
 def _batched_on_values(prim, axis, operands, dims, params):
     """Where examples decide for themselves what runs, references are read before, and written with what each example left."""
-    cells = [is_ref(x) for x in operands]
+    ref_mask = [is_ref(x) for x in operands]
     names: dict[int, Var] = {}
     invars = [names.setdefault(id(x), Var(aval_of(x))) for x in operands]
-    given = [get_p.bind(x, tree=_WHOLE) if c else x for x, c in zip(operands, cells)]
+    given = [get_p.bind(x, tree=_WHOLE) if c else x for x, c in zip(operands, ref_mask)]
     written: dict[int, int] = {}
 
     def run(*values):
         avals, _ = prim.abstract(tuple(_example(x, d) for x, d in zip(operands, dims)), params)
         eqn = JaxprEqn(invars, list(map(Var, avals)), prim, params)
-        updates, outs = discharge_rules[prim](eqn, cells, values)
+        updates, outs = discharge_rules[prim](eqn, ref_mask, values)
         written.update({i: len(outs) + k for k, i in enumerate(updates)})
         return [*outs, *updates.values()]
     fun, out_dims = batching.batch_flat(run, axis, dims)
@@ -176,7 +176,7 @@ def _batched_on_values(prim, axis, operands, dims, params):
     for i, k in written.items():
         if dims[i] is None and out_dims.dims[k] is not None:
             raise unbatched("a set/swap", operands[i])
-        swap_p.bind(operands[i], batching.bring(outs[k], out_dims.dims[k], axis.size, dims[i]), tree=_WHOLE)
+        swap_p.bind(operands[i], batching.move_batch_dim_to(outs[k], out_dims.dims[k], axis.size, dims[i]), tree=_WHOLE)
     n = len(outs) - len(written)
     return outs[:n], out_dims.dims[:n]
 

@@ -62,8 +62,8 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     if config.disable_jit and not any(map(is_tracer, (*_tree.leaves(init), *xs_flat))):
         return _python_scan(f, init, xs_flat, xs_tree, n, reverse)
     for a in map(aval_of, xs_flat):
-        if a.cut is not None and a.cut.spec[0] is not None:
-            raise ValueError(f"0th dimension of all xs should be replicated. Got {a.cut.spec} for xs of type {a} in scan over {name_of(f)}: "
+        if a.explicit_sharding is not None and a.explicit_sharding.spec[0] is not None:
+            raise ValueError(f"0th dimension of all xs should be replicated. Got {a.explicit_sharding.spec} for xs of type {a} in scan over {name_of(f)}: "
                              f"every device runs every iteration. Reshard it first (xlab.reshard).")
     x_avals = [a.without_dimension(0) for a in map(aval_of, xs_flat)]
     init_flat, init_tree = _tree.flatten(init)
@@ -133,7 +133,7 @@ def _python_scan(f, carry, xs_flat, xs_tree, n, reverse):
     return carry, _tree.map(lambda *a: concatenate([expand_dims(v, (0,)) for v in a], 0), *ys)
 
 
-scan_p = Primitive("scan", multiple_results=True, joins=False, context_dependent=True)
+scan_p = Primitive("scan", multiple_results=True, auto_pvary=False, context_dependent=True)
 scan_p.takes_refs = True
 
 
@@ -227,7 +227,7 @@ def _scan_partial_eval(trace, args, *, jaxpr, num_consts, num_carry, **params):
     body = unknown.memo(("scan unknown", tuple(order)), lambda: reorder(unknown, order))
     operands = [*(residuals[i] for i in as_const), *(v for v, f in zip(consts, c_u) if f),
                 *(v for v, f in zip(init, u) if f), *(residuals[i] for i in as_x), *(v for v, f in zip(xs, x_u) if f)]
-    new = pe.JaxprTrace.process(trace, scan_p, operands, dict(
+    new = pe.DynamicJaxprTrace.process_primitive(trace, scan_p, operands, dict(
         jaxpr=body, num_consts=len(as_const) + n_uc, num_carry=n_uu, **params))
     k, w = iter(known_outs), iter(new)
     return [next(w) if f else next(k) for f in (*u, *ys_u)]
@@ -312,7 +312,7 @@ scan_p.transposes_zeros = lambda p: p["jaxpr"].memo("answers zeros", lambda: ad.
 def _scan_batch(axis, args, dims, *, jaxpr, num_consts, num_carry, **params):
     c_d, i_d, x_d = _parts(dims, num_consts, num_carry)
     consts, init, xs = _parts(args, num_consts, num_carry)
-    consts, c_b = batching.in_front(consts, c_d)
+    consts, c_b = batching.move_batch_dims_to_front(consts, c_d)
     b, x_b = ([d is not None for d in part] for part in (i_d, x_d))
     n_ys = len(jaxpr.out_avals) - num_carry
     while True:
@@ -320,7 +320,7 @@ def _scan_batch(axis, args, dims, *, jaxpr, num_consts, num_carry, **params):
         if list(out_b[:num_carry]) == b:
             break
         b = [p or q for p, q in zip(b, out_b[:num_carry])]
-    init = [batching.bring(v, d, axis.size, 0) if f else v for v, d, f in zip(init, i_d, b)]
+    init = [batching.move_batch_dim_to(v, d, axis.size, 0) if f else v for v, d, f in zip(init, i_d, b)]
     xs = [batching.moveaxis(v, d, 1) if d is not None else v for v, d in zip(xs, x_d)]
     outs = scan_p.bind(*consts, *init, *xs, jaxpr=body, num_consts=num_consts, num_carry=num_carry, **params)
     return outs, [*(0 if f else None for f in b), *(1 if f else None for f in out_b[num_carry:])]
@@ -359,18 +359,18 @@ def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, un
     stacked, x_whole = ctx.avals_out[num_carry:], ctx.avals_in[num_consts + num_carry:]
     eqn_avals = ctx.avals_out
     i32 = aval_of(np.int32(0))
-    ys = mlir.hold_sums(ctx, [_zeros(ctx, a) for a in stacked], stacked)
+    ys = mlir.constrain_sums(ctx, [_zeros(ctx, a) for a in stacked], stacked)
 
     def one(index, carry, buffers):
         """One iteration at position `index` (a name)."""
-        carry = mlir.hold_sums(ctx, carry, jaxpr.out_avals[:num_carry])
-        buffers = mlir.hold_sums(ctx, buffers, stacked)
-        given = mlir.hold_sums(ctx, consts, jaxpr.in_avals[:num_consts])
-        elements = mlir.hold_sums(ctx, [_element(ctx, x, a, length, index) for x, a in zip(mlir.hold_sums(ctx, xs, x_whole), x_avals)], x_avals)
-        outs = mlir.hold_sums(ctx, ctx.jaxpr(jaxpr, [*given, *carry, *elements]), jaxpr.out_avals)
+        carry = mlir.constrain_sums(ctx, carry, jaxpr.out_avals[:num_carry])
+        buffers = mlir.constrain_sums(ctx, buffers, stacked)
+        given = mlir.constrain_sums(ctx, consts, jaxpr.in_avals[:num_consts])
+        elements = mlir.constrain_sums(ctx, [_element(ctx, x, a, length, index) for x, a in zip(mlir.constrain_sums(ctx, xs, x_whole), x_avals)], x_avals)
+        outs = mlir.constrain_sums(ctx, ctx.jaxpr(jaxpr, [*given, *carry, *elements]), jaxpr.out_avals)
         buffers = [_store(ctx, buffer, y, a, length, index)
                    for buffer, y, a in zip(buffers, outs[num_carry:], y_avals)]
-        return outs[:num_carry], mlir.hold_sums(ctx, buffers, stacked)
+        return outs[:num_carry], mlir.constrain_sums(ctx, buffers, stacked)
 
     def position(i):
         return ctx.constant(np.int32(length - 1 - i if reverse else i), i32)
@@ -426,7 +426,7 @@ def _element(ctx, x, aval, length, index):
     types = ", ".join(["tensor<i32>"] * (physical.ndim + 1))
     sizes = ", ".join(map(str, (1, *physical.shape)))
     piece = ctx.op(f"stablehlo.dynamic_slice {x}, {starts}, sizes = [{sizes}] : ({whole}, {types}) -> {part}")
-    (piece,) = mlir.hold_sums(ctx, [piece], [aval.with_dimension(0, 1)])
+    (piece,) = mlir.constrain_sums(ctx, [piece], [aval.with_dimension(0, 1)])
     return ctx.op(f"stablehlo.reshape {piece} : ({part}) -> {mlir.tensor_type(physical)}")
 
 
@@ -435,7 +435,7 @@ def _store(ctx, buffer, y, aval, length, index):
     whole = mlir.tensor_type(physical.update(shape=(length, *physical.shape)))
     part = mlir.tensor_type(physical.update(shape=(1, *physical.shape)))
     piece = ctx.op(f"stablehlo.reshape {y} : ({mlir.tensor_type(physical)}) -> {part}")
-    (piece,) = mlir.hold_sums(ctx, [piece], [aval.with_dimension(0, 1)])
+    (piece,) = mlir.constrain_sums(ctx, [piece], [aval.with_dimension(0, 1)])
     zero = ctx.constant(np.int32(0), aval_of(np.int32(0)))
     starts = ", ".join([index, *[zero] * physical.ndim])
     types = ", ".join(["tensor<i32>"] * (physical.ndim + 1))

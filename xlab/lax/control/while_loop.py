@@ -91,12 +91,12 @@ def carry_mismatch(api, name, given, got, joined) -> str:
     hint = "Convert with .astype or reshape inside the body so that both agree."
     if any(getattr(given[i], "mat", None) != getattr(got[i], "mat", None) for i in wrong):
         hint = "They vary over different mesh axes: cast the initial value with lax.pcast(x, axis, to='varying')."
-    if any(getattr(given[i], "cut", None) != getattr(got[i], "cut", None) for i in wrong):
+    if any(getattr(given[i], "explicit_sharding", None) != getattr(got[i], "explicit_sharding", None) for i in wrong):
         hint = "They are sharded differently over Explicit mesh axes: bring one to the sharding of the other with xlab.reshard."
     return f"lax.{api}: {name} must keep the types of the loop's carry, but {lines}. {hint}"
 
 
-while_p = Primitive("while", multiple_results=True, joins=False, context_dependent=True)
+while_p = Primitive("while", multiple_results=True, auto_pvary=False, context_dependent=True)
 while_p.takes_refs = True
 
 
@@ -161,7 +161,7 @@ def split_while(trace, args, recorded, *, cond_nconsts, cond_jaxpr, body_nconsts
     cond_unknown = any(trace.is_unknown(x) for x in cc) or any(
         u and c for u, c in zip(used[cond_nconsts:], carry_u))
     if cond_unknown or (all(carry_u) and not any(is_ref(x) and not trace.is_unknown(x) for x in args)):
-        return pe.JaxprTrace.process(trace, while_p, recorded, params)
+        return pe.DynamicJaxprTrace.process_primitive(trace, while_p, recorded, params)
     known_body, *_ = pe.split_jaxpr(body_jaxpr, [*bc_u, *carry_u], carry_u)
     n_known = sum(not u for u in carry_u)
     body = known_body.memo(("first", n_known), lambda: reorder(known_body, None, range(n_known)))
@@ -171,7 +171,7 @@ def split_while(trace, args, recorded, *, cond_nconsts, cond_jaxpr, body_nconsts
     known = trace.run_known(
         while_p.bind, *cc, *known_bc, *(x for x, u in zip(init, carry_u) if not u), cond_nconsts=cond_nconsts,
         cond_jaxpr=cond, body_nconsts=len(known_bc), body_jaxpr=body)
-    outs = pe.JaxprTrace.process(trace, while_p, recorded, params)
+    outs = pe.DynamicJaxprTrace.process_primitive(trace, while_p, recorded, params)
     k = iter(known)
     return [o if u else next(k) for o, u in zip(outs, carry_u)]
 
@@ -276,10 +276,10 @@ def _while_lowering(ctx, *args, cond_nconsts, cond_jaxpr, body_nconsts, body_jax
     again = _effects.in_order(cond_jaxpr.effects)   # the condition then runs in order, before the loop and after each body
 
     def held(carry):
-        return mlir.hold_sums(ctx, carry, body_jaxpr.out_avals)
+        return mlir.constrain_sums(ctx, carry, body_jaxpr.out_avals)
 
     def constants(names, closed):
-        return mlir.hold_sums(ctx, names, closed.in_avals[:len(names)])
+        return mlir.constrain_sums(ctx, names, closed.in_avals[:len(names)])
 
     def test(carry):
         return ctx.jaxpr(cond_jaxpr, [*constants(cc, cond_jaxpr), *held(carry)])

@@ -7,7 +7,15 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.interpreters.ad import Zero, add_tangents, is_undefined_primal
 from xlab.lax.arithmetic import add, mul, neg
-from xlab.lax.linalg.common import INT32, call, define, or_nan, over_rows, succeeded, zeros
+from xlab.lax.linalg.common import (
+    INT32,
+    broadcast_over_rows,
+    call,
+    define,
+    lapack_ok,
+    nan_unless,
+    zeros,
+)
 from xlab.lax.shape import pad
 
 __all__ = ["tridiagonal_solve", "tridiagonal_solve_p"]
@@ -63,7 +71,7 @@ def _times(dl, d, du, x):
     for diagonal, rows in ((d, (0, 0, 0)), (dl, (1, -1, 0)), (du, (-1, 1, 0))):
         if type(diagonal) is not Zero:
             moved = x if rows == (0, 0, 0) else pad(x, zero, (*side, rows, (0, 0, 0)))
-            total = add_tangents(total, mul(over_rows(diagonal, shape), moved))
+            total = add_tangents(total, mul(broadcast_over_rows(diagonal, shape), moved))
     return total
 
 
@@ -94,7 +102,7 @@ def _lowering(ctx, dl, d, du, b, *, perturb_singular):
         return call(ctx, "tridiagonal_solve_perturbed_ffi", [dl, d, du, b], avals, [aval], len(batch))[0]
     *_, x, info = call(ctx, "gtsv", [dl, d, du, b], avals, [*avals, aval.update(shape=batch, dtype=INT32)], len(batch),
                        aliases=[(i, i) for i in range(4)])
-    return or_nan(ctx, succeeded(ctx, info, batch), batch, x, aval)
+    return nan_unless(ctx, lapack_ok(ctx, info, batch), batch, x, aval)
 
 
 tridiagonal_solve_p = define("tridiagonal_solve", _shapes, (1, 1, 1, 2))

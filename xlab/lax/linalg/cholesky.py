@@ -12,18 +12,18 @@ from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, div, max, mul, sub
 from xlab.lax.comparison import eq, select
 from xlab.lax.linalg.common import (
+    broadcast_over_rows,
     call,
     char,
     define,
     eye,
-    or_nan,
-    over_rows,
+    lapack_ok,
+    matrix_transpose,
+    nan_unless,
     product,
     repeat,
     square,
-    succeeded,
     symmetrize,
-    t,
     tril,
 )
 from xlab.lax.linalg.triangular import triangular_solve_p
@@ -88,7 +88,7 @@ def _cholesky_lowering(ctx, x):
     batch = aval.shape[:-2]
     out, info = call(ctx, "potrf", [x], [aval], [aval, aval.update(shape=batch, dtype=np.dtype(np.int32))], len(batch),
                      f"uplo = {char('L')}", aliases=[(0, 0)])
-    return or_nan(ctx, succeeded(ctx, info, batch), batch, out, aval)
+    return nan_unless(ctx, lapack_ok(ctx, info, batch), batch, out, aval)
 
 
 cholesky_p = define("cholesky", _square, (2,))
@@ -139,8 +139,8 @@ def _update(r, w):
         x, y = div(x, scale), div(y, scale)
         length = sqrt(add(mul(x, x), mul(y, y)))
         still = eq(y, full_like(y, 0))
-        c = over_rows(select(still, full_like(x, 1), div(x, length)), shape[:-1])
-        s = over_rows(select(still, full_like(y, 0), div(y, length)), shape[:-1])
+        c = broadcast_over_rows(select(still, full_like(x, 1), div(x, length)), shape[:-1])
+        s = broadcast_over_rows(select(still, full_like(y, 0), div(y, length)), shape[:-1])
         new = add(mul(c, row), mul(s, w))
         spread = broadcast_in_dim(new, shape, (*range(batch), batch + 1))
         return select(here, spread, r), sub(mul(c, w), mul(s, row))
@@ -167,7 +167,7 @@ def symmetric_product(a_matrix: ArrayLike, c_matrix: ArrayLike, *, alpha: float 
     """
     out = symmetric_product_p.bind(a_matrix, c_matrix, alpha=alpha, beta=beta)
     if symmetrize_output:
-        above = t(tril(out, -1))
+        above = matrix_transpose(tril(out, -1))
         out = add(tril(out), above)
     return out
 
@@ -182,7 +182,7 @@ def _product_shapes(a, c, *, dtype, **_):
 def _symmetric_product(a, c, *, alpha, beta):
     def factor(x):
         return aval_of(c).dtype.type(x)
-    return add(mul(factor(alpha), product(a, t(a))), mul(factor(beta), c))
+    return add(mul(factor(alpha), product(a, matrix_transpose(a))), mul(factor(beta), c))
 
 
 symmetric_product_p = define("symmetric_product", _product_shapes, (2, 2),

@@ -12,12 +12,12 @@ import numpy as np
 from xlab.backend import lapack
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
-from xlab.core.cuts import cut_rules, described
 from xlab.core.primitive import Primitive
+from xlab.core.sharding_rules import described, sharding_rules
 from xlab.errors import MissingRule, ShardingTypeError
 from xlab.interpreters import ad, batching, mlir
-from xlab.lax import cuts
 from xlab.lax import elementwise as _e
+from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import add, div
 from xlab.lax.comparison import eq, ge, select
 from xlab.lax.complexes import conj
@@ -64,34 +64,34 @@ def define(name: str, rule: Callable, ranks: Sequence[int], *, multiple_results:
         return ShapedArray((*batches[0], *out), avals[0].dtype, weak)
 
     def batch(xs, dims, **params):
-        out = prim.bind(*fronted(xs, dims), **params)
+        out = prim.bind(*move_batch_to_front(xs, dims), **params)
         return out, [0] * len(out) if multiple_results else 0
 
-    cut_rules[prim] = cuts.batched_matrices(name, ranks)
-    def cut(ins, outs, **_):
-        """Batch dimensions keep how they are cut; matrices must be whole."""
+    sharding_rules[prim] = sharding_in_types.batched_matrices(name, ranks)
+    def sharding_rule(ins, outs, **_):
+        """Batch dimensions keep how they are sharded; matrices must be whole."""
         batch = [()] * (ins[0].ndim - ranks[0])
         for a in ins:
             for d, axes in enumerate(entries(a)):
                 if not axes or (d < len(batch) and batch[d] == axes):
                     continue
                 if d >= len(batch) or batch[d]:
-                    raise ShardingTypeError(f"{name} got operands of types {described(ins)}: it works on whole matrices, in batches cut "
+                    raise ShardingTypeError(f"{name} got operands of types {described(ins)}: it works on whole matrices, in batches sharded "
                                             f"alike. Bring them to one piece with xlab.reshard.")
                 batch[d] = axes
         return [[*batch, *[()] * (o.ndim - len(batch))] for o in outs]
 
     batching.primitive_batchers[prim] = batch
-    cut_rules[prim] = cut
+    sharding_rules[prim] = sharding_rule
     if no_derivative:
         ad.not_differentiable(prim, no_derivative)
     return prim
 
 
-def fronted(xs, dims):
+def move_batch_to_front(xs, dims):
     """Operands with the batch dimension in front, repeated where there was none."""
     size = next(aval_of(x).shape[d] for x, d in zip(xs, dims) if d is not None)
-    return [batching.bring(x, d, size, 0) for x, d in zip(xs, dims)]
+    return [batching.move_batch_dim_to(x, d, size, 0) for x, d in zip(xs, dims)]
 
 
 def square(name: str, shape) -> int:
@@ -181,7 +181,7 @@ def _factor(i: int) -> str:
     return "ijklmnopqrstuvwxyz"[i] if i < 18 else f"z_{i - 17}"
 
 
-def succeeded(ctx, info: str, batch: Sequence[int], direction: str = "EQ") -> str:
+def lapack_ok(ctx, info: str, batch: Sequence[int], direction: str = "EQ") -> str:
     """Whether each matrix was decomposed: `info` compared with zero."""
     aval = ShapedArray(batch, INT32)
     t, zero = mlir.tensor_type(aval), ctx.fill(0, aval)
@@ -189,7 +189,7 @@ def succeeded(ctx, info: str, batch: Sequence[int], direction: str = "EQ") -> st
                   f"{mlir.tensor_type(aval.update(dtype=np.dtype(bool)))}")
 
 
-def or_nan(ctx, ok: str, batch: Sequence[int], x: str, aval) -> str:
+def nan_unless(ctx, ok: str, batch: Sequence[int], x: str, aval) -> str:
     """The result where its matrix was decomposed, NaN elsewhere."""
     truth = aval.update(dtype=np.dtype(bool))
     ok = ctx.broadcast(ok, ShapedArray(batch, np.dtype(bool)), truth, range(len(batch)))
@@ -209,7 +209,7 @@ def identity(ctx, aval) -> str:
     return ctx.op(f"stablehlo.convert {same} : ({truth}) -> {mlir.tensor_type(aval)}")
 
 
-def within(ctx, rule: Callable, names: Sequence[str], avals, **params) -> list[str]:
+def lower_rule(ctx, rule: Callable, names: Sequence[str], avals, **params) -> list[str]:
     """Applies another lowering rule to values of this one."""
     saved, ctx.avals_in = ctx.avals_in, list(avals)
     try:
@@ -226,15 +226,15 @@ def repeat(n: int, body: Callable, init):
 # -- products and parts of matrices -----------------------------------------------------------------------
 
 
-def t(x):
+def matrix_transpose(x):
     """Each matrix transposed."""
     n = aval_of(x).ndim
     return transpose(x, (*range(n - 2), n - 1, n - 2))
 
 
-def h(x):
+def adjoint(x):
     """Each matrix transposed and conjugated."""
-    return conjugate(t(x))
+    return conjugate(matrix_transpose(x))
 
 
 def conjugate(x):
@@ -264,7 +264,7 @@ def _below(shape, k: int):
 def _over_batch(mask, x):
     """A mask of one matrix for all matrices of x, cut as they are."""
     aval = aval_of(x)
-    return mask if aval.ndim == 2 else broadcast_in_dim(mask, aval.shape, (aval.ndim - 2, aval.ndim - 1), out_sharding=aval.cut)
+    return mask if aval.ndim == 2 else broadcast_in_dim(mask, aval.shape, (aval.ndim - 2, aval.ndim - 1), out_sharding=aval.explicit_sharding)
 
 
 def stacked(x, batch):
@@ -287,7 +287,7 @@ def triu(x, k: int = 0):
 def _nothing(x):
     """Zeros like x, weak where it is."""
     aval = aval_of(x)
-    return broadcast_in_dim(_e.scalar_like(0, aval), aval.shape, (), out_sharding=aval.cut)
+    return broadcast_in_dim(_e.scalar_like(0, aval), aval.shape, (), out_sharding=aval.explicit_sharding)
 
 
 def diagonal(x):
@@ -297,17 +297,17 @@ def diagonal(x):
     return reduce_sum(kept, (len(shape) - 2 if shape[-2] >= shape[-1] else len(shape) - 1,))
 
 
-def over_columns(v, shape):
+def broadcast_over_columns(v, shape):
     """A stack of vectors as one row of each matrix, repeated to a shape."""
     n = len(shape)
     return broadcast_in_dim(v, shape, (*range(n - 2), n - 1))
 
 
-def over_rows(v, shape):
+def broadcast_over_rows(v, shape):
     """A stack of vectors as one column of each matrix, repeated to a shape."""
     return broadcast_in_dim(v, shape, tuple(range(len(shape) - 1)))
 
 
 def symmetrize(x):
     """The mean of each matrix and its conjugate transpose."""
-    return div(add(x, h(x)), _e.scalar_like(2, aval_of(x)))
+    return div(add(x, adjoint(x)), _e.scalar_like(2, aval_of(x)))

@@ -16,19 +16,19 @@ from xlab.lax.complexes import complex, conj, imag, real
 from xlab.lax.convert import convert
 from xlab.lax.linalg.common import (
     INT32,
+    adjoint,
+    broadcast_over_columns,
     call,
     char,
     complex_of,
     define,
     diagonal,
-    h,
-    or_nan,
-    over_columns,
+    lapack_ok,
+    matrix_transpose,
+    nan_unless,
     product,
     real_of,
     square,
-    succeeded,
-    t,
     zeros,
 )
 from xlab.lax.linalg.eigh import inverse_differences
@@ -103,12 +103,12 @@ def _jvp(primals, tangents, *, compute_left_eigenvectors, compute_right_eigenvec
     # With x v = v diag(w), the diagonal of v⁻¹ dx v holds the tangents of w.
     scaled = solve(right, dx)
     inner = product(scaled, right) if vectors else None
-    dw = diagonal(inner) if vectors else reduce_sum(mul(scaled, t(right)), (aval_of(scaled).ndim - 1,))
+    dw = diagonal(inner) if vectors else reduce_sum(mul(scaled, matrix_transpose(right)), (aval_of(scaled).ndim - 1,))
     outs, out_tangents = [w], [dw]
     if compute_left_eigenvectors:
         left = found[0]
         outs.append(left)
-        out_tangents.append(_vectors(left, conj(w), product(solve(left, h(dx)), left)))
+        out_tangents.append(_vectors(left, conj(w), product(solve(left, adjoint(dx)), left)))
     if compute_right_eigenvectors:
         outs.append(right)
         out_tangents.append(_vectors(right, w, inner))
@@ -120,13 +120,13 @@ def _vectors(v, w, inner):
     aval = aval_of(v)
     rows = (aval.ndim - 2,)
     dv = product(v, mul(inverse_differences(w, aval.dtype), inner))
-    largest = eq(broadcasted_iota(np.int32, aval.shape, rows[0]), over_columns(argmax(abs(v), rows[0], np.int32), aval.shape))
+    largest = eq(broadcasted_iota(np.int32, aval.shape, rows[0]), broadcast_over_columns(argmax(abs(v), rows[0], np.int32), aval.shape))
 
     def at_largest(x):
         return reduce_sum(select(largest, x, full_like(x, 0)), rows)
     along = neg(real(reduce_sum(mul(conj(v), dv), rows)))
     around = neg(div(imag(at_largest(dv)), real(at_largest(v))))
-    return add(dv, mul(v, over_columns(complex(along, around), aval.shape)))
+    return add(dv, mul(v, broadcast_over_columns(complex(along, around), aval.shape)))
 
 
 def _lowering(ctx, x, *, compute_left_eigenvectors, compute_right_eigenvectors, enable_eigvec_derivs, implementation):
@@ -142,9 +142,9 @@ def _lowering(ctx, x, *, compute_left_eigenvectors, compute_right_eigenvectors, 
     *w, vl, vr, info = call(ctx, "geev", [x], [aval], [*parts, vectors_aval, vectors_aval, w_aval.update(shape=batch, dtype=INT32)],
                             len(batch), f"compute_left = {left}, compute_right = {right}")
     values = w[0] if len(w) == 1 else ctx.op(f"stablehlo.complex {w[0]}, {w[1]} : {mlir.tensor_type(w_aval)}")
-    ok = succeeded(ctx, info, batch)
+    ok = lapack_ok(ctx, info, batch)
     outs = [values, *([vl] if compute_left_eigenvectors else []), *([vr] if compute_right_eigenvectors else [])]
-    return [or_nan(ctx, ok, batch, o, a) for o, a in zip(outs, ctx.avals_out)]
+    return [nan_unless(ctx, ok, batch, o, a) for o, a in zip(outs, ctx.avals_out)]
 
 
 eig_p = define("eig", _shapes, (2,), multiple_results=True)

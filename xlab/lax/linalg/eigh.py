@@ -14,20 +14,20 @@ from xlab.lax.complexes import real
 from xlab.lax.convert import convert
 from xlab.lax.linalg.common import (
     INT32,
+    adjoint,
+    broadcast_over_columns,
+    broadcast_over_rows,
     call,
     char,
     define,
     diagonal,
     eye,
-    h,
-    or_nan,
-    over_columns,
-    over_rows,
+    lapack_ok,
+    nan_unless,
     product,
     real_of,
     square,
     stacked,
-    succeeded,
     symmetrize,
     zeros,
 )
@@ -85,7 +85,7 @@ def _jvp(primals, tangents, **params):
     aval = aval_of(v)
     if aval.shape[-1] != aval.shape[-2]:
         raise NotImplementedError("eigh's derivative needs all eigenvalues: leave subset_by_index out")
-    inner = product(product(h(v), dx), v)
+    inner = product(product(adjoint(v), dx), v)
     dv = product(v, mul(inverse_differences(w, aval.dtype), inner))
     dw = diagonal(inner)
     return [v, w], [dv, real(dw) if _e.complexes(aval.dtype) else dw]
@@ -96,7 +96,7 @@ def inverse_differences(w, dtype):
     w = convert(w, dtype)
     *batch, n = aval_of(w).shape
     one, shape = stacked(eye(n, dtype), batch), (*batch, n, n)
-    return sub(integer_pow(sub(add(one, over_columns(w, shape)), over_rows(w, shape)), -1), one)
+    return sub(integer_pow(sub(add(one, broadcast_over_columns(w, shape)), broadcast_over_rows(w, shape)), -1), one)
 
 
 def _lowering(ctx, x, *, lower, sort_eigenvalues, subset_by_index, algorithm):
@@ -112,8 +112,8 @@ def _lowering(ctx, x, *, lower, sort_eigenvalues, subset_by_index, algorithm):
     name = "heevd" if aval.dtype.kind == "c" else "syevd"
     v, w, info = call(ctx, name, [x], [aval], [v_aval, w_aval, aval.update(shape=batch, dtype=INT32)], len(batch),
                       f"mode = {char('V')}, uplo = {char('L' if lower else 'U')}", aliases=[(0, 0)])
-    ok = succeeded(ctx, info, batch)
-    return [or_nan(ctx, ok, batch, v, v_aval), or_nan(ctx, ok, batch, w, w_aval)]
+    ok = lapack_ok(ctx, info, batch)
+    return [nan_unless(ctx, ok, batch, v, v_aval), nan_unless(ctx, ok, batch, w, w_aval)]
 
 
 eigh_p = define("eigh", _shapes, (2,), multiple_results=True)

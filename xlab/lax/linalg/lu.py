@@ -15,18 +15,18 @@ from xlab.lax.convert import stop_gradient
 from xlab.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from xlab.lax.linalg.common import (
     INT32,
+    broadcast_over_rows,
     call,
     define,
     eye,
-    or_nan,
-    over_rows,
+    lapack_ok,
+    lower_rule,
+    nan_unless,
     product,
     repeat,
     stacked,
-    succeeded,
     tril,
     triu,
-    within,
     zeros,
 )
 from xlab.lax.linalg.triangular import triangular_solve
@@ -121,8 +121,8 @@ def _lu_lowering(ctx, x):
     # LAPACK counts from one. A singular matrix has factors too: only bad arguments fail.
     one = ctx.fill(1, pivots_aval)
     pivots = ctx.op(f"stablehlo.subtract {pivots}, {one} : {mlir.tensor_type(pivots_aval)}")
-    out = or_nan(ctx, succeeded(ctx, info, batch, "GE"), batch, out, out_aval)
-    permutation, = within(ctx, _permutation, [pivots], [pivots_aval], permutation_size=aval.shape[-2])
+    out = nan_unless(ctx, lapack_ok(ctx, info, batch, "GE"), batch, out, out_aval)
+    permutation, = lower_rule(ctx, _permutation, [pivots], [pivots_aval], permutation_size=aval.shape[-2])
     return [out, pivots, permutation]
 
 
@@ -161,7 +161,7 @@ def _exchange(pivots, *, permutation_size):
 
     def pick(where, x):
         """The one element of each row where `where` holds."""
-        return over_rows(reduce_sum(select(where, x, full_like(x, 0)), (last,)), shape)
+        return broadcast_over_rows(reduce_sum(select(where, x, full_like(x, 0)), (last,)), shape)
 
     def step(i, permutation):
         here, there = eq(places, i), eq(places, pick(eq(pivot_places, i), pivots))

@@ -15,7 +15,7 @@ from xlab.lax.comparison import eq, gt, lt, select
 from xlab.lax.control.while_loop import while_loop
 from xlab.lax.convert import convert
 from xlab.lax.linalg.cholesky import cholesky
-from xlab.lax.linalg.common import eye, h, product, real_of, symmetrize
+from xlab.lax.linalg.common import adjoint, eye, product, real_of, symmetrize
 from xlab.lax.linalg.qr import qr
 from xlab.lax.linalg.triangular import triangular_solve
 from xlab.lax.reductions import reduce_max, reduce_sum
@@ -92,8 +92,8 @@ def qdwh(x: ArrayLike, *, is_hermitian: bool = False, max_iterations: int | None
     else:
         count = full_like(scale, len(weights), np.int32)
     # One step of Newton and Schulz makes u orthonormal to working precision.
-    u = sub(mul(dtype.type(1.5), u), product(mul(dtype.type(0.5), u), product(h(u), u)))
-    return u, symmetrize(product(h(u), x)), convert(count, np.int32, weak_type=True), bitwise_not(moving)
+    u = sub(mul(dtype.type(1.5), u), product(mul(dtype.type(0.5), u), product(adjoint(u), u)))
+    return u, symmetrize(product(adjoint(u), x)), convert(count, np.int32, weak_type=True), bitwise_not(moving)
 
 
 
@@ -115,16 +115,16 @@ def _weights(eps: float, limit: int):
 def _by_qr(u, a, b, c):
     dtype, (m, n) = aval_of(u).dtype, aval_of(u).shape
     q, _ = qr(concatenate([mul(dtype.type(math.sqrt(c)), u), eye(n, dtype)], 0), full_matrices=False)
-    turned = product(slice_in_dim(q, 0, m), h(slice_in_dim(q, m, m + n)))
+    turned = product(slice_in_dim(q, 0, m), adjoint(slice_in_dim(q, m, m + n)))
     return add(mul(dtype.type(b / c), u), mul(dtype.type((a - b / c) / math.sqrt(c)), turned))
 
 
 def _by_cholesky(u, a, b, c):
     dtype, n = aval_of(u).dtype, aval_of(u).shape[1]
-    l = cholesky(add(mul(dtype.type(c), product(h(u), u)), eye(n, dtype)))
-    y = triangular_solve(l, h(u), left_side=True, lower=True)
+    l = cholesky(add(mul(dtype.type(c), product(adjoint(u), u)), eye(n, dtype)))
+    y = triangular_solve(l, adjoint(u), left_side=True, lower=True)
     y = triangular_solve(l, y, left_side=True, lower=True, transpose_a=True, conjugate_a=True)
-    return add(mul(dtype.type(b / c), u), mul(dtype.type(a - b / c), h(y)))
+    return add(mul(dtype.type(b / c), u), mul(dtype.type(a - b / c), adjoint(y)))
 
 
 def _frobenius(x):

@@ -14,14 +14,14 @@ from xlab.lax.complexes import imag
 from xlab.lax.convert import convert
 from xlab.lax.linalg.common import (
     INT32,
+    adjoint,
     call,
     define,
     eye,
-    h,
     identity,
+    matrix_transpose,
     product,
     stacked,
-    t,
     tril,
     zeros,
 )
@@ -76,10 +76,10 @@ def _rows(x, start: int, stop: int):
 def _thin_jvp(q, r, dx):
     """Tangents of q (m, n) and r (n, n) for a matrix of full column rank."""
     dxr = triangular_solve(r, dx)
-    inner = product(h(q), dxr)
+    inner = product(adjoint(q), dxr)
     # q stays orthonormal: qᴴ dq is skew, and r keeps its form and its real diagonal.
     below = tril(inner, -1)
-    skew = sub(below, h(below))
+    skew = sub(below, adjoint(below))
     dtype, (*batch, n, _) = aval_of(r).dtype, aval_of(r).shape
     if _e.complexes(dtype):
         turn = mul(convert(imag(inner), dtype), dtype.type(1j))
@@ -101,10 +101,10 @@ def _rest_of_q(q, dq, n: int):
 
     def times_inverse(x):
         """x w₁⁻¹"""
-        return t(lu_solve(factors, permutation, t(x), trans=1))
+        return matrix_transpose(lu_solve(factors, permutation, matrix_transpose(x), trans=1))
     m = times_inverse(_rows(q1, n, rows))
     dm = times_inverse(sub(_rows(dq, n, rows), product(m, _rows(dq, 0, n))))
-    return add(product(dq, h(m)), product(w, h(dm)))
+    return add(product(dq, adjoint(m)), product(w, adjoint(dm)))
 
 
 def _qr_jvp(primals, tangents, *, pivoting, full_matrices, use_magma):
@@ -114,14 +114,14 @@ def _qr_jvp(primals, tangents, *, pivoting, full_matrices, use_magma):
         return outs, [Zero.of(o) for o in outs]
     q, r, *order = outs
     if pivoting:
-        dx = t(take_rows(t(dx), order[0]))
+        dx = matrix_transpose(take_rows(matrix_transpose(dx), order[0]))
     m, n = aval_of(x).shape[-2:]
     last = aval_of(x).ndim - 1
     if m < n:
         # The first columns decide q; the others are rotated along.
         dq, dr = _thin_jvp(q, _columns(r, 0, m), _columns(dx, 0, m))
         rotated = product(q, _columns(r, m, n))
-        dr = concatenate([dr, add(product(h(dq), rotated), product(h(q), _columns(dx, m, n)))], last)
+        dr = concatenate([dr, add(product(adjoint(dq), rotated), product(adjoint(q), _columns(dx, m, n)))], last)
     elif full_matrices and m > n:
         dq, dr = _thin_jvp(_columns(q, 0, n), _rows(r, 0, n), dx)
         dq = concatenate([dq, _rest_of_q(q, dq, n)], last)

@@ -11,10 +11,10 @@ from xlab.lax.linalg.common import (
     call,
     char,
     define,
-    or_nan,
+    lapack_ok,
+    nan_unless,
     real_of,
     square,
-    succeeded,
     zeros,
 )
 
@@ -62,8 +62,8 @@ def _schur_lowering(ctx, x, *, compute_schur_vectors, sort_eig_vals, select_call
     count = aval.update(shape=batch, dtype=INT32)
     form, z, *_, info = call(ctx, "gees", [x], [aval], [aval, aval, *parts, count, count], len(batch),
                              f"mode = {char('V' if compute_schur_vectors else 'N')}, sort = {char('N')}", aliases=[(0, 0)])
-    ok = succeeded(ctx, info, batch)
-    return [or_nan(ctx, ok, batch, o, aval) for o in ([form, z] if compute_schur_vectors else [form])]
+    ok = lapack_ok(ctx, info, batch)
+    return [nan_unless(ctx, ok, batch, o, aval) for o in ([form, z] if compute_schur_vectors else [form])]
 
 
 schur_p = define("schur", _schur_shapes, (2,), multiple_results=True,
@@ -93,8 +93,8 @@ def _hessenberg_lowering(ctx, a):
     batch, n = aval.shape[:-2], aval.shape[-1]
     out, taus, info = call(ctx, "gehrd", [a], [aval], [aval, taus_aval, aval.update(shape=batch, dtype=INT32)], len(batch),
                            f"high = {n} : i32, low = 1 : i32", aliases=[(0, 0)])
-    ok = succeeded(ctx, info, batch)
-    return [or_nan(ctx, ok, batch, out, aval), or_nan(ctx, ok, batch, taus, taus_aval)]
+    ok = lapack_ok(ctx, info, batch)
+    return [nan_unless(ctx, ok, batch, out, aval), nan_unless(ctx, ok, batch, taus, taus_aval)]
 
 
 hessenberg_p = define("hessenberg", _hessenberg_shapes, (2,), multiple_results=True,
@@ -131,8 +131,8 @@ def _tridiagonal_lowering(ctx, a, *, lower):
     name = "hetrd" if aval.dtype.kind == "c" else "sytrd"
     *outs, info = call(ctx, name, [a], [aval], [*ctx.avals_out, aval.update(shape=batch, dtype=INT32)], len(batch),
                        f"uplo = {char('L' if lower else 'U')}", aliases=[(0, 0)])
-    ok = succeeded(ctx, info, batch)
-    return [or_nan(ctx, ok, batch, o, x) for o, x in zip(outs, ctx.avals_out)]
+    ok = lapack_ok(ctx, info, batch)
+    return [nan_unless(ctx, ok, batch, o, x) for o, x in zip(outs, ctx.avals_out)]
 
 
 tridiagonal_p = define("tridiagonal", _tridiagonal_shapes, (2,), multiple_results=True,

@@ -15,20 +15,20 @@ from xlab.lax.complexes import real
 from xlab.lax.convert import convert
 from xlab.lax.linalg.common import (
     INT32,
+    adjoint,
+    broadcast_over_columns,
+    broadcast_over_rows,
     call,
     char,
     define,
     diagonal,
     eye,
-    h,
     identity,
-    or_nan,
-    over_columns,
-    over_rows,
+    lapack_ok,
+    nan_unless,
     product,
     real_of,
     stacked,
-    succeeded,
     zeros,
 )
 from xlab.lax.shape import full_like
@@ -94,7 +94,7 @@ def _jvp(primals, tangents, *, full_matrices, compute_uv, subset_by_index, algor
                                   "first min(m, n) are not determined. Pass full_matrices=False.")
     s, u, vh = svd_p.bind(x, full_matrices=False, compute_uv=True, subset_by_index=subset_by_index, algorithm=algorithm)
     dtype, complexes = aval_of(x).dtype, _e.complexes(aval_of(x).dtype)
-    uh, v = h(u), h(vh)
+    uh, v = adjoint(u), adjoint(vh)
     inner = product(product(uh, dx), v)
     ds = real(diagonal(inner)) if complexes else diagonal(inner)
     if not compute_uv:
@@ -102,17 +102,17 @@ def _jvp(primals, tangents, *, full_matrices, compute_uv, subset_by_index, algor
     *batch, k = aval_of(s).shape
     shape = (*batch, k, k)
     one = stacked(eye(k, dtype), batch)
-    rows, columns = over_rows(convert(s, dtype), shape), over_columns(convert(s, dtype), shape)
+    rows, columns = broadcast_over_rows(convert(s, dtype), shape), broadcast_over_columns(convert(s, dtype), shape)
     # 1 / (s[j]² - s[i]²) at (i, j), and 0 on the diagonal.
     gaps = sub(div(full_like(one, 1), add(mul(add(columns, rows), sub(columns, rows)), one)), one)
     right, left = mul(columns, inner), mul(rows, inner)
-    du = product(u, add(mul(gaps, add(right, h(right))), _phase(inner, s, one) if complexes else full_like(one, 0)))
-    dv = product(v, mul(gaps, add(left, h(left))))
+    du = product(u, add(mul(gaps, add(right, adjoint(right))), _phase(inner, s, one) if complexes else full_like(one, 0)))
+    dv = product(v, mul(gaps, add(left, adjoint(left))))
     if m > k:
         du = add(du, _outside(u, product(dx, v), s))
     if n > k:
-        dv = add(dv, _outside(v, product(h(dx), u), s))
-    return [s, u, vh], [ds, du, h(dv)]
+        dv = add(dv, _outside(v, product(adjoint(dx), u), s))
+    return [s, u, vh], [ds, du, adjoint(dv)]
 
 
 def _phase(inner, s, one):
@@ -120,14 +120,14 @@ def _phase(inner, s, one):
     dtype = aval_of(inner).dtype
     nothing = convert(eq(s, full_like(s, 0)), aval_of(s).dtype)
     inverse = sub(div(full_like(s, 1), add(s, nothing)), nothing)
-    skew = mul(full_like(inner, 0.5), sub(inner, h(inner)))
-    return mul(mul(skew, one), over_columns(convert(inverse, dtype), aval_of(inner).shape))
+    skew = mul(full_like(inner, 0.5), sub(inner, adjoint(inner)))
+    return mul(mul(skew, one), broadcast_over_columns(convert(inverse, dtype), aval_of(inner).shape))
 
 
 def _outside(u, x, s):
     """The part of x beyond the span of u, over the singular values."""
-    rest = sub(x, product(u, product(h(u), x)))
-    return div(rest, over_columns(convert(s, aval_of(x).dtype), aval_of(x).shape))
+    rest = sub(x, product(u, product(adjoint(u), x)))
+    return div(rest, broadcast_over_columns(convert(s, aval_of(x).dtype), aval_of(x).shape))
 
 
 def _lowering(ctx, x, *, full_matrices, compute_uv, subset_by_index, algorithm):
@@ -149,8 +149,8 @@ def _lowering(ctx, x, *, full_matrices, compute_uv, subset_by_index, algorithm):
     mode = char("N" if not compute_uv else "A" if full_matrices else "S")
     _, s, u, vh, info = call(ctx, name, [x], [aval], [aval, s_aval, u_aval, vh_aval, info_aval], len(batch), f"mode = {mode}",
                              aliases=[(0, 0)])
-    ok = succeeded(ctx, info, batch)
-    return [or_nan(ctx, ok, batch, o, a) for o, a in zip([s, u, vh], ctx.avals_out)]
+    ok = lapack_ok(ctx, info, batch)
+    return [nan_unless(ctx, ok, batch, o, a) for o, a in zip([s, u, vh], ctx.avals_out)]
 
 
 svd_p = define("svd", _shapes, (2,), multiple_results=True)

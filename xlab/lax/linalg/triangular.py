@@ -12,14 +12,14 @@ from xlab.lax.linalg.common import (
     char,
     conjugate,
     define,
-    fronted,
     in_lapack,
+    lower_rule,
+    matrix_transpose,
+    move_batch_to_front,
     product,
     square,
-    t,
     tril,
     triu,
-    within,
     zeros,
 )
 from xlab.lax.shape import expand_dims, reshape, squeeze, transpose
@@ -68,7 +68,7 @@ def _jvp_of_matrix(da, x, a, *, left_side, lower, transpose_a, conjugate_a, unit
     diagonal = 1 if unit_diagonal else 0
     da = neg(tril(da, -diagonal) if lower else triu(da, diagonal))
     da = conjugate(da) if conjugate_a else da
-    da = t(da) if transpose_a else da
+    da = matrix_transpose(da) if transpose_a else da
 
     def solve(b):
         return triangular_solve_p.bind(a, b, left_side=left_side, lower=lower, transpose_a=transpose_a,
@@ -101,7 +101,7 @@ def _batch(xs, dims, *, left_side, **params):
     a, b = xs
     da, db = dims
     if da is not None or aval_of(a).ndim > 2:
-        a, b = fronted(xs, dims)
+        a, b = move_batch_to_front(xs, dims)
         return triangular_solve_p.bind(a, b, left_side=left_side, **params), 0
     # One matrix for all right-hand sides: they stand side by side.
     b = batching.moveaxis(b, db, 0)
@@ -123,7 +123,7 @@ def _lowering(ctx, a, b, *, left_side, lower, transpose_a, conjugate_a, unit_dia
     if not bv.size:
         return zeros(ctx, bv)
     if conjugate_a and not transpose_a:
-        a, = within(ctx, _conjugated, [a], [av])
+        a, = lower_rule(ctx, _conjugated, [a], [av])
     if ctx.platform != "cpu" or not in_lapack(av.dtype):       # the compiler has a solver of its own, also of short floats
         kind = "NO_TRANSPOSE" if not transpose_a else "ADJOINT" if conjugate_a else "TRANSPOSE"
         flags = ", ".join(f"{n} = {str(bool(v)).lower()}" for n, v in (

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from xlab.core.source import shown_names
+from xlab.core.source_info import shown_names
 from xlab.notebook.tracebacks import present
-from xlab.observe.subject import jitted as _jitted
+from xlab.observe.program.stages import jitted as _jitted
 
 
-def told(method: Callable[..., Any]) -> Callable[..., Any]:
+def with_user_traceback(method: Callable[..., Any]) -> Callable[..., Any]:
     """A magic whose errors show the user's lines and not its own."""
 
     @functools.wraps(method)

@@ -11,8 +11,8 @@ from IPython.core.magic import Magics, line_magic, magics_class
 
 import xlab
 from xlab import observe
-from xlab.notebook import displays, options
-from xlab.notebook.magics.base import call_of, jitted, options_of, told
+from xlab.notebook import formatters, options
+from xlab.notebook.magics.base import call_of, jitted, options_of, with_user_traceback
 
 
 @magics_class
@@ -20,7 +20,7 @@ class Xdiff(Magics):
     """`%xdiff`."""
 
     @line_magic
-    @told
+    @with_user_traceback
     def xdiff(self, line: str) -> None:
         """Compares two calls: equations, collectives, memory, and with --repeat the time of warm runs.
 
@@ -51,7 +51,7 @@ class Xdiff(Magics):
         if not repeat.isdigit():
             raise ValueError(f"--repeat takes a number of runs; given {repeat!r}")
         (left, one), (right, other) = sides
-        displays.show(observe.diff(one, other, names=(left, right), repeat=int(repeat)))
+        formatters.show(observe.diff(one, other, names=(left, right), repeat=int(repeat)))
 
 
 def two_calls(text: str) -> list[str]:

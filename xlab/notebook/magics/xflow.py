@@ -7,13 +7,13 @@ import re
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
-from xlab.notebook import displays
+from xlab.notebook import formatters
 from xlab.notebook.experiments import handlers
-from xlab.notebook.magics.base import call_of, jitted, told
-from xlab.observe.looking import quiet
-from xlab.observe.program_layouts import argument_layouts
+from xlab.notebook.magics.base import call_of, jitted, with_user_traceback
+from xlab.observe.program.analysis_only import suppress_warnings
+from xlab.observe.program.stages import program_stages
 from xlab.observe.records import Report
-from xlab.observe.subject import subject
+from xlab.observe.sharding.program_layouts import argument_layouts
 
 _TARGET = re.compile(r"\s*--target[ =](\S+)")
 
@@ -23,7 +23,7 @@ class Xflow(Magics):
     """`%xflow`."""
 
     @line_magic
-    @told
+    @with_user_traceback
     def xflow(self, line: str) -> None:
         """Compiles a call without running it and shows its collectives, yours and the partitioner's.
 
@@ -34,15 +34,15 @@ class Xflow(Magics):
         line = _TARGET.sub("", line)
         fun, args, kwargs, text = call_of(self.shell, line, "xflow")
         if targets:
-            displays.show(observe.target(targets[-1], fun, *args, **kwargs).replace(title=f"{text} on {targets[-1]}"))
+            formatters.show(observe.target(targets[-1], fun, *args, **kwargs).replace(title=f"{text} on {targets[-1]}"))
             return
         fun = jitted(self.shell, fun)
-        with quiet():           # what the compiler warns of stands in the reasons
+        with suppress_warnings():           # what the compiler warns of stands in the reasons
             transfers = observe.transfers(fun, *args, **kwargs)
         if not transfers:
             print(f"{text}: no collectives; every device works alone")
             return
         program = observe.program(fun, *args, levels=True, **kwargs)
-        about = subject(fun, args, kwargs)
-        displays.show(Report(text, (program,), argument_layouts(about), tuple(transfers), mesh=transfers[0].mesh, opens="collectives", counted=True),
-                      handlers=handlers([about]))
+        stages = program_stages(fun, args, kwargs)
+        formatters.show(Report(text, (program,), argument_layouts(stages), tuple(transfers), mesh=transfers[0].mesh, opens="collectives", counted=True),
+                      handlers=handlers([stages]))

@@ -7,10 +7,10 @@ import re
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
-from xlab.notebook import displays
-from xlab.notebook.magics.base import call_of, jitted, told
-from xlab.observe.edits import passes_text
+from xlab.notebook import formatters
+from xlab.notebook.magics.base import call_of, jitted, with_user_traceback
 from xlab.observe.records import Report
+from xlab.observe.records.passes import passes_text
 
 _STAGES = ("stablehlo", "propagated", "partitioned", "optimized")
 _OPTION = re.compile(r"\s*--stage[ =](\w+)\s*")
@@ -22,7 +22,7 @@ class Xhlo(Magics):
     """`%xhlo`."""
 
     @line_magic
-    @told
+    @with_user_traceback
     def xhlo(self, line: str) -> None:
         """Shows a program beside its later forms, line by line joined to its equations.
 
@@ -40,6 +40,6 @@ class Xhlo(Magics):
         program = observe.program(compiled, *args, levels=stages, **kwargs)
         if wanted:
             passes = observe.passes(compiled, *args, all=True, **kwargs)
-            displays.show(Report(f"passes of {text}", (program,), passes=passes, opens="passes"), plain=passes_text(passes))
+            formatters.show(Report(f"passes of {text}", (program,), passes=passes, opens="passes"), plain=passes_text(passes))
             return
-        displays.show(program, plain="\n\n".join(observe.text(level) for level in program.levels) or None)
+        formatters.show(program, plain="\n\n".join(observe.text(level) for level in program.levels) or None)

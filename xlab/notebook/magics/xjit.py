@@ -12,10 +12,10 @@ import xlab
 from xlab import observe
 from xlab.notebook import options
 from xlab.notebook.cell import Cell
-from xlab.notebook.magics.base import CellFile, call_of, cell_file, jitted, told
-from xlab.notebook.running import Recording, recording, show_report
+from xlab.notebook.magics.base import CellFile, call_of, cell_file, jitted, with_user_traceback
+from xlab.notebook.recording import Recording, recording, show_report
 from xlab.notebook.tracebacks import present
-from xlab.observe import targets
+from xlab.observe.comparison import targets
 from xlab.sharding import set_mesh
 
 
@@ -41,7 +41,7 @@ class Xjit(Magics):
     @argument("--quiet", action="store_true", help="run, but show no report")
     @argument("call", nargs="*", help="for %%xjit on a line: a call, such as f(x)")
     @line_cell_magic
-    @told
+    @with_user_traceback
     def xjit(self, line: str, cell: str | None = None) -> Any:
         """Compiles the cell as one function and shows how it was traced, sharded, compiled and run.
 

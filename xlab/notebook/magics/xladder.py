@@ -8,9 +8,9 @@ from typing import Any
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
-from xlab.notebook import displays, options
-from xlab.notebook.magics.base import call_of, options_of, told
-from xlab.observe.ladder import RUNGS
+from xlab.notebook import formatters, options
+from xlab.notebook.magics.base import call_of, options_of, with_user_traceback
+from xlab.observe.program.ladder import RUNGS
 
 
 @magics_class
@@ -18,7 +18,7 @@ class Xladder(Magics):
     """`%xladder`."""
 
     @line_magic
-    @told
+    @with_user_traceback
     def xladder(self, line: str) -> None:
         """Shows what each transformation makes of a call: jvp, linearize, transpose, grad, vmap, shard_map; nothing runs.
 
@@ -37,7 +37,7 @@ class Xladder(Magics):
                               in_axes=positions("in-axes", given.get("in-axes", "None")), **kwargs)
         if "rungs" in given and len(made.rungs) == 1:
             raise ValueError("; ".join(f"{name}: {why}" for name, why in made.left_out))
-        displays.show(made.replace(title=f"ladder of {text}"))
+        formatters.show(made.replace(title=f"ladder of {text}"))
 
 
 def positions(option: str, text: str) -> Any:

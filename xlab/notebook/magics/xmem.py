@@ -7,8 +7,8 @@ import re
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
-from xlab.notebook import displays
-from xlab.notebook.magics.base import call_of, jitted, told
+from xlab.notebook import formatters
+from xlab.notebook.magics.base import call_of, jitted, with_user_traceback
 from xlab.observe.records import Report
 
 _LINES = re.compile(r"--lines(?:[ =]+(on|off))?")
@@ -19,7 +19,7 @@ class Xmem(Magics):
     """`%xmem`."""
 
     @line_magic
-    @told
+    @with_user_traceback
     def xmem(self, line: str) -> None:
         """Lists the arrays that are alive, largest first, with the cell that made them; with a call, the memory of its program.
 
@@ -40,10 +40,10 @@ class Xmem(Magics):
         if text.startswith("--"):
             raise ValueError(f"%xmem knows the option --lines, and --lines off; given {text!r}")
         if not text:
-            displays.show(observe.live(self.shell.user_ns))
+            formatters.show(observe.live(self.shell.user_ns))
             return
         fun, args, kwargs, text = call_of(self.shell, text, "xmem")
         with observe.record() as session:
             observe.memory(jitted(self.shell, fun), *args, **kwargs)
         made = observe.report(session)
-        displays.show(Report(text, made.programs, memory=made.memory, mesh=made.mesh, versions=made.versions, opens="memory"))
+        formatters.show(Report(text, made.programs, memory=made.memory, mesh=made.mesh, versions=made.versions, opens="memory"))

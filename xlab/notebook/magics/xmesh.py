@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from IPython.core.magic import Magics, line_magic, magics_class
 
-from xlab.notebook import displays, options
-from xlab.notebook.magics.base import told
+from xlab.notebook import formatters, options
+from xlab.notebook.magics.base import with_user_traceback
 from xlab.sharding import EMPTY_MESH, set_mesh
 
 
@@ -14,7 +14,7 @@ class Xmesh(Magics):
     """`%xmesh`."""
 
     @line_magic
-    @told
+    @with_user_traceback
     def xmesh(self, line: str) -> None:
         """Sets the current mesh and draws it; without arguments draws it, `%xmesh off` unsets it.
 
@@ -28,4 +28,4 @@ class Xmesh(Magics):
             print("no mesh is set: %xmesh data=4,model=2 sets one")
             return
         set_mesh(mesh)
-        displays.show(mesh)
+        formatters.show(mesh)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from IPython.core.magic import Magics, line_magic, magics_class
 
-from xlab.notebook import running
+from xlab.notebook import recording
 from xlab.notebook.export import write_html
-from xlab.notebook.magics.base import told
+from xlab.notebook.magics.base import with_user_traceback
 
 
 @magics_class
@@ -14,7 +14,7 @@ class Xreport(Magics):
     """`%xreport`."""
 
     @line_magic
-    @told
+    @with_user_traceback
     def xreport(self, line: str) -> None:
         """Writes the report that was shown last as one self-contained HTML file.
 
@@ -23,6 +23,6 @@ class Xreport(Magics):
         path = line.strip().strip("'\"")
         if not path:
             raise ValueError("%xreport takes the name of a file, such as %xreport out.html")
-        if running.last is None:
+        if recording.last is None:
             raise ValueError("no report yet: run a cell with %%xjit first")
-        print(f"report of {running.last.title} in {write_html(running.last, path)}")
+        print(f"report of {recording.last.title} in {write_html(recording.last, path)}")

@@ -9,8 +9,8 @@ from typing import Any
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
-from xlab.notebook import displays, options
-from xlab.notebook.magics.base import evaluate, told
+from xlab.notebook import formatters, options
+from xlab.notebook.magics.base import evaluate, with_user_traceback
 from xlab.sharding import NamedSharding, PartitionSpec, Sharding
 
 _OPTION = re.compile(r"\s--(shape|mesh|target)[ =](\S+)")
@@ -21,7 +21,7 @@ class Xshard(Magics):
     """`%xshard`."""
 
     @line_magic
-    @told
+    @with_user_traceback
     def xshard(self, line: str) -> None:
         """Draws the layout of an array, a spec or a sharding; reads addressable shards only.
 
@@ -48,7 +48,7 @@ class Xshard(Magics):
             if sized is None and shape is None:
                 raise ValueError(f"two specs say how arrays lie, of any shape: %xshard {text} --shape 8,4")
             name = both[0] if both[0].isidentifier() and sized is before else ""
-            displays.show(observe.compare(before, after, shape, name=name, compiled=True))
+            formatters.show(observe.compare(before, after, shape, name=name, compiled=True))
             return
         value = self._value(text)
         if "target" in given:
@@ -61,7 +61,7 @@ class Xshard(Magics):
         if isinstance(value, Sharding) and shape is None:
             shape = tuple(value.mesh.shape[a] if isinstance(a, str) else 1 for a in value.spec) \
                 if isinstance(value, NamedSharding) else None
-        displays.show(value, shape)
+        formatters.show(value, shape)
 
     def _on_target(self, value: Any, given: dict[str, str], shape: tuple[int, ...] | None) -> None:
         """The layout on the devices of a target, whichever they are; of an array, its own spec or the one of its sharding."""
@@ -74,7 +74,7 @@ class Xshard(Magics):
         spec, over = (sharding, mesh) if isinstance(sharding, PartitionSpec) else (sharding.spec, mesh or sharding.mesh)
         if over is None or shape is None:
             raise ValueError("a spec on a target needs --shape 8,4 and --mesh data=4,model=4")
-        displays.show(observe.on_target(given["target"], NamedSharding(over, spec), shape, dtype=getattr(value, "dtype", "float32")))
+        formatters.show(observe.on_target(given["target"], NamedSharding(over, spec), shape, dtype=getattr(value, "dtype", "float32")))
 
     def _placed(self, value: Any, given: dict[str, str]) -> Any:
         """A spec on the mesh that `--mesh` gives; without it, on that of the other side."""

@@ -11,10 +11,10 @@ from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import device_put, observe
 from xlab.core.array import is_native_array
-from xlab.notebook import displays
-from xlab.notebook.magics.base import call_of, told
-from xlab.observe.breakpoints import breakpoints_of
+from xlab.notebook import formatters
+from xlab.notebook.magics.base import call_of, with_user_traceback
 from xlab.observe.records import Record, Step, Value
+from xlab.observe.stepping.breakpoints import breakpoints_of
 
 ENTRIES = 4096
 """Entries of one value that a page may be sent."""
@@ -128,7 +128,7 @@ def handlers(stepper: Any) -> dict[str, Callable[..., Record]]:
     def whole(index: int, name: str) -> Value:
         stepper.goto(index + 1)
         value = stepper.value(name)
-        short = next((v for v in stepper.live() if v.name == name), None) or observe.summarise(value, name)
+        short = next((v for v in stepper.live() if v.name == name), None) or observe.summarize(value, name)
         flat = np.asarray(getattr(value, "base", value)).reshape(-1)[:ENTRIES]
         flat = flat.astype(np.float32) if flat.dtype.kind == "V" else flat
         return short.replace(preview=tuple(str(x) if flat.dtype.kind == "c" else x.item() for x in flat))
@@ -161,7 +161,7 @@ class Xstep(Magics):
     """`%xstep`."""
 
     @line_magic
-    @told
+    @with_user_traceback
     def xstep(self, line: str) -> None:
         """Runs a call equation by equation on the real devices; the output can be scrubbed forwards and backwards.
 
@@ -174,4 +174,4 @@ class Xstep(Magics):
             g, more, named, _ = call_of(self.shell, other, "xstep")
             print(parting(observe.Stepper(fun, *args, budget=BUDGET, **kwargs), observe.Stepper(g, *more, budget=BUDGET, **named)))
         stepper = observe.Stepper(fun, *args, budget=BUDGET, **kwargs)
-        displays.show(stepper.trace(), handlers=handlers(stepper))
+        formatters.show(stepper.trace(), handlers=handlers(stepper))

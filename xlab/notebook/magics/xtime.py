@@ -11,10 +11,10 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 import xlab
 from xlab import events, observe
-from xlab.notebook.magics.base import call_of, jitted, told
-from xlab.notebook.running import recording, show_report
-from xlab.observe.looking import looking
-from xlab.observe.subject import fresh
+from xlab.notebook.magics.base import call_of, jitted, with_user_traceback
+from xlab.notebook.recording import recording, show_report
+from xlab.observe.program.analysis_only import analysis_only
+from xlab.observe.program.stages import fresh
 
 _PARTS = frozenset({"timings", "jaxpr", "hlo"})
 _OPTION = re.compile(r"\s*(?:--repeat[ =]+(?P<repeat>\S+)|(?P<cold>--cold\b)|--trace[ =]+(?P<trace>\S+))")
@@ -56,7 +56,7 @@ class Xtime(Magics):
     @argument("--trace", metavar="trace.json", help="write the phases to a file that Perfetto (ui.perfetto.dev) opens")
     @argument("call", nargs="*", help="a call, such as f(x, y)")
     @line_magic
-    @told
+    @with_user_traceback
     def xtime(self, line: str) -> None:
         """Times a call: tracing, lowering, compiling, the first run, then warm runs with median and spread.
 
@@ -66,7 +66,7 @@ class Xtime(Magics):
         given, text = _options(line)
         fun, args, kwargs, text = call_of(self.shell, text, "xtime")
         compiled = jitted(self.shell, fun)
-        with looking() if given.cold else nullcontext(), recording(text, self.shell, flagged=False) as run:    # no collectives in it
+        with analysis_only() if given.cold else nullcontext(), recording(text, self.shell, flagged=False) as run:    # no collectives in it
             if given.cold:
                 compiled = fresh(compiled)
             start = events.clock()

@@ -11,19 +11,19 @@ In reading order: `draw.py` (trees), `base.py` (what a view is), `page.py` (a tr
 from __future__ import annotations
 
 from xlab.notebook.views.base import View
-from xlab.notebook.views.comparison import ComparisonView
 from xlab.notebook.views.dataflow import DataflowView
+from xlab.notebook.views.diff import DiffView
 from xlab.notebook.views.ladder import LadderView
-from xlab.notebook.views.layouts import MeshView
+from xlab.notebook.views.layout import LayoutView
 from xlab.notebook.views.ledger import LedgerView
 from xlab.notebook.views.live import LiveView
 from xlab.notebook.views.memory import MemoryView
-from xlab.notebook.views.mesh import DevicesView
+from xlab.notebook.views.mesh import MeshView
 from xlab.notebook.views.program import ProgramView
 from xlab.notebook.views.report import ReportView
 from xlab.notebook.views.resharding import ReshardingView
 from xlab.notebook.views.stepper import StepperView
-from xlab.notebook.views.targets import ScheduledView
+from xlab.notebook.views.targets import TargetsView
 from xlab.notebook.views.whatif import RankingView, WhatIfView
 from xlab.observe.records import Record
 
@@ -31,8 +31,8 @@ VIEWS: list[View] = [
     ReportView(),
     ProgramView(),
     StepperView(),
+    LayoutView(),
     MeshView(),
-    DevicesView(),
     DataflowView(),
     ReshardingView(),
     WhatIfView(),
@@ -40,9 +40,9 @@ VIEWS: list[View] = [
     LedgerView(),
     MemoryView(),
     LiveView(),
-    ComparisonView(),
+    DiffView(),
     LadderView(),
-    ScheduledView(),
+    TargetsView(),
 ]
 
 

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from xlab.notebook.views import page
 from xlab.notebook.views.draw import Node, clean_json
-from xlab.notebook.views.still import still
+from xlab.notebook.views.static_svg import static_svg
 from xlab.observe.records import Record
-from xlab.observe.text import text
+from xlab.observe.records.text import text
 
 Json = Any
 
@@ -84,7 +84,7 @@ class View:
         """The display bundle of a record: its text form, the page, and its first drawing as an image."""
         payload = payload or self.payload(record)
         made = {"text/plain": text(record), "text/html": self.static_html(record, payload)}
-        image = still(payload["tree"])
+        image = static_svg(payload["tree"])
         return made if image is None else {**made, "image/svg+xml": image}
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.notebook.views.draw import Node, h, key, table, warning
-from xlab.observe.live_bytes import alive_at, live_bytes
 from xlab.observe.records import Buffer, Memory
-from xlab.observe.units import plural, size_text
+from xlab.observe.records.live_bytes import alive_at, live_bytes
+from xlab.observe.records.units import plural, size_text
 
 WIDTH, MAP_HEIGHT, CURVE_HEIGHT, GUTTER = 820, 250, 64, 62
 MOST_DRAWN = 100

@@ -7,20 +7,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xlab.interpreters import traffic
+from xlab.interpreters import communication
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import HUES, Node, clean, finite, h, key, panel, table
-from xlab.notebook.views.layouts import MOST_DEVICES, mesh_data
+from xlab.notebook.views.layout import MOST_DEVICES, mesh_data
 from xlab.notebook.views.mesh import mesh_places
 from xlab.observe.records import Layout, MeshInfo, Transfer
-from xlab.observe.transfer_words import (
+from xlab.observe.records.transfer_words import (
     advice_word,
     sentences,
     transfer_name,
     transfer_origin,
     transfer_over,
 )
-from xlab.observe.units import plural, size_text, time_text
+from xlab.observe.records.units import plural, size_text, time_text
 
 MOST_ROWS = 300
 """Collectives listed; of more, the heaviest."""
@@ -186,7 +186,7 @@ WAITED = ("Measured is each time it ran, on its slowest device, waiting for the 
 
 def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
     """The mesh with one round of a collective on it: one arrow per message, as thick as its bytes."""
-    centres, labels, width, height = mesh_places(mesh, 44, 34, (104, 40))
+    centers, labels, width, height = mesh_places(mesh, 44, 34, (104, 40))
     rounds, what = rounds_of(t)
     largest = max((m[2] for messages in rounds for m in messages), default=1) or 1
     hue = (
@@ -210,13 +210,13 @@ def frame(t: Transfer, mesh: MeshInfo, number: int = 0) -> Node:
             ),
             h("text", {"x": x, "y": y + 1, "class": "xl-cell-label"}, d),
         )
-        for d, (x, y) in centres.items()
+        for d, (x, y) in centers.items()
     ]
-    taken = boxes_of(centres)
+    taken = boxes_of(centers)
     arrows = [
-        arrow(centres[a], centres[b], size, largest, taken)
+        arrow(centers[a], centers[b], size, largest, taken)
         for a, b, size in (rounds[number] if rounds else [])
-        if a in centres and b in centres and a != b
+        if a in centers and b in centers and a != b
     ]
     return h(
         "div",
@@ -248,9 +248,9 @@ Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 
 
-def boxes_of(centres: Mapping[int, tuple[float, float]]) -> list[Box]:
+def boxes_of(centers: Mapping[int, tuple[float, float]]) -> list[Box]:
     """Where devices are drawn: places that no label may take."""
-    return [(x - 22, y - 17, x + 22, y + 17) for x, y in centres.values()]
+    return [(x - 22, y - 17, x + 22, y + 17) for x, y in centers.values()]
 
 
 def label_place(s: tuple[float, float], c: tuple[float, float], e: tuple[float, float], n: tuple[float, float], text: str,
@@ -379,7 +379,7 @@ def groups_of(t: Transfer) -> tuple[tuple[int, ...], ...]:
     if t.groups or t.mesh is None or not t.axes or not set(t.axes) <= set(t.mesh.axis_names):
         return t.groups
     ids = t.mesh.device_ids or tuple(range(t.mesh.size))
-    rows = traffic.in_order(traffic.Move(t.kind, t.axes), traffic.groups_along(t.mesh.axis_names, t.mesh.axis_sizes, t.axes))
+    rows = communication.in_order(communication.CollectiveOp(t.kind, t.axes), communication.groups_along(t.mesh.axis_names, t.mesh.axis_sizes, t.axes))
     return tuple(tuple(ids[i] for i in g) for g in rows)
 
 
@@ -388,7 +388,7 @@ def route(t: Transfer, groups: Sequence[Sequence[int]]) -> list[int]:
     if not groups:
         moved = int(any(s != d for s, d in t.pairs))
         return [moved, t.bytes_in] * 2
-    return [n for both in (False, True) for n in traffic.permute_load(groups, t.pairs, t.bytes_in, both_ways=both)]
+    return [n for both in (False, True) for n in communication.permute_load(groups, t.pairs, t.bytes_in, both_ways=both)]
 
 
 def attempt(t: Transfer, arguments: Sequence[Layout]) -> dict[str, Any] | None:
@@ -408,7 +408,7 @@ def flow_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> dict[st
     found = mesh_of(transfers, mesh)
     alpha, beta, way = assumed(transfers)
     return {"later": rows(transfers, listed(transfers)[1]),
-            "mesh": mesh_data(found) if found else None, "links": [[link.name, link.alpha, link.beta] for link in traffic.LINKS.values()],
+            "mesh": mesh_data(found) if found else None, "links": [[link.name, link.alpha, link.beta] for link in communication.LINKS.values()],
             "alpha": alpha, "beta": beta, "way": way}
 
 
@@ -418,14 +418,14 @@ def assumed(transfers: tuple[Transfer, ...]) -> tuple[float, float, str]:
     >>> assumed((Transfer("all_gather", formula="direct: α + S with n=4, S=8 B, α=1 µs, β=45 GB/s = 3 µs"),))
     (1.0, 45000.0, 'direct')
     """
-    alpha, beta, way = traffic.LINKS["cpu"].alpha, traffic.LINKS["cpu"].beta, "ring"
+    alpha, beta, way = communication.LINKS["cpu"].alpha, communication.LINKS["cpu"].beta, "ring"
     for t in transfers:
         found = re.search(r"α=([\d.e+-]+) µs, β=([\d.e+-]+) GB/s", t.formula) or re.search(r"·([\d.e+-]+) µs \+ .*/\(([\d.e+-]+) GB/s\)", t.formula)
         if found:
             alpha, beta = float(found[1]), float(found[2]) * 1e3
             said = t.formula.split(":")[0]
             if t.kind != "collective_permute":
-                return alpha, beta, "axes" if said == "all axes at once" else said if said in traffic.ALGORITHMS else "ring"
+                return alpha, beta, "axes" if said == "all axes at once" else said if said in communication.ALGORITHMS else "ring"
     return alpha, beta, way
 
 

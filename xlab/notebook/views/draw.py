@@ -20,7 +20,7 @@ LONGEST = 2000
 """Characters of one piece of text that a picture shows; the rest is counted, and kept whole in the records."""
 
 HUES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""One hue per mesh axis, in an order that stays apart under colour-blindness (Okabe and Ito)."""
+"""One hue per mesh axis, in an order that stays apart under color-blindness (Okabe and Ito)."""
 
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udfff]"

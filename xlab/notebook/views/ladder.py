@@ -8,8 +8,8 @@ from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, clean, h, panel
 from xlab.notebook.views.program import columns, equation_row
 from xlab.observe.records import Equation, Program
-from xlab.observe.rungs import Ladder, Rung, short_rule, signature
-from xlab.observe.units import plural
+from xlab.observe.records.ladder import Ladder, Rung, short_rule, signature
+from xlab.observe.records.units import plural
 
 SHOWN = 60
 """Equations of each rung that the page shows without a script."""

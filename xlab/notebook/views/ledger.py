@@ -6,9 +6,9 @@ from typing import Any
 
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, h, panel, table
-from xlab.observe.ledger_text import sentence
 from xlab.observe.records import Compilation, Ledger
-from xlab.observe.units import plural, time_text
+from xlab.observe.records.ledger_text import sentence
+from xlab.observe.records.units import plural, time_text
 
 MOST_COMPILES = 100
 MOST_ROWS = 20

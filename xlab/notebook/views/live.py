@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, h, panel, table
-from xlab.observe.live_record import Live, Row, devices_text, rows
-from xlab.observe.units import plural, size_text
+from xlab.observe.records.live import Live, Row, devices_text, rows
+from xlab.observe.records.units import plural, size_text
 
 MOST_ROWS = 200
 MOST_LINES = 20

@@ -8,7 +8,7 @@ from xlab.notebook.views.base import View
 from xlab.notebook.views.buffers import donations_node, map_node, peak_node
 from xlab.notebook.views.draw import Node, h, key, panel, table
 from xlab.observe.records import Memory
-from xlab.observe.units import plural, size_text
+from xlab.observe.records.units import plural, size_text
 
 PARTS = (
     ("arguments", "arguments"),

@@ -1,7 +1,7 @@
 """The mesh in its own coordinates, for any number of axes; `layouts.py` draws arrays beside it.
 
 Each mesh axis has one hue and each index along it one lightness; a band per axis names the device's place, and an axis
-along which the array is replicated is hatched. Device ids are always written, so colour is never the only carrier.
+along which the array is replicated is hatched. Device ids are always written, so color is never the only carrier.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import HUES, Node, h, panel
 from xlab.observe.records import Layout, MeshInfo
-from xlab.observe.units import size_text
+from xlab.observe.records.units import size_text
 
 CELL = (62, 34)
 
@@ -124,7 +124,7 @@ def svg(width: float, height: float, label: str, parts: list[Any]) -> Node:
 def mesh_places(
     mesh: MeshInfo, w: float = 46, hgt: float = 34, gaps: tuple[float, float] = (0, 0)
 ) -> tuple[dict[int, tuple[float, float]], list[Any], float, float]:
-    """Return device centres, axis labels, width and height: last axis across, the one before down, others as small multiples."""
+    """Return device centers, axis labels, width and height: last axis across, the one before down, others as small multiples."""
     sizes = (1, 1, *mesh.axis_sizes)
     names = ("", "", *mesh.axis_names)
     rows, cols = sizes[-2], sizes[-1]
@@ -134,7 +134,7 @@ def mesh_places(
     across = min(len(outer), sizes[-3] if outer_names else 1, 4)
     gap, down = gaps
     fw, fh = left + cols * (w + gap) + 12, top + rows * (hgt + down) + 8
-    centres: dict[int, tuple[float, float]] = {}
+    centers: dict[int, tuple[float, float]] = {}
     labels: list[Any] = []
     hue = {n: HUES[i % 6] for i, n in enumerate(mesh.axis_names)}
     for n, lead in enumerate(outer):
@@ -190,23 +190,23 @@ def mesh_places(
             for j in range(cols):
                 at = (n * rows + i) * cols + j
                 device = mesh.device_ids[at] if mesh.device_ids else at
-                centres[device] = (
+                centers[device] = (
                     ox + left + j * (w + gap) + w / 2,
                     oy + top + i * (hgt + down) + hgt / 2,
                 )
-    return centres, labels, across * fw, -(-len(outer) // across) * fh
+    return centers, labels, across * fw, -(-len(outer) // across) * fh
 
 
 def mesh_svg(mesh: MeshInfo, layout: Layout | None = None) -> Node:
-    """The mesh in mesh coordinates, coloured by axis; hosts are outlined when there is more than one."""
+    """The mesh in mesh coordinates, colored by axis; hosts are outlined when there is more than one."""
     w, hgt = 46.0, 34.0
-    centres, labels, width, height = mesh_places(mesh, w, hgt)
+    centers, labels, width, height = mesh_places(mesh, w, hgt)
     held = {b.device: b for b in layout.blocks} if layout else {}
     used = used_axes(layout) if layout else None
     hosts = dict(zip(mesh.device_ids, mesh.hosts, strict=False)) if len(set(mesh.hosts)) > 1 else {}
     parts: list[Any] = list(labels)
     place = coordinates(mesh)
-    for device, (x, y) in centres.items():
+    for device, (x, y) in centers.items():
         where = " ".join(f"{n}={i}" for n, i in zip(mesh.axis_names, place[device], strict=True))
         tip = f"device {device}   {where}" + (f"   host {hosts[device]}" if hosts else "")
         if device in held and layout:
@@ -258,14 +258,14 @@ def axis_legend(mesh: MeshInfo) -> Node:
     )
 
 
-class DevicesView(View):
+class MeshView(View):
     """A mesh and its devices.
 
-    >>> DevicesView().title(MeshInfo(("data",), (4,)))
+    >>> MeshView().title(MeshInfo(("data",), (4,)))
     'mesh data=4'
     """
 
-    name = "devices"
+    name = "mesh"
     record_type = MeshInfo
     height = 280
     scripted = False

@@ -8,7 +8,7 @@ from typing import Any
 
 from xlab.notebook import assets
 from xlab.notebook.views.draw import clean, escape, h, html
-from xlab.notebook.views.packing import pack, pack_text
+from xlab.notebook.views.page_codec import pack, pack_text
 
 HATCH = h(
     "svg",
@@ -119,7 +119,7 @@ def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
 
 
 def inline(view: Any, tree: Any) -> str:
-    """A small picture for inside another output: no frame, no script, the host's own colours.
+    """A small picture for inside another output: no frame, no script, the host's own colors.
 
     >>> from xlab.notebook.views import view_for
     >>> from xlab.observe.records import MeshInfo

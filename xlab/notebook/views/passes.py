@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Any
 
 from xlab.notebook.views.draw import Node, clean, finite, h, panel
-from xlab.observe.edits import STAGES, Pass, modules
-from xlab.observe.units import plural, time_text
+from xlab.observe.records.passes import STAGES, Pass, modules
+from xlab.observe.records.units import plural, time_text
 
 MOST_DIFF = 40
 """Lines of each pass's difference that the page shows without a script."""

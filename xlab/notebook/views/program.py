@@ -13,7 +13,7 @@ from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import LONGEST, Node, clean, h, panel
 from xlab.notebook.views.levels import level_columns
 from xlab.observe.records import Equation, Program, Variable
-from xlab.observe.units import plural
+from xlab.observe.records.units import plural
 
 SHOWN = 200
 """Lines of each text that the page shows without a script."""

@@ -7,7 +7,7 @@ from typing import Any
 from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.dataflow import flow_data, transfers_data, transfers_panel
 from xlab.notebook.views.draw import Node, clean, h, key, panel
-from xlab.notebook.views.layouts import layouts_data, layouts_panel
+from xlab.notebook.views.layout import layouts_data, layouts_panel
 from xlab.notebook.views.memory import memory_panel
 from xlab.notebook.views.passes import passes_data, passes_panel
 from xlab.notebook.views.program import columns, programs_panel
@@ -15,9 +15,9 @@ from xlab.notebook.views.stepper import steps_data, steps_panel
 from xlab.notebook.views.targets import targets_panel
 from xlab.notebook.views.timings import timings_data, timings_panel
 from xlab.notebook.views.whatif import SEARCH, WHAT_IF, what_if_data, what_if_panel
-from xlab.observe.drawing_record import Drawing
 from xlab.observe.records import Failure, Layout, MeshInfo, Notice, Report
-from xlab.observe.text import report_header
+from xlab.observe.records.drawing import Drawing
+from xlab.observe.records.text import report_header
 
 FIGURE = Request("figure", {"of": Field(str, ("timings", "memory"))}, Drawing, "a part of the report as matplotlib draws it")
 
@@ -143,7 +143,7 @@ class ReportView(View):
 
     def handlers(self, record: Report) -> dict[str, Any]:
         """Figures are drawn when they are asked for."""
-        from xlab.observe.drawing import drawing
+        from xlab.observe.figures.drawing import drawing
 
         return {"figure": lambda of: drawing(record, of)}
 

@@ -7,12 +7,19 @@ from typing import Any
 from xlab.notebook.views.base import View
 from xlab.notebook.views.dataflow import arrow, boxes_of
 from xlab.notebook.views.draw import HUES, Node, clean, h, panel, table, warning
-from xlab.notebook.views.layouts import MOST_DEVICES as DRAWN
-from xlab.notebook.views.layouts import blocks_svg, layouts_data
+from xlab.notebook.views.layout import MOST_DEVICES as DRAWN
+from xlab.notebook.views.layout import blocks_svg, layouts_data
 from xlab.notebook.views.mesh import axis_legend, mesh_places, svg
 from xlab.observe.records import Layout
-from xlab.observe.resharding import HEAD, Resharding, device_rows, headline, in_program, memory_line
-from xlab.observe.units import plural, size_text
+from xlab.observe.records.resharding import (
+    HEAD,
+    Resharding,
+    device_rows,
+    headline,
+    in_program,
+    memory_line,
+)
+from xlab.observe.records.units import plural, size_text
 
 MOST_ARROWS = 16
 MOST_DEVICES = 64
@@ -29,13 +36,13 @@ def matrix_svg(x: Resharding) -> Node:
     most = max([n for _, _, n in x.messages] + [n for _, n in x.kept], default=1) or 1
     entries = [(s, t, n) for s, t, n in x.messages] + [(d, d, n) for d, n in x.kept if n]
     parts: list[Any] = []
-    labelled = len(devices) <= 16
+    labeled = len(devices) <= 16
     for d, i in place.items():
-        if labelled or i % max(8, len(devices) // 8) == 0:
+        if labeled or i % max(8, len(devices) // 8) == 0:
             parts.append(h("text", {"x": left + i * cell + cell / 2, "y": top - 6, "class": "xl-axis xl-mid"}, d))
             parts.append(h("text", {"x": left - 6, "y": top + i * cell + cell / 2 + 4, "class": "xl-axis xl-end"}, d))
     parts.append(h("rect", {"x": left, "y": top, "width": cell * len(devices), "height": cell * len(devices), "class": "xl-cell"}))
-    if not labelled:
+    if not labeled:
         return svg(*(2 * [left + cell * len(devices) + 6]), "bytes from each device to each", [*parts, *_shades(entries, place, cell, left, most)])
     for s, t, n in entries:
         if s not in place or t not in place:
@@ -62,14 +69,14 @@ def _shades(entries: list[tuple[int, int, int]], place: dict[int, int], cell: fl
 
 def moves_svg(x: Resharding, mesh: Any) -> Node:
     """The mesh with an arrow per message; with a script, of one device at a time."""
-    centres, labels, width, height = mesh_places(mesh, 44, 34, (104, 40))
+    centers, labels, width, height = mesh_places(mesh, 44, 34, (104, 40))
     most = max((n for _, _, n in x.messages), default=1) or 1
     shown = x.messages if len(x.messages) <= MOST_ARROWS else [m for m in x.messages if m[1] == x.messages[0][1]]
-    taken = boxes_of(centres)
-    arrows = [arrow(centres[s], centres[t], n, most, taken) for s, t, n in shown if s in centres and t in centres]
+    taken = boxes_of(centers)
+    arrows = [arrow(centers[s], centers[t], n, most, taken) for s, t, n in shown if s in centers and t in centers]
     nodes = [h("g", {"class": "xl-dev", "data-dev": d, "data-x": f"{cx:g}", "data-y": f"{cy:g}", "data-tip": f"device {d}"},
                h("rect", {"x": cx - 22, "y": cy - 17, "width": 44, "height": 34, "rx": 3, "class": "xl-cell"}),
-               h("text", {"x": cx, "y": cy + 1, "class": "xl-cell-label"}, d)) for d, (cx, cy) in centres.items()]
+               h("text", {"x": cx, "y": cy + 1, "class": "xl-cell-label"}, d)) for d, (cx, cy) in centers.items()]
     return h("svg", {"viewBox": f"0 -16 {width} {height + 24}", "width": width, "height": height + 24, "role": "img", "class": "xl-moves-svg",
                      "aria-label": "who sends to whom", "style": f"--hue:{HUES[0]}"}, *labels, h("g", {"class": "xl-arrows"}, *arrows), *nodes)
 

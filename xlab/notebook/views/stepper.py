@@ -1,6 +1,6 @@
 """The stepper: a program run equation by equation, scrubbed forwards and backwards.
 
-A recorded `Trace` is scrubbed in the page alone. With a kernel, the page asks `move` for steps that were not recorded.
+A recorded `StepTrace` is scrubbed in the page alone. With a kernel, the page asks `move` for steps that were not recorded.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean_json, h, panel, table
 from xlab.notebook.views.program import columns, program_node
-from xlab.observe.records import Step, Trace, Value
-from xlab.observe.units import plural, significant
+from xlab.observe.records import Step, StepTrace, Value
+from xlab.observe.records.units import plural, significant
 
 SHOWN = 100
 
@@ -67,7 +67,7 @@ def value_range(v: Value) -> str:
     return "  ".join(parts)
 
 
-def steps_data(trace: Trace) -> dict[str, Any]:
+def steps_data(trace: StepTrace) -> dict[str, Any]:
     """The steps as the page scrubs them."""
     # What no step makes and no argument is: the carry and the slices of an iteration, the operands of a branch.
     known = {v.name for v in trace.inputs} | {v.name for s in trace.steps for v in s.outputs}
@@ -112,7 +112,7 @@ def step_row(s: Step) -> Node:
     )
 
 
-def steps_panel(trace: Trace) -> Node:
+def steps_panel(trace: StepTrace) -> Node:
     """The Steps tab: the recorded run as a table; the page turns it into the scrubber."""
     head = (("step", "n"), ("in", ""), ("equation", ""), ("result", ""))
     more = len(trace.steps) - SHOWN
@@ -142,19 +142,19 @@ class StepperView(View):
     """A recorded run, for scrubbing; with a kernel also beyond what was recorded.
 
     >>> from xlab.observe.records import Program
-    >>> StepperView().title(Trace(Program("f")))
+    >>> StepperView().title(StepTrace(Program("f")))
     'f, step by step'
     """
 
     name = "stepper"
-    record_type = Trace
+    record_type = StepTrace
     requests = (MOVE, RUN, REPLACE, RESTORE, WHOLE)
 
-    def title(self, record: Trace) -> str:
+    def title(self, record: StepTrace) -> str:
         """The program's name."""
         return f"{record.program.name}, step by step"
 
-    def tree(self, record: Trace) -> Node:
+    def tree(self, record: StepTrace) -> Node:
         """The steps as a table, the program under it."""
         data = columns(record.program)
         return h(
@@ -164,7 +164,7 @@ class StepperView(View):
             panel("program", "Program", program_node(record.program, 0, data)),
         )
 
-    def data(self, record: Trace) -> dict[str, Any]:
+    def data(self, record: StepTrace) -> dict[str, Any]:
         """The steps."""
         return {
             "title": clean_json(self.title(record)),

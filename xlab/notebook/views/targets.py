@@ -6,9 +6,9 @@ from itertools import groupby
 
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, h, key, panel, table
-from xlab.observe.comparison import Figure
-from xlab.observe.scheduled import Flight, Scheduled, headline
-from xlab.observe.units import plural, size_text
+from xlab.observe.records.diff import Figure
+from xlab.observe.records.targets import AsyncOperation, Scheduled, headline
+from xlab.observe.records.units import plural, size_text
 
 MOST_FLIGHTS = 100
 MOST_LINES = 200
@@ -22,7 +22,7 @@ def target_node(s: Scheduled) -> Node:
              h("p", None, h("strong", None, s.target), headline(s).partition(s.target)[2]),
              h("div", {"class": "xl-pair"},
                h("div", {"class": "xl-figures"}, table(head, rows)),
-               flights_node(s) if s.flights else None),
+               flights_node(s) if s.async_operations else None),
              *(h("p", {"class": "xl-warn"}, h("b", None, "⚠ not shown as fact: "), doubt) for doubt in s.doubts))
 
 
@@ -34,15 +34,15 @@ def _figure(f: Figure, first: bool) -> Node:
 
 def flights_node(s: Scheduled) -> Node:
     """What the schedule starts and waits for later: a bar as long as the work that goes on meanwhile."""
-    most = max(f.between for f in s.flights) or 1
-    rows = [_flight(f, s.program, most) for f in s.flights[:MOST_FLIGHTS]]
-    more = len(s.flights) - len(rows)
-    return h("div", {"class": "xl-flights xl-scroll"},
+    most = max(f.between for f in s.async_operations) or 1
+    rows = [_flight(f, s.program, most) for f in s.async_operations[:MOST_FLIGHTS]]
+    more = len(s.async_operations) - len(rows)
+    return h("div", {"class": "xl-async_operations xl-scroll"},
              table((("started, and waited for later", ""), ("brings", "n"), ("from", ""), ("to", ""), ("work meanwhile", "")), rows),
              h("p", {"class": "xl-dim"}, f"{plural(more, 'more operation')} not listed") if more > 0 else None)
 
 
-def _flight(f: Flight, program: int, most: int) -> Node:
+def _flight(f: AsyncOperation, program: int, most: int) -> Node:
     words = plural(f.between, "instruction")
     return h("tr", {"data-eq": key(program, f.equation)},
              h("td", None, h("b", None, f.kind)), h("td", {"class": "n"}, size_text(f.size)),
@@ -58,10 +58,10 @@ def targets_panel(targets: tuple[Scheduled, ...]) -> Node:
                  h("p", {"class": "xl-dim"}, "The scheduled module stands beside the others in Program."))
 
 
-class ScheduledView(View):
+class TargetsView(View):
     """One program for a target.
 
-    >>> ScheduledView().title(Scheduled("tpu:v5e:4x4", "f"))
+    >>> TargetsView().title(Scheduled("tpu:v5e:4x4", "f"))
     'f on tpu:v5e:4x4'
     """
 
@@ -75,7 +75,7 @@ class ScheduledView(View):
         return f"{record.function} on {record.target}"
 
     def tree(self, record: Scheduled) -> Node:
-        """Figures, flights, the schedule."""
+        """Figures, async_operations, the schedule."""
         lines = record.level.text.splitlines() if record.level is not None else []
         pre = h("pre", {"class": "xl-code"})
         pre.append("\n".join(line[:400] for line in lines[:MOST_LINES]))

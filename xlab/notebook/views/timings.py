@@ -8,11 +8,11 @@ from typing import Any
 
 from xlab.notebook.views.draw import Node, clean_json, h, panel, table
 from xlab.notebook.views.ledger import ledger_node
-from xlab.observe.edits import Pass
-from xlab.observe.phases import self_times
 from xlab.observe.records import Ledger, Phase, Timing
-from xlab.observe.text import warm_text
-from xlab.observe.units import plural, time_text
+from xlab.observe.records.passes import Pass
+from xlab.observe.records.text import warm_text
+from xlab.observe.records.units import plural, time_text
+from xlab.observe.time.phases import self_times
 
 WORDS = {
     "trace": "trace",

@@ -8,8 +8,10 @@ from typing import Any
 
 from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean, h, panel, table
-from xlab.notebook.views.layouts import mesh_data
-from xlab.observe.placements import (
+from xlab.notebook.views.layout import mesh_data
+from xlab.observe.records import Layout
+from xlab.observe.records.units import plural, size_text, time_text
+from xlab.observe.records.whatif import (
     Placement,
     Ranking,
     WhatIf,
@@ -18,9 +20,7 @@ from xlab.observe.placements import (
     cost_rows,
     left_line,
 )
-from xlab.observe.reasons import spec_text
-from xlab.observe.records import Layout
-from xlab.observe.units import plural, size_text, time_text
+from xlab.observe.sharding.reasons import spec_text
 
 MOST_COLLECTIVES = 40
 MOST_PLACEMENTS = 100

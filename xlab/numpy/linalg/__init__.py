@@ -1,6 +1,6 @@
 """Linear algebra under the names of `numpy.linalg`.
 
-Reading order: `norms.py`, `products.py`, `decompositions.py`, `systems.py` (solutions, inverses), `determinants.py`.
+Reading order: `norms.py`, `tensor_contractions.py`, `decompositions.py`, `systems.py` (solutions, inverses), `determinants.py`.
 """
 
 from xlab.numpy.linalg.decompositions import *

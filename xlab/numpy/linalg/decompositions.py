@@ -9,7 +9,7 @@ from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.lu import take_rows
 from xlab.lax.linalg.qr import geqrf_p
-from xlab.numpy.elementary import elementary
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import promoted_inexact
 from xlab.numpy.shape import matrix_transpose
 
@@ -51,7 +51,7 @@ def hermitian_transpose(x):
     return lax.conj(x) if aval_of(x).dtype.kind == "c" else x
 
 
-@elementary(static=("upper", "symmetrize_input"))
+@jit_when_eager(static=("upper", "symmetrize_input"))
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """The triangular factor of positive definite matrices: `a == l @ l.conj().mT`; NaN where they are not.
 
@@ -74,7 +74,7 @@ def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
     return lax.linalg.cholesky(a, symmetrize_input=symmetrize_input)
 
 
-@elementary
+@jit_when_eager
 def eig(a: ArrayLike) -> tuple[Array, Array]:
     """Eigenvalues and right eigenvectors of square matrices; complex always.
 
@@ -87,7 +87,7 @@ def eig(a: ArrayLike) -> tuple[Array, Array]:
     return EigResult(*lax.linalg.eig(a, compute_left_eigenvectors=False))
 
 
-@elementary
+@jit_when_eager
 def eigvals(a: ArrayLike) -> Array:
     """Eigenvalues of square matrices; complex always.
 
@@ -100,7 +100,7 @@ def eigvals(a: ArrayLike) -> Array:
     return lax.linalg.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
 
-@elementary(static=("UPLO", "symmetrize_input"))
+@jit_when_eager(static=("UPLO", "symmetrize_input"))
 def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> tuple[Array, Array]:
     """Rising eigenvalues and eigenvectors, as columns, of Hermitian matrices.
 
@@ -121,7 +121,7 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
     return EighResult(w, v)
 
 
-@elementary(static=("UPLO", "symmetrize_input"))
+@jit_when_eager(static=("UPLO", "symmetrize_input"))
 def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Rising eigenvalues of Hermitian matrices; see `eigh`.
 
@@ -138,7 +138,7 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = T
     return eigh(a, UPLO, symmetrize_input).eigenvalues
 
 
-@elementary(static=("mode",))
+@jit_when_eager(static=("mode",))
 def qr(a: ArrayLike, mode: str = "reduced") -> tuple[Array, Array] | Array:
     """Orthonormal columns and an upper triangular factor: `a == q @ r`.
 
@@ -163,7 +163,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> tuple[Array, Array] | Array:
     return r if mode == "r" else QRResult(q, r)
 
 
-@elementary(static=("full_matrices", "compute_uv", "hermitian", "subset_by_index"))
+@jit_when_eager(static=("full_matrices", "compute_uv", "hermitian", "subset_by_index"))
 def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
         subset_by_index: tuple[int, int] | None = None) -> tuple[Array, Array, Array] | Array:
     """Singular values and vectors: `a == u * s @ vh`.
@@ -198,7 +198,7 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
     return SVDResult(u, s, hermitian_transpose(v))
 
 
-@elementary
+@jit_when_eager
 def svdvals(x: ArrayLike, /) -> Array:
     """Singular values, from the largest.
 

@@ -10,13 +10,13 @@ import numpy as np
 from xlab import lax
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
-from xlab.lax.linalg.common import diagonal, over_rows, stacked, t
+from xlab.lax.linalg.common import broadcast_over_rows, diagonal, matrix_transpose, stacked
 from xlab.lax.linalg.common import eye as _eye
 from xlab.lax.linalg.lu import lu_p, solve, take_rows
 from xlab.lax.linalg.qr import geqrf_p
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import as_array, sign
-from xlab.numpy.elementary import elementary
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import promoted_inexact
 from xlab.numpy.searching import where
 from xlab.transforms.custom_jvp import custom_jvp
@@ -39,7 +39,7 @@ def _checked(name, a):
     return a
 
 
-@elementary
+@jit_when_eager
 def det(a: ArrayLike) -> Array:
     """The determinant of square matrices.
 
@@ -83,7 +83,7 @@ def _det(a):
 @_det.defjvp
 def _det_jvp(primals, tangents):
     (a,), (da,) = primals, tangents
-    return _det(a), _r.sum(t(_adjugate(a)) * da, axis=(-2, -1))
+    return _det(a), _r.sum(matrix_transpose(_adjugate(a)) * da, axis=(-2, -1))
 
 
 def _adjugate(a):
@@ -99,7 +99,7 @@ def _adjugate(a):
     corner = last[:, None] & last[None, :]
     inverted = lax.linalg.triangular_solve(factors, take_rows(stacked(_eye(n, a.dtype), batch), permutation), left_side=True,
                                            lower=True, unit_diagonal=True)
-    weighed = inverted * over_rows(where(last, a.dtype.type(1), e), a.shape)
+    weighed = inverted * broadcast_over_rows(where(last, a.dtype.type(1), e), a.shape)
     out = lax.linalg.triangular_solve(where(corner, a.dtype.type(1), factors), weighed, left_side=True)
     return out * (rest * _parity(pivots, a.dtype))[..., None, None]
 
@@ -124,7 +124,7 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> tuple[Array, Array]:
     return SlogdetResult(*_slogdet(a, method or "lu"))
 
 
-@elementary(static=("method",))
+@jit_when_eager(static=("method",))
 def _slogdet(a, method):
     return (_slogdet_qr if method == "qr" else _slogdet_lu)(a)
 

@@ -8,14 +8,14 @@ from xlab import lax
 from xlab.core.typing import Array, ArrayLike, AxisLike
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import bring, promoted_inexact
+from xlab.numpy.jit_when_eager import jit_when_eager
+from xlab.numpy.operands import cast_operand, promoted_inexact
 from xlab.numpy.shape import expand_dims, moveaxis
 
 __all__ = ["matrix_norm", "norm", "vector_norm"]
 
 
-@elementary(static=("ord", "axis", "keepdims"))
+@jit_when_eager(static=("ord", "axis", "keepdims"))
 def norm(x: ArrayLike, ord: int | float | str | None = None, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """Length of vectors or size of matrices.
 
@@ -61,13 +61,13 @@ def _vector(x, ord, axes, keepdims):
     if ord == -np.inf:
         return _r.min(lax.abs(x), axis=axes, keepdims=keepdims)
     if ord == 0:
-        return _r.sum(lax.ne(x, bring(0, x.dtype)), axis=axes, keepdims=keepdims, dtype=lax.abs(x).dtype)
+        return _r.sum(lax.ne(x, cast_operand(0, x.dtype)), axis=axes, keepdims=keepdims, dtype=lax.abs(x).dtype)
     if ord == 1:
         return _r.sum(lax.abs(x), axis=axes, keepdims=keepdims)
     if isinstance(ord, str):
         raise ValueError(f"Invalid order {ord!r} for vector norm: expected a number")
     size = lax.abs(x)
-    return lax.pow(_r.sum(lax.pow(size, bring(ord, size.dtype)), axis=axes, keepdims=keepdims), bring(1 / ord, size.dtype))
+    return lax.pow(_r.sum(lax.pow(size, cast_operand(ord, size.dtype)), axis=axes, keepdims=keepdims), cast_operand(1 / ord, size.dtype))
 
 
 def _matrix(x, ord, axes, keepdims):
@@ -104,7 +104,7 @@ def vector_norm(x: ArrayLike, /, *, axis: AxisLike | None = None, keepdims: bool
     return _vector_norm(x, axis=axis, keepdims=bool(keepdims), ord=ord)
 
 
-@elementary(static=("axis", "keepdims", "ord"))
+@jit_when_eager(static=("axis", "keepdims", "ord"))
 def _vector_norm(x, axis, keepdims, ord):
     (x,) = promoted_inexact("vector_norm", x)
     x = as_array(x)

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.lax.precision import PrecisionLike
-from xlab.numpy import products as _p
-from xlab.numpy import repeating as _repeating
+from xlab.numpy import flip_roll_repeat as _repeating
+from xlab.numpy import tensor_contractions as _p
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.einsum import einsum
+from xlab.numpy.grids import eye
 from xlab.numpy.linalg.systems import inv
 from xlab.numpy.operands import check
-from xlab.numpy.products import matmul, tensordot, vecdot
-from xlab.numpy.ranges import eye
 from xlab.numpy.shape import broadcast_to, matrix_transpose
+from xlab.numpy.tensor_contractions import matmul, tensordot, vecdot
 
 __all__ = ["cross", "diagonal", "matmul", "matrix_power", "matrix_transpose", "multi_dot", "outer", "tensordot", "trace",
            "vecdot"]

@@ -13,21 +13,21 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.lu import solve as _solve_columns
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.elementary import elementary
+from xlab.numpy.grids import eye
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.linalg.decompositions import hermitian_transpose, svd
 from xlab.numpy.linalg.norms import norm
 from xlab.numpy.logic import isnan, logical_not
-from xlab.numpy.operands import bring, check, positions_dtype, promoted_inexact
-from xlab.numpy.products import matmul
-from xlab.numpy.ranges import eye
+from xlab.numpy.operands import cast_operand, check, index_dtype, promoted_inexact
 from xlab.numpy.searching import where
 from xlab.numpy.shape import broadcast_to, moveaxis, reshape
+from xlab.numpy.tensor_contractions import matmul
 from xlab.transforms.custom_jvp import custom_jvp
 
 __all__ = ["cond", "inv", "lstsq", "matrix_rank", "pinv", "solve", "tensorinv", "tensorsolve"]
 
 
-@elementary
+@jit_when_eager
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """Solves `a @ x == b`.
 
@@ -65,7 +65,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     return _solve_columns(broadcast_to(a, (*batch, n, n)), broadcast_to(b, (*batch, n, b.shape[-1])))
 
 
-@elementary
+@jit_when_eager
 def inv(a: ArrayLike) -> Array:
     """The inverse of square matrices; `solve` is cheaper and more exact where a product with it is wanted.
 
@@ -115,9 +115,9 @@ def pinv(a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *
     return _pinv(a, rtol, hermitian)
 
 
-@elementary(static=("hermitian",))
+@jit_when_eager(static=("hermitian",))
 def _pinv(a, rtol, hermitian):
-    return (_pinv_hermitian if hermitian else _pinv_general)(a, as_array(bring(rtol, aval_of(lax.abs(a)).dtype)))
+    return (_pinv_hermitian if hermitian else _pinv_general)(a, as_array(cast_operand(rtol, aval_of(lax.abs(a)).dtype)))
 
 
 @custom_jvp
@@ -202,7 +202,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid
     return x, residuals, rank, s
 
 
-@elementary
+@jit_when_eager
 def _lstsq(a, b, cutoff):
     n = a.shape[1]
     columns = b if b.ndim == 2 else lax.expand_dims(b, (1,))
@@ -212,7 +212,7 @@ def _lstsq(a, b, cutoff):
         x = lax.full((n, columns.shape[1]), 0, a.dtype)
     else:
         u, s, vh = svd(a, full_matrices=False)
-        kept = (s > 0) & (s >= as_array(bring(cutoff, real)) * s[0])
+        kept = (s > 0) & (s >= as_array(cast_operand(cutoff, real)) * s[0])
         rank = _r.sum(kept, dtype=np.int32)
         inverse = where(kept, 1 / where(kept, s, 1), 0)[:, None].astype(a.dtype)
         x = matmul(hermitian_transpose(vh), inverse * matmul(hermitian_transpose(u), columns, precision="highest"),
@@ -244,17 +244,17 @@ def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool 
     return _matrix_rank(M, rtol, hermitian)
 
 
-@elementary(static=("hermitian",))
+@jit_when_eager(static=("hermitian",))
 def _matrix_rank(M, rtol, hermitian):
     s = svd(M, full_matrices=False, compute_uv=False, hermitian=hermitian)
     if rtol is None:
         cutoff = _largest(s) * (max(M.shape[-2:]) * _epsilon(M.dtype))
     else:
-        cutoff = lax.expand_dims(as_array(bring(rtol, s.dtype)), (-1,))
-    return _r.sum(s > cutoff, axis=-1, dtype=positions_dtype())
+        cutoff = lax.expand_dims(as_array(cast_operand(rtol, s.dtype)), (-1,))
+    return _r.sum(s > cutoff, axis=-1, dtype=index_dtype())
 
 
-@elementary(static=("p",))
+@jit_when_eager(static=("p",))
 def cond(x: ArrayLike, p: int | float | str | None = None) -> Array:
     """The condition number: how much the solution of a system can change with its data.
 

@@ -8,16 +8,16 @@ from xlab import lax
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.elementary import elementary
+from xlab.numpy.grids import eye, tril, triu
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.linalg.decompositions import hermitian_transpose
 from xlab.numpy.operands import check, promoted_inexact
-from xlab.numpy.products import matmul
-from xlab.numpy.ranges import eye, tril, triu
+from xlab.numpy.tensor_contractions import matmul
 
 __all__ = ["eigh", "eigh_tridiagonal", "lu", "polar", "qr", "qr_multiply", "svd"]
 
 
-@elementary(static=("lower",))
+@jit_when_eager(static=("lower",))
 def _eigh(a, lower):
     (a,) = promoted_inexact("eigh", a)
     v, w = lax.linalg.eigh(a, lower=lower)
@@ -30,7 +30,7 @@ def eigh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_o
 
     Args:
         a: Hermitian matrices; the mean with the conjugate transpose is taken first.
-        b, eigvals, type: of SciPy's generalised problems, which are not solved: None, None and 1.
+        b, eigvals, type: of SciPy's generalized problems, which are not solved: None, None and 1.
         lower: which triangle is read.
         eigvals_only: whether to return the eigenvalues alone.
         overwrite_a, overwrite_b, turbo, check_finite: change nothing.
@@ -93,7 +93,7 @@ def eigh_tridiagonal(d: ArrayLike, e: ArrayLike, *, eigvals_only: bool = False, 
     return w if eigvals_only else (w, v)
 
 
-@elementary
+@jit_when_eager
 def _tridiagonal(d, e):
     n = d.shape[0]
     i, j = (lax.broadcasted_iota(np.int32, (n, n), k) for k in (0, 1))
@@ -106,7 +106,7 @@ def _tridiagonal(d, e):
     return w, v
 
 
-@elementary(static=("permute_l",))
+@jit_when_eager(static=("permute_l",))
 def _lu(a, permute_l):
     (a,) = promoted_inexact("lu", a)
     a = as_array(a)
@@ -145,7 +145,7 @@ def lu(a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_f
     return _lu(a, bool(permute_l))
 
 
-@elementary(static=("mode", "pivoting"))
+@jit_when_eager(static=("mode", "pivoting"))
 def _qr(a, mode, pivoting):
     (a,) = promoted_inexact("qr", a)
     q, *rest = lax.linalg.qr(a, full_matrices=mode != "economic", pivoting=pivoting)
@@ -173,7 +173,7 @@ def qr(a: ArrayLike, overwrite_a: bool = False, lwork: None = None, mode: str = 
     return _qr(a, mode, bool(pivoting))
 
 
-@elementary(static=("mode", "pivoting", "conjugate"))
+@jit_when_eager(static=("mode", "pivoting", "conjugate"))
 def _qr_multiply(a, c, mode, pivoting, conjugate):
     a, c = map(as_array, promoted_inexact("qr_multiply", a, c))
     m, n = a.shape[-2:]
@@ -213,7 +213,7 @@ def qr_multiply(a: ArrayLike, c: ArrayLike, mode: str = "right", pivoting: bool 
     return _qr_multiply(a, c, mode, bool(pivoting), bool(conjugate))
 
 
-@elementary(static=("full_matrices", "compute_uv", "driver"))
+@jit_when_eager(static=("full_matrices", "compute_uv", "driver"))
 def _svd(a, full_matrices, compute_uv, driver):
     (a,) = promoted_inexact("svd", a)
     algorithm = lax.linalg.SvdAlgorithm.QR if driver == "gesvd" else None
@@ -271,7 +271,7 @@ def polar(a: ArrayLike, side: str = "right", *, method: str = "qdwh", eps: float
     return _polar(a, side, method, eps, max_iterations)
 
 
-@elementary(static=("side", "method", "eps", "max_iterations"))
+@jit_when_eager(static=("side", "method", "eps", "max_iterations"))
 def _polar(a, side, method, eps, max_iterations):
     if method == "svd":
         u, s, vh = lax.linalg.svd(a, full_matrices=False)

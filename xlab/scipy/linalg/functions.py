@@ -14,14 +14,14 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.common import diagonal, repeat
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import as_array, log2
-from xlab.numpy.elementary import elementary
+from xlab.numpy.grids import eye, triu
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.linalg.decompositions import hermitian_transpose
 from xlab.numpy.linalg.systems import solve
 from xlab.numpy.logic import isfinite
 from xlab.numpy.operands import check, promoted_inexact
-from xlab.numpy.products import matmul
-from xlab.numpy.ranges import eye, triu
 from xlab.numpy.searching import where
+from xlab.numpy.tensor_contractions import matmul
 from xlab.transforms.jvp import jvp
 from xlab.transforms.vmap import vmap
 
@@ -60,7 +60,7 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     return _expm(A, bool(upper_triangular), int(max_squarings))
 
 
-@elementary(static=("upper_triangular", "max_squarings"))
+@jit_when_eager(static=("upper_triangular", "max_squarings"))
 def _expm(A, upper_triangular, max_squarings):
     fun = lambda a: _expm_of_one(a, upper_triangular, max_squarings)
     for _ in range(A.ndim - 2):
@@ -145,7 +145,7 @@ def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compu
     return both if compute_expm else both[1]
 
 
-@elementary
+@jit_when_eager
 def _expm_frechet(A, E):
     return jvp(expm, (A,), (E,))
 
@@ -201,7 +201,7 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     return _sqrtm(A)
 
 
-@elementary
+@jit_when_eager
 def _sqrtm(A):
     t, z = _complex_schur(A)
     root = lax.sqrt(diagonal(t))
@@ -239,7 +239,7 @@ def funm(A: ArrayLike, func: Callable, disp: bool = True) -> Array | tuple[Array
     return out if disp else (out, error)
 
 
-@elementary
+@jit_when_eager
 def _parlett(t, z, values):
     n = aval_of(t).shape[0]
     eigenvalues = diagonal(t)

@@ -11,12 +11,12 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.common import eye as _eye
 from xlab.lax.linalg.common import repeat, stacked
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.elementary import elementary
+from xlab.numpy.grids import triu
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.linalg.decompositions import hermitian_transpose
 from xlab.numpy.operands import check
-from xlab.numpy.products import matmul
-from xlab.numpy.ranges import triu
 from xlab.numpy.searching import where
+from xlab.numpy.tensor_contractions import matmul
 
 __all__ = ["hessenberg", "rsf2csf", "schur"]
 
@@ -42,7 +42,7 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     return _schur(a, output)
 
 
-@elementary(static=("output",))
+@jit_when_eager(static=("output",))
 def _schur(a, output):
     a = as_array(*check("schur", a))
     if output == "complex":
@@ -73,7 +73,7 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
     return _rsf2csf(T, Z)
 
 
-@elementary
+@jit_when_eager
 def _rsf2csf(T, Z):
     dtype = dtypes.result_type(T, Z, np.complex64)
     T, Z = (lax.convert_element_type(x, dtype) for x in (T, Z))
@@ -135,7 +135,7 @@ def hessenberg(a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False,
     return _hessenberg(a, bool(calc_q))
 
 
-@elementary(static=("calc_q",))
+@jit_when_eager(static=("calc_q",))
 def _hessenberg(a, calc_q):
     packed, taus = lax.linalg.hessenberg(a)
     form = triu(packed, -1)

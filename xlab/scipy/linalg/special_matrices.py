@@ -12,12 +12,12 @@ from xlab.core import dtypes
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.creation import asarray
-from xlab.numpy.elementary import elementary
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.joining import concatenate
-from xlab.numpy.operands import check, promoted, promoted_inexact, strong
-from xlab.numpy.products import matmul
+from xlab.numpy.operands import check, promoted, promoted_inexact, strip_weak_type
 from xlab.numpy.searching import where
 from xlab.numpy.shape import broadcast_to
+from xlab.numpy.tensor_contractions import matmul
 
 __all__ = ["block_diag", "circulant", "companion", "convolution_matrix", "dft", "fiedler", "fiedler_companion", "hadamard",
            "hankel", "helmert", "hilbert", "invhilbert", "invpascal", "leslie", "pascal", "toeplitz"]  # fmt: skip
@@ -35,7 +35,7 @@ def _vector(x, name: str, least: int = 0):
     return x
 
 
-@elementary
+@jit_when_eager
 def block_diag(*arrs: ArrayLike) -> Array:
     """The arrays along the diagonal of a matrix that is zero elsewhere; vectors are rows, numbers 1x1 matrices.
 
@@ -66,7 +66,7 @@ def _grid(rows: int, columns: int):
     return np.arange(rows, dtype=np.int32)[:, None], np.arange(columns, dtype=np.int32)[None, :]
 
 
-@elementary
+@jit_when_eager
 def circulant(c: ArrayLike) -> Array:
     """The matrix whose columns are `c` turned round and round: `c[(i - j) % n]` at (i, j).
 
@@ -84,7 +84,7 @@ def circulant(c: ArrayLike) -> Array:
     return c[..., (i - j) % max(n, 1)]
 
 
-@elementary
+@jit_when_eager
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """The matrix that is constant along diagonals, with first column `c` and first row `r` (whose first element is not read).
 
@@ -117,10 +117,10 @@ def _joined(c, r, index, join):
         return lax.full((*lax.broadcast_shapes(c.shape[:-1], r.shape[:-1]), *index.shape), 0, c.dtype)
     batch = lax.broadcast_shapes(c.shape[:-1], r.shape[:-1])
     c, r = (broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))
-    return strong(join(c, r)[..., index])
+    return strip_weak_type(join(c, r)[..., index])
 
 
-@elementary
+@jit_when_eager
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """The matrix that is constant along antidiagonals, with first column `c` and last row `r` (whose first element is not read).
 
@@ -146,7 +146,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     return _joined(c, r, i + j, lambda c, r: concatenate([c, r[..., 1:]], axis=-1))
 
 
-@elementary
+@jit_when_eager
 def companion(a: ArrayLike) -> Array:
     """The matrix whose characteristic polynomial has the coefficients `a`, from the highest.
 
@@ -165,7 +165,7 @@ def companion(a: ArrayLike) -> Array:
     return where(i == 0, first[..., None, :], asarray((i == j + 1).astype(a.dtype)))
 
 
-@elementary
+@jit_when_eager
 def fiedler(a: ArrayLike) -> Array:
     """The matrix of absolute differences of a vector's elements.
 
@@ -180,7 +180,7 @@ def fiedler(a: ArrayLike) -> Array:
     return lax.abs(a[..., :, None] - a[..., None, :])
 
 
-@elementary
+@jit_when_eager
 def fiedler_companion(a: ArrayLike) -> Array:
     """A companion matrix of five diagonals: the product of two matrices of 2x2 blocks.
 
@@ -213,7 +213,7 @@ def fiedler_companion(a: ArrayLike) -> Array:
     return matmul(blocks(0), blocks(1), precision="highest")
 
 
-@elementary
+@jit_when_eager
 def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     """The matrix of a population in age groups: births `f` in the first row, survival `s` below the diagonal.
 
@@ -263,7 +263,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     return _convolution_matrix(a, int(n), mode)
 
 
-@elementary(static=("n", "mode"))
+@jit_when_eager(static=("n", "mode"))
 def _convolution_matrix(a, n, mode):
     a = _vector(*check("convolution_matrix", a), "convolution_matrix", 1)
     m = a.shape[-1]

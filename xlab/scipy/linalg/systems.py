@@ -15,12 +15,12 @@ from xlab.lax.linalg.lu import lu_solve as _lu_solve
 from xlab.numpy import linalg as _linalg
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.elementary import elementary
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.linalg.decompositions import hermitian_transpose
 from xlab.numpy.operands import check, promoted_inexact
-from xlab.numpy.products import matmul
 from xlab.numpy.searching import where
 from xlab.numpy.shape import broadcast_to
+from xlab.numpy.tensor_contractions import matmul
 
 __all__ = ["cho_factor", "cho_solve", "cholesky", "det", "inv", "lu_factor", "lu_solve", "solve", "solve_sylvester",
            "solve_triangular"]
@@ -53,7 +53,7 @@ def column(x, vectors: bool):
     return lax.squeeze(x, (aval_of(x).ndim - 1,)) if vectors else x
 
 
-@elementary(static=("lower",))
+@jit_when_eager(static=("lower",))
 def _cholesky(a, lower):
     (a,) = promoted_inexact("cholesky", a)
     if lower:
@@ -97,7 +97,7 @@ def cho_factor(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, che
     return cholesky(a, lower), lower
 
 
-@elementary(static=("lower",))
+@jit_when_eager(static=("lower",))
 def _cho_solve(c, b, lower):
     c, b = map(as_array, promoted_inexact("cho_solve", c, b))
     c, b, vectors = spread("cho_solve", square("cho_solve", c), b)
@@ -148,7 +148,7 @@ def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
     return _linalg.inv(a)
 
 
-@elementary
+@jit_when_eager
 def _lu_factor(a):
     (a,) = promoted_inexact("lu_factor", a)
     return lax.linalg.lu(a)[:2]
@@ -171,7 +171,7 @@ def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
     return _lu_factor(a)
 
 
-@elementary(static=("trans",))
+@jit_when_eager(static=("trans",))
 def _solve_factored(factors, pivots, b, trans):
     factors, b = map(as_array, promoted_inexact("lu_solve", factors, b))
     factors, b, vectors = spread("lu_solve", square("lu_solve", factors), b)
@@ -217,7 +217,7 @@ def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, overwrite_a: bool = F
     return _solve_positive(a, b, bool(lower))
 
 
-@elementary(static=("lower",))
+@jit_when_eager(static=("lower",))
 def _solve_positive(a, b, lower):
     a, b = map(as_array, promoted_inexact("solve", a, b))
     a, b, vectors = spread("solve", square("solve", a), b)
@@ -231,7 +231,7 @@ def _solve_positive(a, b, lower):
 _TRANS = {0: (False, False), "N": (False, False), 1: (True, False), "T": (True, False), 2: (True, True), "C": (True, True)}
 
 
-@elementary(static=("lower", "transpose", "conjugate", "unit"))
+@jit_when_eager(static=("lower", "transpose", "conjugate", "unit"))
 def _solve_triangular(a, b, lower, transpose, conjugate, unit):
     a, b = map(as_array, promoted_inexact("solve_triangular", a, b))
     a, b, vectors = spread("solve_triangular", square("solve_triangular", a), b)
@@ -286,7 +286,7 @@ def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "
     return _sylvester(A, B, C, method, float(tol))
 
 
-@elementary(static=("method", "tol"))
+@jit_when_eager(static=("method", "tol"))
 def _sylvester(A, B, C, method, tol):
     A, B, C = map(as_array, promoted_inexact("solve_sylvester", A, B, C))
     if A.shape[:-1] != A.shape[1:] or B.shape[:-1] != B.shape[1:] or C.shape != (*A.shape[:1], *B.shape[:1]) or A.ndim != 2:

@@ -11,8 +11,8 @@ from xlab import lax
 from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.elementary import elementary
-from xlab.numpy.operands import aligned, check, promoted_inexact, strong
+from xlab.numpy.jit_when_eager import jit_when_eager
+from xlab.numpy.operands import aligned, check, promoted_inexact, strip_weak_type
 from xlab.transforms.custom_jvp import custom_jvp
 
 
@@ -36,8 +36,8 @@ def special(fun: Callable | None = None, *, complexes: bool = False, weak: bool 
         if not complexes and dtypes.issubdtype(args[0].dtype, np.complexfloating):
             raise ValueError(f"{name} does not take complex arguments, got dtype {dtypes.name(args[0].dtype)}")
         out = fun(*aligned(name, *args), *rest, **kwargs)
-        return out if weak else strong(out)
-    return elementary(whole, static=keywords) if keywords else elementary(whole)
+        return out if weak else strip_weak_type(out)
+    return jit_when_eager(whole, static=keywords) if keywords else jit_when_eager(whole)
 
 
 def float_only(name: str, x):

@@ -12,7 +12,7 @@ from xlab.core import dtypes
 from xlab.core.trace import is_tracer
 from xlab.core.typing import Array, ArrayLike
 from xlab.errors import ConcretizationTypeError
-from xlab.numpy.elementary import elementary
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import check
 
 __all__ = ["sph_harm_y"]
@@ -46,7 +46,7 @@ def sph_harm_y(n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike, dif
     return _harmonics(n, m, theta, phi, n_max=int(n_max))
 
 
-@elementary(static=("n_max",))
+@jit_when_eager(static=("n_max",))
 def _harmonics(n, m, theta, phi, n_max):
     dtype = dtypes.result_type(theta, phi, float)
     n, m, theta, phi = jnp.broadcast_arrays(n, m, theta.astype(dtype), phi.astype(dtype))

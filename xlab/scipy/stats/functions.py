@@ -10,7 +10,7 @@ from xlab import lax
 from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.elementary import elementary
+from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import aligned, promoted_inexact
 from xlab.scipy import special
 
@@ -30,7 +30,7 @@ def density(fun: Callable | None = None, *, strong: bool = False) -> Callable:
     def whole(*args):
         out = fun(*aligned(name, *(as_array(x) for x in promoted_inexact(name, *args))))
         return lax.convert_element_type(out, out.dtype) if strong else out
-    run = elementary(functools.update_wrapper(whole, fun, updated=()))
+    run = jit_when_eager(functools.update_wrapper(whole, fun, updated=()))
 
     @functools.wraps(fun)
     def call(*args, **kwargs):

@@ -1,4 +1,4 @@
-"""The generalised normal distribution."""
+"""The generalized normal distribution."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["cdf", "logpdf", "pdf"]
 
 @density
 def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
-    """The logarithm of the density of the generalised normal distribution."""
+    """The logarithm of the density of the generalized normal distribution."""
     return jnp.log(0.5 * beta) - special.gammaln(1 / beta) - jnp.abs(x) ** beta
 
 
 @density
 def pdf(x: ArrayLike, beta: ArrayLike) -> Array:
-    """The density of the generalised normal distribution."""
+    """The density of the generalized normal distribution."""
     return jnp.exp(jnp.log(0.5 * beta) - special.gammaln(1 / beta) - jnp.abs(x) ** beta)
 
 
 @density
 def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
-    """The probability of at most `x` under the generalised normal distribution."""
+    """The probability of at most `x` under the generalized normal distribution."""
     return 0.5 * (1 + jnp.sign(x) * special.gammainc(1 / beta, jnp.abs(x) ** beta))

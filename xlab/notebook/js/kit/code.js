@@ -1,4 +1,4 @@
-/** Colours for code. Python and compiled text by word; lines of a jaxpr by position, since any letter may be a variable there. */
+/** Colors for code. Python and compiled text by word; lines of a jaxpr by position, since any letter may be a variable there. */
 
 const tokens = (comment) => new RegExp(
   [
@@ -23,7 +23,7 @@ function piece(name, text, title) {
   return node;
 }
 
-/** Append `text` to `node` in coloured pieces; `axes` are mesh axis names in order. */
+/** Append `text` to `node` in colored pieces; `axes` are mesh axis names in order. */
 export function colour(node, text, axes = [], language = "python") {
   let at = 0;
   for (const match of text.matchAll(language === "python" ? pythonTokens : otherTokens)) {

@@ -61,8 +61,8 @@ export function still() {
   return typeof matchMedia === "function" && matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
-/** Inside a frame the host's colours are not inherited: take them over. */
-function hostColours(root, host) {
+/** Inside a frame the host's colors are not inherited: take them over. */
+function hostColors(root, host) {
   const from = getComputedStyle(host);
   for (const name of ["layout-color0", "layout-color1", "ui-font-color1", "ui-font-color2", "border-color2", "ui-font-family", "code-font-family"]) {
     root.style.setProperty(`--jp-${name}`, from.getPropertyValue(`--jp-${name}`));
@@ -83,7 +83,7 @@ export function followTheme(root, bin) {
     const dark = light === "false" || host.classList.contains("vscode-dark") || host.classList.contains("dark");
     if (dark) root.dataset.theme = "dark";
     else if (light === "true" || host.classList.contains("vscode-light")) root.dataset.theme = "light";
-    if (host !== document.body && light) hostColours(root, host);
+    if (host !== document.body && light) hostColors(root, host);
   };
   look();
   if (typeof MutationObserver === "function") {

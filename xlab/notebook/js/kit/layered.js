@@ -1,6 +1,6 @@
 /**
  * A layered drawing of a graph whose edges go from earlier to later nodes; linear in edges but for sorting within layers.
- * Layers by longest path, order by barycentres, places by their mean kept apart; edges over more than `reach` layers leave
+ * Layers by longest path, order by barycenters, places by their mean kept apart; edges over more than `reach` layers leave
  * the drawing and run in lanes at its side, one lane per source, so that they are bundled. `observe/layered.py` is the same.
  */
 
@@ -8,7 +8,7 @@ const reach = 4;
 const gapX = 14;
 const gapY = 26;
 
-/** Neighbours of each node as slices of one array. */
+/** Neighbors of each node as slices of one array. */
 function slices(count, from, to) {
   const start = new Int32Array(count + 1);
   for (let i = 0; i < from.length; i += 1) start[from[i] + 1] += 1;

@@ -2,7 +2,7 @@ import { build, h, listen, still } from "../kit/dom.js";
 import { bytes, micros, significant } from "../kit/format.js";
 import { makePlayer } from "../kit/player.js";
 import { axisHues, axisShade, coordinatesOf, deviceAt, meshPlaces, meshSize } from "./mesh.js";
-import { heldBefore, predictCost, roundMessages, roundsOf } from "./traffic.js";
+import { heldBefore, predictCost, roundMessages, roundsOf } from "./communication.js";
 
 /** The collectives table sorts and filters and is priced for any interconnect; the chosen one plays on the mesh, round by round. */
 
@@ -11,7 +11,7 @@ const boxTall = 46;
 const mostChunks = 16;
 const mostMoving = 400;
 
-/** The curve of one message between two device centres; Python draws the same for the first round. */
+/** The curve of one message between two device centers; Python draws the same for the first round. */
 export function curve([x1, y1], [x2, y2], [halfWide, halfTall] = [23, 18]) {
   const d = Math.hypot(x2 - x1, y2 - y1) || 1;
   const bend = d < 160 ? 14 : Math.min(60, d / 4);
@@ -217,7 +217,7 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
   const size = meshSize(mesh);
   const places = meshPlaces(mesh, boxWide, boxTall, size > 64 ? [12, 12] : [88, 34]);
   const position = new Map(Array.from({ length: size }, (_, i) => [deviceAt(mesh, i), i]));
-  const centre = (device) => places.centres[position.get(device)];
+  const center = (device) => places.centers[position.get(device)];
   const title = h("h3", {});
   const words = h("p", { class: "xl-formula" });
   const line = h("p", { class: "xl-dim", "aria-live": "polite" });
@@ -227,7 +227,7 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
   const svg = h("svg", { viewBox: `0 -16 ${places.width} ${places.height + 4}`, width: places.width, height: places.height + 4, role: "img" }, places.labels, arrows);
   const held = new Map();
   for (const [device, i] of position) {
-    const [x, y] = places.centres[i];
+    const [x, y] = places.centers[i];
     const cells = h("g", {});
     svg.append(h("g", { class: "xl-dev", "data-dev": device, "data-tip": `device ${device}` },
       h("rect", { x: x - boxWide / 2, y: y - boxTall / 2, width: boxWide, height: boxTall, rx: 3, class: "xl-cell" }),
@@ -256,7 +256,7 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
   function drawHeld(t, schedule, r) {
     for (const [device, node] of held) {
       const chunks = schedule.held(r, device);
-      const [x, y] = centre(device);
+      const [x, y] = center(device);
       const wide = chunks ? (boxWide - 8) / chunks.length : 0;
       node.replaceChildren(...(chunks || []).flatMap((c, i) => {
         const left = x - boxWide / 2 + 4 + i * wide;
@@ -281,8 +281,8 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
     }
     const largest = Math.max(1, ...[...links.values()].map((m) => m.size));
     const half = [boxWide / 2 + 1, boxTall / 2 + 1];
-    const taken = takenBy([...position.keys()].map(centre), half);
-    arrows.replaceChildren(...[...links.values()].map((m) => arrowNode(centre(m.a), centre(m.b), m.size, largest, taken, half)));
+    const taken = takenBy([...position.keys()].map(center), half);
+    arrows.replaceChildren(...[...links.values()].map((m) => arrowNode(center(m.a), center(m.b), m.size, largest, taken, half)));
     const sum = messages.reduce((a, m) => a + m.size, 0);
     line.textContent = messages.length ? `${links.size} link${links.size > 1 ? "s" : ""} used, ${bytes(largest)} on the busiest, ${bytes(sum)} in all` : schedule.count ? "done: what each device has afterwards" : schedule.what;
     drawHeld(t, schedule, r);
@@ -290,7 +290,7 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
     const parcels = messages.map((m) => {
       const node = h("rect", { class: "xl-parcel xl-band", width: 13, height: 11, x: -6.5, y: -5.5, style: shadeOf(t, m.source) });
       arrows.append(node);
-      return [node, curve(centre(m.a), centre(m.b), half)];
+      return [node, curve(center(m.a), center(m.b), half)];
     });
     const begin = performance.now();
     const step = (now) => {

@@ -184,11 +184,11 @@ export function makeGraph(program, bus, bin) {
   };
   const zoomBy = (by) => {
     const middle = (el.scrollTop + el.clientHeight / 2) / zoom;
-    const centre = (el.scrollLeft + el.clientWidth / 2) / zoom;
+    const center = (el.scrollLeft + el.clientWidth / 2) / zoom;
     zoom = Math.max(0.08, Math.min(2, zoom * by));
     resize();
     el.scrollTop = middle * zoom - el.clientHeight / 2;
-    el.scrollLeft = centre * zoom - el.clientWidth / 2;
+    el.scrollLeft = center * zoom - el.clientWidth / 2;
   };
   listen(bin, canvas, "click", (event) => {
     const found = at(event);
@@ -370,7 +370,7 @@ function roundBox(context, x, y, w, hh, r) {
   else context.rect(x, y, w, hh);
 }
 
-/** The same picture as the text of an SVG file, with colours of its own. */
+/** The same picture as the text of an SVG file, with colors of its own. */
 function svgOf(drawn, size) {
   const safe = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
   const n = (v) => v.toFixed(1);

@@ -133,7 +133,7 @@ export function blocksPicture(form, mesh, held, name) {
     rank > 2 && more > 0 ? h("p", { class: "xl-dim" }, `${more} more facet${more > 1 ? "s" : ""} not drawn`) : null);
 }
 
-/** Centres of the devices by mesh position, labels of the axes, width and height: last axis across, the one before down, others as small multiples. */
+/** Centers of the devices by mesh position, labels of the axes, width and height: last axis across, the one before down, others as small multiples. */
 export function meshPlaces(mesh, w = 46, tall = 34, gaps = [0, 0]) {
   const sizes = [1, 1, ...mesh.sizes];
   const names = ["", "", ...mesh.names];
@@ -148,7 +148,7 @@ export function meshPlaces(mesh, w = 46, tall = 34, gaps = [0, 0]) {
   const wide = left + cols * (w + gaps[0]) + 12;
   const high = top + rows * (tall + gaps[1]) + 8;
   const hue = (name) => axisHues[mesh.names.indexOf(name) % 6];
-  const centres = [];
+  const centers = [];
   const labels = [];
   for (let n = 0; n < count; n += 1) {
     const ox = (n % across) * wide;
@@ -163,18 +163,18 @@ export function meshPlaces(mesh, w = 46, tall = 34, gaps = [0, 0]) {
     }
     for (let i = 0; i < rows; i += 1) {
       if (down) labels.push(axisText(ox + left - 6, oy + top + i * (tall + gaps[1]) + tall / 2 + 4, i ? i : `${down} 0`, hue(down), " xl-end"));
-      for (let j = 0; j < cols; j += 1) centres[(n * rows + i) * cols + j] = [ox + left + j * (w + gaps[0]) + w / 2, oy + top + i * (tall + gaps[1]) + tall / 2];
+      for (let j = 0; j < cols; j += 1) centers[(n * rows + i) * cols + j] = [ox + left + j * (w + gaps[0]) + w / 2, oy + top + i * (tall + gaps[1]) + tall / 2];
     }
   }
-  return { centres, labels, width: across * wide, height: Math.ceil(count / across) * high };
+  return { centers, labels, width: across * wide, height: Math.ceil(count / across) * high };
 }
 
 /** The mesh in mesh coordinates with what each device holds; hosts are outlined when there is more than one. */
 export function meshPicture(mesh, form = null, held = null, name = "") {
-  const { centres, labels, width, height } = meshPlaces(mesh);
+  const { centers, labels, width, height } = meshPlaces(mesh);
   const used = form ? usedAxes(form.spec) : null;
   const parts = [...labels];
-  centres.forEach(([x, y], i) => {
+  centers.forEach(([x, y], i) => {
     const device = deviceAt(mesh, i);
     const at = coordinatesOf(mesh, i);
     const tip = `device ${device}   ${mesh.names.map((n, k) => `${n}=${at[k]}`).join(" ")}${mesh.hosts.length ? `   host ${mesh.hosts[i]}` : ""}${held ? `   ${name || "x"}[${spans(held[i])}]   ${bytes(form.each)}` : ""}`;

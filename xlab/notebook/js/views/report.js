@@ -6,7 +6,7 @@ import { describe, mountProgram, readProgram } from "./program.js";
 import { mountLadder } from "./ladder.js";
 import { mountPasses } from "./passes.js";
 import { linkDevices } from "./mesh.js";
-import { mountLayouts } from "./layouts.js";
+import { mountLayouts } from "./layout.js";
 import { mountResharding } from "./resharding.js";
 import { mountWhatIf } from "./whatif.js";
 import { mountDataflow } from "./dataflow.js";

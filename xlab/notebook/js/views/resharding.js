@@ -2,7 +2,7 @@ import { h, listen } from "../kit/dom.js";
 import { bytes } from "../kit/format.js";
 import { makePlayer } from "../kit/player.js";
 import { arrowNode, takenBy } from "./dataflow.js";
-import { readLayouts } from "./layouts.js";
+import { readLayouts } from "./layout.js";
 import { blocksPicture } from "./mesh.js";
 
 /** Two layouts of one array: the arrows of all devices or of one, chosen with the player, a block or a row. */

@@ -1,0 +1,21 @@
+"""What a run that was ended is said to have been doing."""
+
+import numpy as np
+import pytest
+
+import xlab
+from xlab.notebook.recording import recording
+
+X = np.ones(3, np.float32)
+
+
+def end(_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("does", "said"), [(lambda x: xlab.lax.sin(x), "running"), (end, "tracing")])
+def test_an_interrupt_says_what_it_ended(does, said):
+    with pytest.raises(KeyboardInterrupt, match=f"interrupted while {said}; all names"), recording("In[1]", None) as run:
+        run.doing = "compiling"
+        xlab.jit(does)(X)
+        raise KeyboardInterrupt

@@ -1,0 +1,59 @@
+"""The image of a view: one drawing, styled by itself, that asks nothing of anybody."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+
+import xlab
+from xlab import observe
+from xlab.notebook.views import static_svg, view_for
+from xlab.notebook.views.draw import h
+from xlab.observe.program.program import mesh_info
+from xlab.sharding import AxisType, NamedSharding
+from xlab.sharding import PartitionSpec as P
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def mesh(*names: str):
+    return xlab.make_mesh((4, 2), names or ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+
+
+def image(record) -> str:
+    return view_for(record).bundle(record)["image/svg+xml"]
+
+
+def test_an_array_is_drawn_beside_its_mesh():
+    record = observe.layout(xlab.device_put(np.zeros((8, 4), np.float32), NamedSharding(mesh(), P("data"))))
+    text = image(record)
+    root = ElementTree.fromstring(text)
+    first, second = root.findall(f"{SVG}svg")
+    assert float(first.get("x")) + float(first.get("width")) < float(second.get("x"))
+    assert float(second.get("x")) + float(second.get("width")) == float(root.get("width"))
+    assert "0,1" in ["".join(t.itertext()) for t in first.iter(f"{SVG}text")]
+    assert root.find(f".//{SVG}pattern").get("id") == "xl-hatch", "replication is hatched"
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "") and "<script" not in text
+
+
+def test_every_class_that_has_a_style_brings_it():
+    text = image(mesh_info(mesh()))
+    style = ElementTree.fromstring(text).find(f"{SVG}style").text
+    assert {".xl-cell", ".xl-band", ".xl-tint", ".xl-cell-label"} <= set(re.findall(r"\.xl-[\w-]+", style))
+    defined, asked = (set(re.findall(pattern, text)) for pattern in (r"(--[\w-]+):", r"var\((--[\w-]+)"))
+    assert not {name for name in asked - defined if not name.startswith(("--jp-", "--vscode-"))}
+
+
+def test_names_stay_text():
+    root = ElementTree.fromstring(image(mesh_info(mesh("<script>", "a'b\"&\x01"))))
+    words = " ".join("".join(t.itertext()) for t in root.iter(f"{SVG}text"))
+    assert "<script>" in words and "⟨U+0001⟩" in words and not list(root.iter(f"{SVG}script"))
+
+
+def test_what_has_no_drawing_or_a_huge_one_has_no_image(monkeypatch):
+    program = observe.program(lambda x: x + 1, np.float32(1))
+    assert "image/svg+xml" not in view_for(program).bundle(program)
+    monkeypatch.setattr(static_svg, "LARGEST", 100)
+    assert static_svg.static_svg(h("svg", {"width": 9, "height": 9}, h("rect", {"width": 9, "height": 9}))) is None

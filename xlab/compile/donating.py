@@ -1,0 +1,68 @@
+"""Calls of functions that donate arguments: which arguments those are, and what is noted of each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xlab import tree as _tree
+from xlab.backend import arrays as _arrays
+from xlab.backend.pytree import registry
+from xlab.core import donation
+from xlab.core.trace import EVAL, state
+
+
+def donations(jitted, in_tree, n) -> tuple[bool, ...]:
+    """Which leaves of the arguments a function is given for good."""
+    if not jitted.donate_argnums and not jitted.donate_argnames:
+        return (False,) * n
+    args, kwargs = _tree.unflatten(in_tree, list(range(n)))
+    static = jitted.static_argnums
+    out = [False] * n
+    positions = {i - sum(0 <= s < i for s in static) if i >= 0 else i + sum(i < s < 0 for s in static) for i in jitted.donate_argnums}
+    for i, a in enumerate(args):
+        if i in positions or i - len(args) in positions:
+            for leaf in _tree.leaves(a):
+                out[leaf] = True
+    for k, v in kwargs.items():
+        if k in jitted.donate_argnames:
+            for leaf in _tree.leaves(v):
+                out[leaf] = True
+    return tuple(out)
+
+
+def donating(jitted, native: Callable) -> Callable:
+    """A jitted function that donates: every call does what `native` does, and notes the arrays it took.
+
+    A program may only start on arrays that are apart, and whoever uses one of these later has to be told of this call: native code
+    does neither, and where a program runs on several devices it ends the process instead.
+    """
+    name = f"jit({jitted.name})"
+    numbers, names = {*jitted.donate_argnums}, {*jitted.donate_argnames}
+    static, static_names = {*jitted.static_argnums}, {*jitted.static_argnames}
+    flatten, all_apart, take, arrays_only = registry.flatten, _arrays.all_apart, donation.take, {_arrays.ArrayImpl}
+    splits: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}       # by how many positional arguments: those donated, and others
+
+    def split(n: int):
+        at = [i for i in range(n) if i not in static and i - n not in static]
+        donated = tuple(i for i in at if i in numbers or i - n in numbers)
+        found = splits[n] = donated, tuple(i for i in at if i not in donated)
+        return found
+
+    def call_donating(*args: Any, **kwargs: Any) -> Any:
+        if state.trace is not EVAL:
+            return native(*args, **kwargs)
+        donated, others = splits.get(len(args)) or split(len(args))
+        if others or kwargs:
+            given = flatten(([args[i] for i in donated], [v for k, v in kwargs.items() if k in names]), None)[0]
+            rest = [args[i] for i in others], [v for k, v in kwargs.items() if k not in names and k not in static_names]
+            flat = given + flatten(rest, None)[0]
+        else:
+            flat = given = args if {*map(type, args)} == arrays_only else flatten([args[i] for i in donated], None)[0]
+        if len(flat) > 1 and not all_apart(flat) and donation.clash(flat, range(len(given))) is not None:
+            return jitted.cache_miss(*args, **kwargs)[0]      # which sees whether the program takes any of those
+        out = native(*args, **kwargs)
+        take(given, name)
+        return out
+    call_donating.__name__ = call_donating.__qualname__ = jitted.name
+    return call_donating

@@ -1,0 +1,145 @@
+"""Where in the user's program an equation comes from.
+
+A location is the innermost frame outside the package: a code object and the instruction it was at, kept
+as they are and turned into line and columns only when somebody looks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import os
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_internal_files: dict[str, bool] = {}
+_excluded: list[str] = []
+shown_names: dict[str, str] = {}
+"""What to call a file in messages: notebook cells are `In[3]`, not a path."""
+namers: list[Callable[[str], str | None]] = []
+"""Functions from a file to such a name, or None; a notebook adds one."""
+
+
+class Position(NamedTuple):
+    """A place in a file: 1-based lines, 0-based columns, as Python counts them."""
+
+    file: str
+    line: int
+    end_line: int
+    column: int
+    end_column: int
+    function: str
+
+    def text(self) -> str:
+        """The line of source, without its indentation; empty when it cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self):
+        function = f" ({self.function})" if self.function and self.function != "<module>" else ""
+        cell = shown_name(self.file)
+        return (f"line {self.line} of {cell}" if cell else f"{self.file}:{self.line}") + function
+
+
+class SourceInfo(NamedTuple):
+    """Location of an equation: the user's code object and instruction, and the stack of named scopes."""
+
+    code: CodeType | None
+    lasti: int
+    scope: str
+
+    def position(self) -> Position | None:
+        return position(self.code, self.lasti) if self.code is not None else None
+
+    @property
+    def name_stack(self) -> str:
+        """The named scopes around the equation, from the outside in, as `outer/inner`."""
+        return self.scope
+
+    def __str__(self):
+        place = self.position()
+        return str(place) if place else "an unknown place"
+
+
+class Transposed(tuple):
+    """The location of an equation that goes backwards through those made at it: still `(code, instruction, scope)`."""
+
+    __slots__ = ()
+
+
+UNKNOWN = SourceInfo(None, 0, "")
+
+
+def shown_name(file: str) -> str | None:
+    """What to call a file in messages, where it has a name besides its path."""
+    known = shown_names.get(file)
+    if known is None:
+        for namer in namers:
+            known = namer(file)
+            if known is not None:
+                break
+    return known
+
+
+def position(code: CodeType, lasti: int) -> Position:
+    """Resolves an instruction of a code object to file, lines and columns."""
+    line = end_line = code.co_firstlineno
+    column = end_column = 0
+    for first, last, start, stop in itertools.islice(code.co_positions(), lasti // 2, lasti // 2 + 1):
+        line = first or line
+        end_line, column, end_column = last or line, start or 0, stop or 0
+    return Position(code.co_filename, line, end_line, column, end_column, code.co_qualname)
+
+
+def is_internal(filename: str) -> bool:
+    """Whether a file belongs to the package, so that its frames are not the user's."""
+    known = _internal_files.get(filename)
+    if known is None:
+        name = os.path.abspath(filename) if not filename.startswith("<") else filename
+        known = ((name.startswith(_PACKAGE) and not name.startswith(_PACKAGE + "notebook" + os.sep + "tour"))
+                 or filename.startswith("<frozen")
+                 or any(name == path or name.startswith(path + os.sep) for path in _excluded)
+                 or (os.path.basename(name) in ("functools.py", "contextlib.py") and "lib" in name))
+        _internal_files[filename] = known
+    return known
+
+
+def exclude(path: str) -> None:
+    """Counts a file, or all files of a folder, as no longer the user's."""
+    path = os.path.abspath(path)
+    if path in _excluded:
+        return
+    _excluded.append(path)
+    for filename in [name for name, internal in _internal_files.items() if not internal]:
+        del _internal_files[filename]
+
+
+def user_frame(depth: int = 1) -> FrameType | None:
+    """The innermost frame outside the package, or None."""
+    frame: FrameType | None = sys._getframe(depth)
+    known = _internal_files
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        internal = known.get(filename)
+        if internal is None:
+            internal = is_internal(filename)
+        if not internal:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def current(scope: str = "") -> SourceInfo:
+    """The caller's location in user code, under the given scope."""
+    frame = user_frame(2)
+    return SourceInfo(None, 0, scope) if frame is None else SourceInfo(frame.f_code, frame.f_lasti, scope)
+
+
+def describe_caller() -> str:
+    """`file:line (function)` of the user's current line, for error messages."""
+    frame = user_frame(2)
+    if frame is None:
+        return "an unknown place"
+    return str(position(frame.f_code, frame.f_lasti))

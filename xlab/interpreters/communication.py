@@ -1,0 +1,386 @@
+"""Collectives as messages: who sends how much to whom, in which round, and what that costs.
+
+A rule in `collective_rules` says what a collective primitive moves, as a `CollectiveOp`; everything below is a pure function of moves, groups
+and sizes. `messages` spells out an algorithm message by message, `cost` predicts its time with the formula written out.
+
+>>> [tuple(m)[:4] for m in messages("all_gather", ((0, 1),), bytes_in=8)]
+[(0, 0, 1, 8), (0, 1, 0, 8)]
+>>> cost("all_reduce", 4, 8000, link=Interconnect("example", 1.0, 1000.0))[0]
+18.0
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xlab.core.rules import RuleTable
+
+collective_rules = RuleTable("communication.collective_rules", "show the messages of", "rule(avals_in, avals_out, **params) -> CollectiveOp", required=False)
+"""What a collective moves. Types are those of one device. Worked example, an all-reduce:
+`lambda avals_in, avals_out, axes, **_: CollectiveOp("all_reduce", axes, "add", bytes_in=size(avals_in), bytes_out=size(avals_out))`."""
+
+ALGORITHMS = ("ring", "bidirectional", "direct", "axes")
+
+
+@dataclass(frozen=True)
+class CollectiveOp:
+    """What one collective equation moves.
+
+    `axes` are the mesh axes it runs over, `groups` ranks within them where it runs in groups, `perm` pairs of ranks, `root` the
+    rank that has what the others get.
+    """
+
+    kind: str
+    axes: tuple[Any, ...]
+    reduction: str = ""
+    bytes_in: int = 0
+    bytes_out: int = 0
+    groups: tuple[tuple[int, ...], ...] | None = None
+    perm: tuple[tuple[int, int], ...] = ()
+    root: int = 0
+
+
+class Message(NamedTuple):
+    """`source` sends `size` bytes of `chunk` to `target` in a round; the target copies them or adds them (`reduce`)."""
+
+    round: int
+    source: int
+    target: int
+    size: int
+    chunk: int
+    action: str = "copy"
+    origin: int = -1
+
+
+@dataclass(frozen=True)
+class Interconnect:
+    """A connection: `alpha` microseconds per message, `beta` bytes per microsecond in each direction."""
+
+    name: str
+    alpha: float
+    beta: float
+
+
+LINKS = {link.name: link for link in (
+    Interconnect("cpu", 2.0, 10_000.0), Interconnect("pcie", 3.0, 25_000.0), Interconnect("nvlink", 1.0, 225_000.0), Interconnect("ici", 1.0, 45_000.0))}
+"""Round numbers for common interconnects, to compare programs with and not to be taken as measurements."""
+
+
+def size(avals: Sequence[Any]) -> int:
+    """Bytes of all values of these types."""
+    return sum(getattr(a, "nbytes", 0) for a in avals)
+
+
+def axes_of(primitive: Any, params: dict[str, Any]) -> tuple[str, ...] | None:
+    """Names of the mesh axes a collective runs over; None for any other primitive."""
+    if primitive not in collective_rules:
+        return None
+    axes = params.get("axes", params.get("axis_name", ()))
+    axes = axes if isinstance(axes, (tuple, list)) else (axes,)
+    return tuple(str(a) for a in axes if not isinstance(a, int))
+
+
+def reducing(kind: str, reduction: str) -> Callable[..., CollectiveOp]:
+    """The rule of a collective that combines values: `collective_rules[psum_p] = reducing("all_reduce", "add")`."""
+    def rule(avals_in, avals_out, axes=None, axis_name=None, axis_index_groups=None, **_):
+        return CollectiveOp(kind, _names(axes if axes is not None else axis_name), reduction, size(avals_in), size(avals_out),
+                    _groups(axis_index_groups))
+    return rule
+
+
+def moving(kind: str) -> Callable[..., CollectiveOp]:
+    """The rule of a collective that only moves values: `collective_rules[all_gather_p] = moving("all_gather")`."""
+    def rule(avals_in, avals_out, axes=None, axis_name=None, axis_index_groups=None, perm=(), source=0, **_):
+        return CollectiveOp(kind, _names(axes if axes is not None else axis_name), "", size(avals_in), size(avals_out),
+                    _groups(axis_index_groups), tuple((int(a), int(b)) for a, b in perm), int(source))
+    return rule
+
+
+def _names(axes) -> tuple:
+    axes = axes if isinstance(axes, (tuple, list)) else (axes,)
+    return tuple(a for a in axes if not isinstance(a, int))
+
+
+def _groups(groups):
+    return None if groups is None else tuple(tuple(int(i) for i in g) for g in groups)
+
+
+# ------------------------------------------------------------------------------------------------------- groups
+
+
+def groups_along(names: Sequence[Any], sizes: Sequence[int], axes: Sequence[Any],
+                 groups: Sequence[Sequence[int]] | None = None) -> tuple[tuple[int, ...], ...]:
+    """Positions in a mesh that take part together in a collective over `axes`, the last axis fastest.
+
+    >>> groups_along(("data", "model"), (2, 2), ("model",))
+    ((0, 1), (2, 3))
+    """
+    names = list(names)
+    unknown = [a for a in axes if a not in names]
+    if unknown:
+        raise ValueError(f"axes {unknown} are not in the mesh, whose axes are {names}")
+    grid = np.arange(math.prod(sizes)).reshape(tuple(sizes))
+    chosen = [names.index(a) for a in axes]
+    others = [i for i in range(len(names)) if i not in chosen]
+    rows = grid.transpose([*others, *chosen]).reshape(-1, math.prod(sizes[i] for i in chosen)).tolist()
+    if groups is None:
+        return tuple(map(tuple, rows))
+    return tuple(tuple(row[i] for i in g) for row in rows for g in groups)
+
+
+def in_order(move: CollectiveOp, groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """Groups of positions as a collective numbers its ranks: a permute by position, whichever order its axes are given in; a
+    broadcast from its root on.
+
+    >>> in_order(CollectiveOp("collective_permute", ("b", "a"), perm=((0, 1),)), ((0, 2, 1, 3),))
+    ((0, 1, 2, 3),)
+    >>> in_order(CollectiveOp("collective_broadcast", ("a",), root=2), ((0, 1, 2, 3),))
+    ((2, 3, 0, 1),)
+    """
+    if move.kind == "collective_permute":
+        return tuple(tuple(sorted(g)) for g in groups)
+    return tuple((*g[move.root:], *g[:move.root]) for g in groups)
+
+
+def pairs_along(groups: Sequence[Sequence[int]], perm: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """A permutation of ranks as pairs of positions, in every group."""
+    return tuple((g[s], g[d]) for g in groups for s, d in perm)
+
+
+# ----------------------------------------------------------------------------------------------------- messages
+
+
+def messages(kind: str, groups: Sequence[Sequence[int]] = (), pairs: Sequence[tuple[int, int]] = (), *,
+             bytes_in: int = 0, algorithm: str = "ring") -> list[Message]:
+    """Every message of one run of a collective.
+
+    Args:
+        kind: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `collective_permute`, `collective_broadcast`.
+        groups, pairs: device ids; a broadcast starts at the first of each group.
+        bytes_in: what each device has before.
+        algorithm: `ring`, `bidirectional` (both directions at once, half the bytes each), `direct` (everyone to everyone), or
+            `axes` (a ring along every axis, all at once: a model of time, spelled out as one ring).
+    """
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"unknown algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}")
+    if kind == "collective_permute":
+        return [Message(0, s, d, bytes_in, 0) for s, d in pairs if s != d]
+    make = _MAKERS.get(kind)
+    if make is None:
+        return []
+    algorithm = "ring" if algorithm == "axes" else algorithm
+    out: list[Message] = []
+    for group in groups:
+        if len(group) > 1:
+            for m in make(len(group), bytes_in, algorithm):
+                origin = group[m.origin] if m.origin >= 0 else -1
+                out.append(m._replace(source=group[m.source], target=group[m.target], origin=origin))
+    out.sort(key=lambda m: m.round)
+    return [m for m in out if m.size or not bytes_in]
+
+
+def message_count(kind: str, groups: Sequence[Sequence[int]] = (), pairs: Sequence[tuple[int, int]] = ()) -> int:
+    """At most how many messages one run has, without making them.
+
+    >>> message_count("all_reduce", ((0, 1, 2, 3),))
+    24
+    """
+    if kind == "collective_permute":
+        return len(pairs)
+    per = {"all_reduce": lambda n: 2 * n * (n - 1), "all_to_all": lambda n: n * n * (n - 1) // 2}
+    return sum(per.get(kind.removeprefix("ragged_"), lambda n: n * (n - 1))(len(g)) for g in groups)
+
+
+def rounds(found: Sequence[Message]) -> tuple[tuple[tuple[int, int, int], ...], ...]:
+    """Messages as `(source, target, bytes)` per round; several between the same two devices are added up."""
+    out: dict[int, dict[tuple[int, int], int]] = {}
+    for m in found:
+        here = out.setdefault(m.round, {})
+        here[m.source, m.target] = here.get((m.source, m.target), 0) + m.size
+    return tuple(tuple((s, t, n) for (s, t), n in out[k].items()) for k in sorted(out))
+
+
+def _part(total: int, i: int, n: int) -> int:
+    """Bytes of chunk `i` when `total` is cut into `n` nearly equal chunks."""
+    return total * (i + 1) // n - total * i // n
+
+
+def _both_ways(n, make):
+    """A ring in both directions at once: every chunk is halved and the second half runs the other way."""
+    forward = [m._replace(size=m.size - m.size // 2, chunk=2 * m.chunk) for m in make(1)]
+    back = [m._replace(size=m.size // 2, chunk=2 * m.chunk + 1) for m in make(-1)]
+    return forward + back
+
+
+def _reduce_scatter(n, total, algorithm, first=0):
+    if algorithm == "direct":
+        return [Message(first, r, d, _part(total, d, n), d, "reduce") for r in range(n) for d in range(n) if r != d]
+
+    def ring(way):
+        # After round t a rank has added up t + 2 values of the chunk it passes on; in the end rank r owns chunk r.
+        return [Message(first + t, r, (r + way) % n, _part(total, (r - way * (t + 1)) % n, n), (r - way * (t + 1)) % n,
+                        "reduce") for t in range(n - 1) for r in range(n)]
+    return ring(1) if algorithm == "ring" else _both_ways(n, ring)
+
+
+def _spread(n, part, algorithm, first=0):
+    """Rank r has chunk r of size `part(r)`; in the end everyone has all."""
+    if algorithm == "direct":
+        return [Message(first, r, d, part(r), r) for r in range(n) for d in range(n) if r != d]
+
+    def ring(way):
+        return [Message(first + t, r, (r + way) % n, part((r - way * t) % n), (r - way * t) % n)
+                for t in range(n - 1) for r in range(n)]
+    return ring(1) if algorithm == "ring" else _both_ways(n, ring)
+
+
+def _all_gather(n, total, algorithm):
+    return _spread(n, lambda r: total, algorithm)
+
+
+def _all_reduce(n, total, algorithm):
+    scattered = _reduce_scatter(n, total, algorithm)
+    after = max(m.round for m in scattered) + 1
+    return scattered + _spread(n, lambda r: _part(total, r, n), algorithm, after)
+
+
+def _all_to_all(n, total, algorithm):
+    if algorithm == "direct":
+        return [Message(0, r, d, _part(total, d, n), d, "copy", r) for r in range(n) for d in range(n) if r != d]
+    out = []
+    for origin in range(n):
+        for away in range(1, n):
+            target = (origin + away) % n
+            back = algorithm == "bidirectional" and away > n // 2
+            way, hops = (-1, n - away) if back else (1, away)
+            out += [Message(t, (origin + way * t) % n, (origin + way * (t + 1)) % n, _part(total, target, n), target,
+                            "copy", origin) for t in range(hops)]
+    return out
+
+
+def _broadcast(n, total, algorithm):
+    if algorithm == "direct":
+        return [Message(0, 0, d, total, 0) for d in range(1, n)]
+    if algorithm == "ring":
+        return [Message(t, t, t + 1, total, 0) for t in range(n - 1)]
+    right = [Message(t, t, t + 1, total, 0) for t in range(n // 2)]
+    return right + [Message(t, -t % n, -(t + 1) % n, total, 0) for t in range((n - 1) // 2)]
+
+
+_MAKERS = {"all_reduce": _all_reduce, "all_gather": _all_gather, "reduce_scatter": _reduce_scatter,
+           "all_to_all": _all_to_all, "ragged_all_to_all": _all_to_all, "collective_broadcast": _broadcast}
+
+
+# --------------------------------------------------------------------------------------------------------- cost
+
+
+def sent_per_device(kind: str, n: int, bytes_in: int) -> float:
+    """Bytes each device sends in a bandwidth-optimal algorithm."""
+    if n < 2:
+        return 0.0
+    s = float(bytes_in)
+    return {"all_reduce": 2 * s * (n - 1) / n, "all_gather": s * (n - 1), "reduce_scatter": s * (n - 1) / n,
+            "all_to_all": s * (n - 1) / n, "ragged_all_to_all": s * (n - 1) / n}.get(kind, s)
+
+
+def sent_in_all(kind: str, groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]], bytes_in: int) -> float:
+    """Bytes that all devices together send in one run, in a bandwidth-optimal algorithm.
+
+    >>> sent_in_all("all_gather", ((0, 1), (2, 3)), (), 8), sent_in_all("collective_permute", (), ((0, 1), (2, 2)), 8)
+    (32.0, 8.0)
+    """
+    if kind == "collective_permute":
+        return float(bytes_in * sum(s != d for s, d in pairs))
+    if kind == "collective_broadcast":
+        return float(bytes_in * sum(len(g) - 1 for g in groups if g))
+    return sum(len(g) * sent_per_device(kind, len(g), bytes_in) for g in groups)
+
+
+# steps, bytes per step on one link, and how they are written; n devices, S bytes each.
+_RING = {
+    "all_reduce": (lambda n: 2 * (n - 1), lambda n, s: s / n, "2(n−1)(α + S/(nβ))"),
+    "all_gather": (lambda n: n - 1, lambda n, s: s, "(n−1)(α + S/β)"),
+    "reduce_scatter": (lambda n: n - 1, lambda n, s: s / n, "(n−1)(α + S/(nβ))"),
+    "all_to_all": (lambda n: n - 1, lambda n, s: s / 2, "(n−1)(α + S/(2β))"),
+    "collective_broadcast": (lambda n: n - 1, lambda n, s: s, "(n−1)(α + S/β)"),
+}
+_BOTH = {
+    "all_reduce": (lambda n: 2 * (n - 1), lambda n, s: s / (2 * n), "2(n−1)(α + S/(2nβ))"),
+    "all_gather": (lambda n: n - 1, lambda n, s: s / 2, "(n−1)(α + S/(2β))"),
+    "reduce_scatter": (lambda n: n - 1, lambda n, s: s / (2 * n), "(n−1)(α + S/(2nβ))"),
+    "all_to_all": (lambda n: n // 2, lambda n, s: s * (n * n // 4) / (2 * n) / max(1, n // 2), "⌊n/2⌋α + S⌊n²/4⌋/(2nβ)"),
+    "collective_broadcast": (lambda n: n // 2, lambda n, s: s, "⌊n/2⌋(α + S/β)"),
+}
+_DIRECT = {
+    "all_reduce": (lambda n: 2, lambda n, s: s * (n - 1) / n, "2(α + S(n−1)/(nβ))"),
+    "all_gather": (lambda n: 1, lambda n, s: s * (n - 1), "α + S(n−1)/β"),
+    "reduce_scatter": (lambda n: 1, lambda n, s: s * (n - 1) / n, "α + S(n−1)/(nβ)"),
+    "all_to_all": (lambda n: 1, lambda n, s: s * (n - 1) / n, "α + S(n−1)/(nβ)"),
+    "collective_broadcast": (lambda n: 1, lambda n, s: s * (n - 1), "α + S(n−1)/β"),
+}
+for _table in (_RING, _BOTH, _DIRECT):
+    _table["ragged_all_to_all"] = _table["all_to_all"]
+
+
+# Over k axes at once, a ring along each: how often each axis is walked, bytes per link of one axis, and how it is written.
+_AXES = {
+    "all_reduce": (2, lambda n, s: 2 * s * (n - 1) / n, "2Σ(nᵢ−1)α + 2S(n−1)/(nkβ)"),
+    "all_gather": (1, lambda n, s: s * (n - 1), "Σ(nᵢ−1)α + S(n−1)/(kβ)"),
+    "reduce_scatter": (1, lambda n, s: s * (n - 1) / n, "Σ(nᵢ−1)α + S(n−1)/(nkβ)"),
+}
+
+
+def cost(kind: str, n: int, bytes_in: int, *, hops: int = 1, load: int | None = None, algorithm: str = "ring",
+         link: Interconnect = LINKS["cpu"], sizes: Sequence[int] = ()) -> tuple[float, str]:
+    """Predicted microseconds of one run, and the formula with its numbers.
+
+    `n` devices per group, `bytes_in` on each. For a permute, `hops` is the longest way on the ring and `load` the bytes on
+    the busiest link. `sizes` are those of the mesh axes, for the algorithm `axes`.
+
+    >>> cost("all_gather", 8, 1000, algorithm="axes", sizes=(4, 2), link=Interconnect("example", 1.0, 1000.0))[0]
+    7.5
+    """
+    if kind == "collective_permute":
+        load = bytes_in if load is None else load
+        us = hops * link.alpha + load / link.beta if hops else 0.0
+        return us, (f"hα + L/β = {hops}·{link.alpha:g} µs + {load:,} B/({link.beta / 1e3:g} GB/s) = {us:.3g} µs")
+    if algorithm == "axes" and len(sizes) > 1 and kind in _AXES and n > 1:
+        walks, on_link, written = _AXES[kind]
+        us = walks * sum(k - 1 for k in sizes) * link.alpha + on_link(n, bytes_in) / (len(sizes) * link.beta)
+        return us, (f"all axes at once: {written} with n={'·'.join(map(str, sizes))}, k={len(sizes)}, S={bytes_in:,} B, "
+                    f"α={link.alpha:g} µs, β={link.beta / 1e3:g} GB/s = {us:.3g} µs")
+    algorithm = "ring" if algorithm == "axes" else algorithm
+    table = {"ring": _RING, "bidirectional": _BOTH, "direct": _DIRECT}[algorithm]
+    if n < 2 or kind not in table:
+        return 0.0, "0: one device per group" if n < 2 else f"no formula for {kind}"
+    steps, bytes_per_step, written = table[kind]
+    us = steps(n) * (link.alpha + bytes_per_step(n, bytes_in) / link.beta)
+    return us, (f"{algorithm}: {written} with n={n}, S={bytes_in:,} B, α={link.alpha:g} µs, β={link.beta / 1e3:g} GB/s"
+                f" = {us:.3g} µs")
+
+
+def permute_load(groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]], bytes_in: int, *,
+                 both_ways: bool = False) -> tuple[int, int]:
+    """Longest way and bytes on the busiest link when every group is a ring in rank order."""
+    links: dict[tuple[int, int], int] = {}
+    longest = 0
+    place = {d: (i, k) for i, g in enumerate(groups) for k, d in enumerate(g)}
+    for s, d in pairs:
+        if s == d or s not in place or d not in place:
+            continue
+        group = groups[place[s][0]]
+        n = len(group)
+        hops = (place[d][1] - place[s][1]) % n
+        way = 1
+        if both_ways and hops > n - hops:
+            way, hops = -1, n - hops
+        longest = max(longest, hops)
+        for t in range(hops):
+            key = (group[(place[s][1] + way * t) % n], group[(place[s][1] + way * (t + 1)) % n])
+            links[key] = links.get(key, 0) + bytes_in
+    return longest, max(links.values(), default=0)

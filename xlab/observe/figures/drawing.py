@@ -1,0 +1,36 @@
+"""`drawing`: what matplotlib draws of a record, as text for files and pages."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from xlab.observe.figures.plots import plot
+from xlab.observe.records.drawing import Drawing
+
+PIECE = 1500
+
+
+def drawing(record: Any, of: str = "timings") -> Drawing:
+    """The figure of a report's `timings` or of its `memory` (the program with the highest peak), or of any record that can be drawn, as SVG.
+
+    Raises:
+        ValueError: the report has nothing of that kind.
+    """
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    memory = getattr(record, "memory", None)
+    if memory is not None and of == "memory":
+        if not memory:
+            raise ValueError("this report has no memory to draw: nothing was compiled")
+        record = max(memory, key=lambda m: m.peak)
+    elif memory is not None and not record.phases:
+        raise ValueError("this report has no phases to draw: nothing was recorded")
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    FigureCanvasSVG(figure)         # no window, no pyplot: nothing of the notebook's own figures changes
+    plot(record, figure.add_subplot())
+    out = io.StringIO()
+    figure.savefig(out, format="svg")
+    text = out.getvalue()
+    return Drawing(of, parts=tuple(text[at:at + PIECE] for at in range(0, len(text), PIECE)))

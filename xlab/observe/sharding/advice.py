@@ -1,0 +1,93 @@
+"""Advice that was followed before it is given: the program compiled as it says, and looked into for the collective."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from xlab.backend import compiling as _compiling
+from xlab.observe.memory.memory import memory as _memory
+from xlab.observe.program.analysis_only import analysis_only
+from xlab.observe.program.stages import ProgramStages
+from xlab.observe.records import Transfer
+from xlab.observe.records.units import plural, size_text
+from xlab.observe.sharding.collectives import collectives
+from xlab.observe.sharding.experiment import Experiment
+from xlab.observe.sharding.reasons import Try, advice
+
+MOST_EQUATIONS = 400
+"""A program with more is not compiled again unasked."""
+
+
+def followed(stages: ProgramStages, found: Sequence[Transfer], tries: dict[int, tuple[Try, ...]], link: Any, most: int) -> list[Transfer]:
+    """The collectives, with the advice that takes each away: the first of its tries after which it is gone, nothing new sends as much,
+    less is sent in all, and no device computes more.
+
+    Args:
+        tries: what to try, by position in `found`.
+        most: programs to compile at most; what was not tried is given as advice that was not.
+    """
+    out = list(found)
+    if not tries or most < 1 or len(stages.equations) > MOST_EQUATIONS:
+        return [t.replace(fix=advice(stages, tries[n][0])) if tries.get(n) else t for n, t in enumerate(out)]
+    try:
+        trying = Experiment(stages, link=link)
+    except ValueError:
+        return out
+    if not trying.mesh.are_all_axes_auto:
+        return [t.replace(fix=advice(stages, tries[n][0])) if tries.get(n) else t for n, t in enumerate(out)]
+    known: dict[Try, tuple[Sequence[Transfer], float, int] | None] = {}
+    before = _flops(stages), _memory(stages).peak
+    # The heaviest first: what is left when the programs are used up costs least.
+    for n in sorted(tries, key=lambda n: -out[n].sent_in_run):
+        t = out[n]
+        for given in tries[n]:
+            if given not in known:
+                if len(known) >= most:
+                    out[n] = t.replace(fix=advice(stages, given))
+                    break
+                known[given] = _compiled(trying, given, link)
+            made = known[given]
+            if made is not None and (note := _gone(t, found, before, made)) is not None:
+                out[n] = t.replace(fix=advice(stages, given) + note, tried=True)
+                break
+    return out
+
+
+def _compiled(trying: Experiment, given: Try, link: Any) -> tuple[Sequence[Transfer], float, int] | None:
+    """The collectives, flops and peak of the program with what is tried; None where it cannot be compiled so."""
+    with contextlib.suppress(ValueError, NotImplementedError, TypeError), analysis_only():
+        made = trying.placed({trying.arguments.index(n): spec for n, spec in given.specs}, free=given.free)
+        return [t for t in collectives(made, link)[0] if t.instruction], _flops(made), _memory(made).peak
+    return None
+
+
+def _flops(stages: ProgramStages) -> float:
+    return float(_compiling.cost_analysis(stages.executable.native).get("flops", 0.0))
+
+
+def _gone(t: Transfer, found: Sequence[Transfer], before: tuple[float, int], made: tuple[Sequence[Transfer], float, int]) -> str | None:
+    """What following it leaves, in words; None where the collective is still there, or something worse is."""
+    after, flops, peak = made
+    there = [x for x in found if x.instruction]
+    old, now = (Counter(map(_what, some)) for some in (there, after))
+    new = list((now - old).elements())
+    added = [x for x in after if _what(x) in new]
+    sent = sum(x.sent_in_run for x in after)
+    if now[_what(t)] >= old[_what(t)] or sent >= sum(x.sent_in_run for x in there) or flops > 1.02 * before[0] + 64:
+        return None
+    if any(x.sent_in_run >= t.sent_in_run for x in added):
+        return None
+    parts = []
+    if added:
+        parts.append(f"{', '.join(dict.fromkeys(x.kind for x in added))} of {size_text(sum(x.sent_in_run for x in added))} sent per device "
+                     f"{'takes' if len(added) == 1 else 'take'} its place" if len(added) < 4 else f"{plural(len(added), 'smaller collective')} take its place")
+    if peak > 1.02 * before[1]:
+        parts.append(f"the peak goes from {size_text(before[1])} to {size_text(peak)}")
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _what(t: Transfer) -> tuple[Any, ...]:
+    return t.kind, t.equation, t.axes

@@ -1,0 +1,407 @@
+"""Why the partitioner communicates: read from the stage in which it has inserted reshards and reductions of partial sums.
+
+Shardy's `insert-explicit-reshards` writes `sdy.reshard` where a value has one sharding and its reader needs another, and
+`sdy.all_reduce` where an operation over a split dimension left a part of the result on each device. Each carries the
+location of the equation it belongs to.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from xlab.core.jaxpr import Jaxpr, JaxprEqn, Var, open_jaxpr, subjaxprs_of_params
+from xlab.interpreters.control_flow import LoopFlow, flow_of
+from xlab.observe.program import names as _names
+from xlab.observe.program.program import (
+    mlir_level,
+    parse_sharding,
+    result_shardings,
+    tensor_shape,
+    type_of,
+)
+from xlab.observe.program.stages import ProgramStages
+from xlab.observe.records import Type
+
+_RESULT = re.compile(r"^\s*(%[\w]+)(?::\d+)? = (\"?[\w.]+\"?)")
+_SSA = re.compile(r"%\w+(?:#\d+)?")
+_ARGUMENT = re.compile(r"(%arg\d+): tensor<([^>]*)>(?: \{[^%]*?sdy\.sharding = #sdy\.sharding<(@\w+, \[[^\]]*\])[^%]*?\})?")
+_AXES = re.compile(r'sdy\.all_reduce \{([^}]*)\}')
+
+
+@dataclass
+class Cause:
+    """One reshard or reduction of the partitioner: the equation it is for, what it does, and the sentences about it."""
+
+    equation: int
+    kind: str                       # reshard or all_reduce
+    reason: str
+    fix: str
+    operand: str = ""
+    reader: int = -1                # the equation that needed it
+    group: str = ""                 # what it has in common with others: the operation, its line, what happens
+    axes: tuple[str, ...] = ()      # what an all_reduce runs over
+    rebuilt: int = 0                # elements of an array that changes from one split to another with no axis in common
+    tries: tuple[Try, ...] = ()     # what to compile to see whether it goes, the likeliest first
+    used: bool = False
+    value: str = ""                 # the user's name of what is moved
+    needed: str = ""                # what needs it otherwise, in words
+
+
+class Try(NamedTuple):
+    """Arguments placed otherwise, `(number, spec)`, and results that the compiler may place."""
+
+    specs: tuple[tuple[int, tuple], ...] = ()
+    free: tuple[int, ...] = ()
+
+
+class PartitionedValue(NamedTuple):
+    """A value of the partitioned program: its type, what people call it, the equation that made it, and the argument that it is or lies like."""
+
+    type: Type
+    name: str = ""
+    equation: int = -1
+    argument: int = -1
+
+
+def causes(stages: ProgramStages) -> list[Cause]:
+    """Every communication the partitioner decided on, in program order; empty for one device."""
+    return decided(stages)[0]
+
+
+def decided(stages: ProgramStages) -> tuple[list[Cause], dict[int, list[PartitionedValue]]]:
+    """The causes, and what each equation reads."""
+    found: list[Cause] = []
+    read: dict[int, list[PartitionedValue]] = {}
+    text = stages.stage("resharded")
+    if not text:
+        return found, read
+    made = mlir_level("resharded", text)
+    numbers = {line: ids[0] for line, ids in made.links}
+    lines = made.text.split("\n")
+    values: dict[str, PartitionedValue] = {}
+    operands_of: dict[str, tuple[str, ...]] = {}
+    users = _users(lines)
+    called = dict(_all_names(stages.closed.jaxpr))
+    for number, line in enumerate(lines, 1):
+        if "func.func" in line:
+            values = _arguments(stages, line) if "@main" in line else {}
+            continue
+        match = _RESULT.match(line)
+        if not match:
+            continue
+        result, op = match.group(1), match.group(2).strip('"')
+        closing = _closing(lines, number) if line.rstrip().endswith("({") else number
+        equation = numbers.get(closing, -1)
+        result_line = lines[closing - 1]
+        operands = _SSA.findall(line[match.end():])
+        if op == "sdy.reshard":
+            source = values.get(operands[0])
+            spec = parse_sharding(line[line.index("<@"):])
+            shape = tensor_shape(re.findall(r"tensor<([^>]*)>", line)[-1])
+            target = Type(source.type.dtype if source else _dtype(line), shape, spec)
+            if source and _has_it(source.type.spec, spec):
+                values[result] = source._replace(type=target)
+                continue
+            reader, reader_line = users.get((_function(lines, number), result), ("", 0))
+            result_number = _SSA.findall(lines[reader_line - 1]).index(result) if reader in _RETURNS else -1
+            found.append(_reshard(stages, equation, source, target, reader, numbers.get(reader_line, -1), result_number))
+            values[result] = source._replace(type=target, argument=-1) if source else PartitionedValue(target)
+            continue
+        typed = result_shardings(result_line)
+        spec, shape = typed[0] if typed else ((), ())
+        if op == "sdy.all_reduce":
+            source = values.get(operands[0])
+            listed = _AXES.search(line)
+            axes = tuple(re.findall(r'"([^"]*)"', listed.group(1))) if listed else ()
+            split = [v for name in operands_of.get(operands[0], ()) if (v := values.get(name)) is not None
+                     and any(_base(a) in axes for dim in v.type.spec or () for a in dim)]
+            found.append(_reduction(stages, equation, axes, split))
+            values[result] = PartitionedValue(Type(_dtype(line), shape, spec), source.name if source else "", equation)
+        else:
+            known = [v for name in operands if (v := values.get(name)) is not None]
+            read.setdefault(equation, []).extend(known)
+            operands_of[result] = tuple(operands)
+            arrow = "->" in result_line
+            dtypes = re.findall(r"tensor<([^>]*)>", result_line.rsplit("->" if arrow else " : ", 1)[-1]) or [""]
+            for k, (spec, shape) in enumerate(typed):
+                made_type = Type(_element(dtypes[min(k, len(dtypes) - 1)] if arrow else dtypes[-1]), shape, spec)
+                root = next((v.argument for v in known if v.argument >= 0 and v.type.shape == shape and v.type.spec == spec), -1)
+                values[f"{result}#{k}"] = PartitionedValue(made_type, _called(stages, equation, called, k, made_type), equation, root)
+                if k == 0:
+                    values[result] = values[f"{result}#0"]
+    return found, read
+
+
+_RETURNS = ("return", "func.return")
+
+
+SHOWN = 3
+"""Groups of causes that are written out; of more, how many there are."""
+
+
+def together(found: list[Cause], values: int) -> tuple[str, str]:
+    """The reason and the fix of a collective that does the work of several causes: one sentence per operation and line.
+
+    >>> a = Cause(0, "all_reduce", "dot (line 3) splits `x`", "keep x whole", group="dot 3")
+    >>> b = Cause(1, "all_reduce", "dot (line 3) splits `y`", "keep x whole", group="dot 3")
+    >>> together([a, b], 2)
+    ('2 values at once: dot (line 3) splits `x`, and 1 more like it', 'keep x whole')
+    """
+    groups: dict[str, list[Cause]] = {}
+    for cause in found:
+        groups.setdefault(cause.group or cause.reason, []).append(cause)
+    parts = []
+    for causes_ in itertools.islice(groups.values(), SHOWN):
+        alike = len(causes_) - 1
+        parts.append(causes_[0].reason + (f", and {alike} more like it" if alike else ""))
+    left = sum(map(len, itertools.islice(groups.values(), SHOWN, None)))
+    fixes = list(dict.fromkeys(k.fix for k in found if k.fix))
+    return (f"{values} values at once: " + "; ".join(parts) + (f"; and {left} more" if left else ""),
+            "; ".join(fixes[:SHOWN]) + (f"; and {len(fixes) - SHOWN} more" if len(fixes) > SHOWN else ""))
+
+
+def _closing(lines: list[str], number: int) -> int:
+    """Number of the line that ends an operation with a region, where its types and location stand."""
+    indent = len(lines[number - 1]) - len(lines[number - 1].lstrip())
+    for n in range(number, len(lines)):
+        if lines[n].startswith(" " * indent + "})"):
+            return n + 1
+    return number
+
+
+def _function(lines, number):
+    """Line of the function a line belongs to: names are unique inside it only."""
+    for n in range(number - 1, -1, -1):
+        if "func.func" in lines[n]:
+            return n
+    return -1
+
+
+def _users(lines: Any) -> dict[tuple[int, str], tuple[str, int]]:
+    """The first operation that reads each value: `(operation, line number)`."""
+    out: dict[tuple[int, str], tuple[str, int]] = {}
+    function = -1
+    for number, line in enumerate(lines, 1):
+        if "func.func" in line:
+            function = number - 1
+            continue
+        match = _RESULT.match(line)
+        body = line[match.end():] if match else line
+        op = match.group(2).strip('"') if match else line.split()[0] if line.split() else ""
+        for name in _SSA.findall(body):
+            out.setdefault((function, name), (op, number))
+    return out
+
+
+def _arguments(stages: ProgramStages, line: str) -> dict[str, PartitionedValue]:
+    names, before, kept = stages.parameter_names, len(stages.before_arguments), stages.lowered.kept
+    out = {}
+    for ssa, tensor, sharding in _ARGUMENT.findall(line):
+        shape = tensor_shape(tensor)
+        spec = parse_sharding("<" + sharding + ">") if sharding else ((),) * len(shape)
+        position = int(ssa.removeprefix("%arg"))
+        number = kept[position - before] if position >= before else -1
+        out[ssa] = PartitionedValue(Type(_element(tensor), shape, spec), names[position], -1, number)
+    return out
+
+
+def _dtype(line: str) -> str:
+    found = re.findall(r"tensor<([^>]*)>", line)
+    return _element(found[-1]) if found else "?"
+
+
+def _element(tensor: str) -> str:
+    """The dtype of a tensor's text, `16x32xcomplex<f32` for one: it ends where the first `>` stood.
+
+    >>> _element("8x4xi1"), _element("16xcomplex<f32"), _element("f32")
+    ('bool', 'c64', 'f32')
+    """
+    return _short(re.sub(r"^(?:\d+x)*", "", tensor))
+
+
+def _short(mlir: str) -> str:
+    if mlir == "i1":
+        return "bool"
+    found = re.fullmatch(r"(u?)i(\d+)", mlir)
+    if found:
+        return ("u" if found.group(1) else "i") + found.group(2)
+    return {"complex<f32": "c64", "complex<f64": "c128"}.get(mlir, mlir)
+
+
+def _all_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterator[tuple[Var, str]]:
+    """The user's names in a program and in those nested in it."""
+    yield from _names.user_names(jaxpr, outer).items()
+    for eqn in jaxpr.eqns:
+        for _, inner in subjaxprs_of_params(eqn.params):
+            yield from _all_names(open_jaxpr(inner), eqn)
+
+
+def _called(stages: ProgramStages, equation: int, called: dict[Var, str], index: int, found: Type) -> str:
+    """What the user called a result of an equation; nothing where it has no name, and for values inside its lowering."""
+    eqn = stages.equations.get(equation)
+    if eqn is None or index >= len(eqn.outvars):
+        return ""
+    v = eqn.outvars[index]
+    known = type_of(v.aval)
+    return called.get(v, "") if (known.dtype, known.shape) == (found.dtype, found.shape) else ""
+
+
+def _said(stages: ProgramStages, value: PartitionedValue | None) -> str:
+    """A value in words: by the name the user gave it, else by the operation and line that made it."""
+    if value is None:
+        return "an operand"
+    if value.name:
+        return f"`{value.name}`"
+    what = _primitive(stages, value.equation)
+    return f"the result of {what}{_place(stages, value.equation)}" if what else "an operand"
+
+
+def _primitive(stages: ProgramStages, equation: int) -> str:
+    eqn = stages.equations.get(equation)
+    return eqn.primitive.name if eqn is not None else ""
+
+
+def _place(stages: ProgramStages, equation: int) -> str:
+    eqn = stages.equations.get(equation)
+    return place_text(eqn) if eqn is not None else ""
+
+
+def place_text(eqn: JaxprEqn) -> str:
+    """The line of an equation, and whether it goes backwards through it."""
+    source, backwards = _names.source_of(eqn), _names.is_transposed(eqn)
+    return f" ({'transpose of ' * backwards}line {source.line})" if source else " (backward pass)" if backwards else ""
+
+
+def spec_text(spec: tuple | None) -> str:
+    """A spec as people write it: `P('data', None)`."""
+    parts = ["None" if not axes else repr(axes[0]) if len(axes) == 1 else "(" + ", ".join(map(repr, axes)) + ")" for axes in spec or ()]
+    return f"P({', '.join(parts)})"
+
+
+def _has_it(before: Any, after: Any) -> bool:
+    """Whether each device has what it needs: dimensions stay as they are or are split further, so that nothing is sent."""
+    return all(tuple(b)[:len(a)] == tuple(a) for a, b in zip(before or ((),) * len(after), after, strict=True))
+
+
+def _reshard(stages: Any, equation: Any, source: PartitionedValue | None, target: Type, reader: str, reader_equation: int, result: int) -> Cause:
+    before = source.type.text if source else "another sharding"
+    name = _said(stages, source)
+    argument = source.argument if source else -1
+    tries = (_try({argument: target.spec or ()}),) if argument >= 0 else ()
+    fix, what = "", "result"
+    if reader in _RETURNS:
+        asked = stages.lowered.out_shardings
+        given = 0 <= result < len(asked) and asked[result] is not None
+        subject = f"{name} is {before}"
+        wants = f"the result is asked for as {target.text}" if given else \
+            f"the result lies as {target.text}: the compiler chose it, no out_sharding did"
+        tries = (Try(free=(result,)), *tries) if given else ()
+    else:
+        needed = reader_equation if reader_equation >= 0 else equation
+        what = _primitive(stages, needed) or reader
+        inside = source is not None and source.equation == needed and not source.name
+        verb = "works on" if inside else "needs"
+        subject = f"a value inside {what}{_place(stages, needed)} is {before}" if inside else f"{name} is {before}"
+        wants = f"{'a later step of it' if inside else what + _place(stages, needed)} {verb} {target.text}"
+        if source is not None and source.name and argument < 0:
+            fix = f"give `{source.name}` the sharding {spec_text(target.spec)} where it is made, with xlab.lax.with_sharding_constraint"
+    group = f"{what}{_place(stages, reader_equation)} {before} {target.text}"
+    kept = source is not None and any(set(a) & set(b) for a, b in zip(source.type.spec or (), target.spec or ()))
+    moved = source is not None and any(source.type.spec or ()) and any(target.spec or ()) and not kept
+    rebuilt = math.prod(n for n in target.shape if isinstance(n, int)) if moved else 0
+    return Cause(equation, "reshard", f"{subject}, {wants}", fix, before, reader_equation, group, rebuilt=rebuilt, tries=tries,
+                 value=source.name if source is not None else "", needed=wants)
+
+
+def _reduction(stages: Any, equation: Any, axes: Any, split: list[PartitionedValue]) -> Cause:
+    what = f"{_primitive(stages, equation) or 'the operation'}{_place(stages, equation)}"
+    along = ", ".join(axes)
+    tries: tuple[Try, ...] = ()
+    if _synchronizes(stages, equation):
+        reason = f"gradient synchronization: {what} sums along a dimension that is split over {along}, and the parts of this gradient are added up"
+    elif split:
+        listed = " and ".join(f"{_said(stages, v)} {v.type.text}" for v in split[:2])
+        reason = (f"{what} combines along a dimension of {listed} that is split over {along}: "
+                  "each device has a part of the result")
+        tries = whole(stages, split, set(map(_base, axes)))
+    else:
+        reason = f"{what} leaves a part of its result on each device along {along}"
+    return Cause(equation, "all_reduce", reason, "", split[0].type.text if split else "", group=f"{what} {along}",
+                 axes=tuple(map(_base, axes)), tries=tries)
+
+
+def whole(stages: Any, split: list[PartitionedValue], axes: set[str]) -> tuple[Try, ...]:
+    """Ways to keep what an operation reads whole along some axes, where these are arguments or lie like some: another dimension split
+    instead, or none."""
+    if not split or any(v.argument < 0 for v in split):
+        return ()
+    out = []
+    avals, lying = stages.closed.in_avals, {v.argument: v.type.spec or () for v in split}
+    sizes = dict(stages.lowered.mesh.shape) if stages.lowered.mesh is not None else {}
+    bare = {n: tuple(tuple(a for a in dim if _base(a) not in axes) for dim in spec) for n, spec in lying.items()}
+    for n in sorted(lying, key=lambda n: -avals[n].nbytes):
+        for d, dim in enumerate(lying[n]):
+            ways = math.prod(sizes.get(a, 1) for a in (*dim, *axes))
+            if not any(_base(a) in axes for a in dim) and ways and avals[n].shape[d] % ways == 0:
+                moved = tuple((*old, *sorted(axes)) if k == d else old for k, old in enumerate(bare[n]))
+                out.append(_try({**bare, n: moved}))
+                break
+    return (*out, _try(bare))
+
+
+def _try(specs: dict[int, tuple]) -> Try:
+    return Try(tuple(sorted((n, tuple(tuple(dim) for dim in spec)) for n, spec in specs.items())))
+
+
+def advice(stages: Any, given: Try) -> str:
+    """What to do to have what was tried, in words."""
+    names = stages.closed.jaxpr.debug_info.arg_names
+
+    def named(n: int) -> str:
+        return names[n] if n < len(names) else f"argument {n}"
+    parts = [f"give {' and '.join(f'`{named(n)}` the sharding {spec_text(spec)}' for n, spec in given.specs)} where "
+             f"{'it is' if len(given.specs) == 1 else 'they are'} made"] if given.specs else []
+    if given.free:
+        parts.append("leave this result's out_sharding to the compiler")
+    return ", and ".join(parts)
+
+
+_HEAVY = frozenset(("dot_general", "conv_general_dilated", "scan", "while", "shard_map"))
+
+
+def _synchronizes(stages: Any, equation: int) -> bool:
+    """Whether an equation of the backward pass makes what no later one computes with but element by element: a gradient that is returned,
+    or that parameters are brought up to date with."""
+    eqn = stages.equations.get(equation)
+    if eqn is None or not _names.is_transposed(eqn):
+        return False
+    home = next(((jaxpr, outer) for jaxpr, outer in _bodies(stages.closed.jaxpr) if any(e is eqn for e in jaxpr.eqns)), None)
+    if home is None:
+        return False
+    jaxpr, outer = home
+    reached = set(eqn.outvars)
+    after = itertools.islice(jaxpr.eqns, next(i for i, e in enumerate(jaxpr.eqns) if e is eqn) + 1, None)
+    for e in after:
+        if any(type(v) is Var and v in reached for v in e.invars):
+            if e.primitive.name in _HEAVY:
+                return False
+            reached.update(e.outvars)
+    flow = None if outer is None else flow_of(outer)
+    carried = flow.num_carry if isinstance(flow, LoopFlow) else 0
+    return not any(type(v) is Var and v in reached and n < carried for n, v in enumerate(jaxpr.outvars))
+
+
+def _bodies(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterable[tuple[Jaxpr, JaxprEqn | None]]:
+    yield jaxpr, outer
+    for eqn in jaxpr.eqns:
+        for _, inner in subjaxprs_of_params(eqn.params):
+            yield from _bodies(open_jaxpr(inner), eqn)
+
+
+def _base(axis: str) -> str:
+    return axis.split(":")[0].strip('"')

@@ -1,0 +1,103 @@
+"""`transfers`: every collective of a program, who asked for it, what it moves, what that should cost, and advice that was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xlab.interpreters import communication
+from xlab.observe.figures.placements import plot_transfers
+from xlab.observe.program import hlo as _hlo
+from xlab.observe.program.stages import program_stages
+from xlab.observe.records import Transfer
+from xlab.observe.records.transfer_words import advice_word
+from xlab.observe.sharding.advice import followed
+from xlab.observe.sharding.collectives import collectives
+
+TRIES = 4
+"""Programs compiled to see whether advice holds."""
+
+
+class Transfers(tuple):
+    """The collectives of a program, which can be drawn as one."""
+
+    __slots__ = ()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws the bytes each device sends in each of them, loop trips multiplied; returns the Axes."""
+        return plot_transfers(self, ax)
+
+
+def transfers(what: Any, *args: Any, link: str | communication.Interconnect = "cpu", algorithm: str = "ring", compile: bool = True,
+              program: int = 0, tries: int = TRIES, **kwargs: Any) -> tuple[Transfer, ...]:
+    """The collectives of a program in the order they run.
+
+    Args:
+        what: a function with its arguments, a stage of `jit`, or a jaxpr.
+        link: the interconnect to predict for, a name in `communication.LINKS` or a `Interconnect(name, alpha, beta)`.
+        algorithm: `ring`, `bidirectional`, `direct`, or `axes` for rings along all axes of a collective at once.
+        compile: look into the compiled module; without it only what the user wrote is known.
+        program: index to write into the records.
+        tries: how many programs may be compiled to see which advice takes a collective away; the rest is given untried.
+
+    Example:
+        >>> import numpy as np
+        >>> transfers(lambda x: x, np.ones(3, np.float32))
+        ()
+    """
+    stages = program_stages(what, args, kwargs)
+    if isinstance(link, str):
+        if link not in communication.LINKS:
+            raise ValueError(f"unknown link {link!r}: choose from {', '.join(communication.LINKS)}, or pass communication.Interconnect(name, α, β)")
+        link = communication.LINKS[link]
+    elif not isinstance(link, communication.Interconnect):
+        raise TypeError(f"link is a name ({', '.join(communication.LINKS)}) or communication.Interconnect(name, α, β); given {link!r}")
+    found, tries_of = collectives(stages, link, algorithm, compile, program)
+    return Transfers(followed(stages, found, tries_of, link, tries) if tries_of else found)
+
+
+def totals(found: tuple[Transfer, ...]) -> dict[str, int]:
+    """Bytes each device sends per mesh axis (joined by `+`), in a bandwidth-optimal algorithm and as the mean over devices; loop trips
+    multiplied, unknown trips count once."""
+    out: dict[str, int] = {}
+    for t in found:
+        key = "+".join(t.axes) or "other"
+        out[key] = out.get(key, 0) + t.sent_in_run
+    return out
+
+
+def assert_collectives(fun: Any, args: tuple = (), *, allow: Mapping[str, int] | None = None, **kwargs: Any) -> None:
+    """Raises unless a program's collectives are exactly those allowed, by kind and number in the compiled module.
+
+    Args:
+        fun, args: as for `transfers`; `args` is one tuple.
+        allow: how many of each kind may occur; none by default.
+
+    Raises:
+        AssertionError: names each unexpected collective with its bytes, line and reason.
+
+    Example:
+        >>> import numpy as np
+        >>> assert_collectives(lambda x: x, (np.ones(3, np.float32),), allow={})
+    """
+    left = dict(allow or {})
+    unknown = set(left) - set(_hlo.COLLECTIVES.values())
+    if unknown:
+        raise ValueError(f"allow names unknown kinds {sorted(unknown)}; there are {', '.join(sorted(set(_hlo.COLLECTIVES.values())))}")
+    unexpected = []
+    for t in transfers(fun, *args, **kwargs):       # what is wrong with the first few is worth a compile
+        if not t.instruction:
+            continue
+        if left.get(t.kind, 0) > 0:
+            left[t.kind] -= 1
+        else:
+            unexpected.append(t)
+    if not unexpected:
+        return
+    lines = []
+    for t in unexpected:
+        where = f" at {t.source.file}:{t.source.line}" if t.source else ""
+        who = f"written as {t.call}" if t.origin == "user" else f"added by the partitioner: {t.reason}"
+        lines.append(f"  {t.kind} over {', '.join(t.axes) or 'part of the mesh'}, {t.bytes_in:,} B → {t.bytes_out:,} B per device"
+                     f"{where}, {who}" + (f". {advice_word(t.tried)}{t.fix}" if t.fix else ""))
+    raise AssertionError(f"{len(unexpected)} unexpected collective(s), allowed were {dict(allow or {}) or 'none'}:\n" + "\n".join(lines))

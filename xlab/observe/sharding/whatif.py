@@ -1,0 +1,144 @@
+"""What if the shardings were others: compile without running, and set the costs side by side."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from xlab import tree as _tree
+from xlab.compile.jit import jit
+from xlab.compile.stages import ShapeDtypeStruct
+from xlab.compile.tracing import own
+from xlab.core.avals import aval_of
+from xlab.interpreters import communication
+from xlab.observe.memory.memory import memory as _memory
+from xlab.observe.program.analysis_only import analysis_only
+from xlab.observe.program.program import mesh_info
+from xlab.observe.program.program import program as _program
+from xlab.observe.program.stages import program_stages
+from xlab.observe.records import Report
+from xlab.observe.sharding.program_layouts import program_layouts
+from xlab.observe.sharding.reasons import spec_text
+from xlab.observe.sharding.transfers import transfers as _transfers
+from xlab.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, get_mesh
+
+LIMIT = 64
+
+
+def what_if(fun: Any, args: Sequence[Any], *, in_shardings: Any = None, out_shardings: Any = None, mesh: Mesh | None = None,
+            link: str | communication.Interconnect = "cpu", title: str = "") -> Report:
+    """What a program would be with its arguments placed otherwise: compiled ahead of time, never run, no data moved.
+
+    Args:
+        fun, args: a function and its arguments; only their types are used.
+        in_shardings: a sharding or spec per argument, as a pytree prefix; None leaves an argument to the compiler.
+        out_shardings: the same for the results.
+        mesh: where specs lie; by default the current mesh.
+
+    Returns:
+        A report with the program, its layouts, transfers and memory, to be compared with another.
+
+    Example:
+        >>> import numpy as np, xlab
+        >>> from xlab.sharding import PartitionSpec as P, make_mesh
+        >>> what_if(lambda x: x, (np.ones(8, np.float32),), in_shardings=(P("i"),), mesh=make_mesh((1,), ("i",))).transfers
+        ()
+    """
+    mesh = mesh if mesh is not None else get_mesh()
+    if mesh is not None and mesh.empty:
+        mesh = None
+    args = tuple(args)
+    given = in_shardings if isinstance(in_shardings, tuple) and not isinstance(in_shardings, PartitionSpec) else (
+        in_shardings,) * len(args)
+    specs = _tree.broadcast_prefix(given, args, is_leaf=_is_leaf)
+    leaves, treedef = _tree.flatten(args)
+    avals: list[Any] = [aval_of(x) for x in leaves]
+    typed = [ShapeDtypeStruct(a.shape, a.dtype, sharding=_sharding(s, mesh), weak_type=a.weak_type) for a, s in zip(avals, specs)]
+    outs = out_shardings if out_shardings is None else _tree.map(lambda s: _sharding(s, mesh), out_shardings, is_leaf=_is_leaf)
+    inner = getattr(own(fun, "_xlab_jit"), "fun", fun)
+    with analysis_only():
+        stages = program_stages(jit(inner, out_shardings=outs).lower(*_tree.unflatten(treedef, typed)).compile())
+    found = _transfers(stages, link=link, tries=0)
+    return Report(title or stages.name, (_program(stages),), program_layouts(stages), found, memory=(_memory(stages),),
+                  mesh=mesh_info(mesh), counted=True)
+
+
+def _is_leaf(x: Any) -> bool:
+    return x is None or isinstance(x, (PartitionSpec, Sharding))
+
+
+def _sharding(s: Any, mesh: Any) -> Any:
+    if s is None or isinstance(s, Sharding):
+        return s
+    if isinstance(s, str):
+        s = PartitionSpec(s)
+    if mesh is None:
+        raise ValueError(f"{s} needs a mesh: pass mesh=, or set one with xlab.set_mesh(mesh)")
+    return NamedSharding(mesh, s)
+
+
+def predicted_us(report: Report) -> float:
+    """Predicted microseconds of a report's collectives, loops multiplied."""
+    return sum((t.predicted_us or 0.0) * (1 if t.times is None else t.times) for t in report.transfers)
+
+
+def peak_bytes(report: Report) -> int:
+    """The largest peak per device among a report's programs."""
+    return max((m.peak for m in report.memory), default=0)
+
+
+def search_shardings(fun: Any, args: Sequence[Any], mesh: Mesh | None = None, *, arguments: Sequence[int] | None = None,
+                     link: str | communication.Interconnect = "cpu", limit: int = LIMIT) -> tuple[Report, ...]:
+    """Tries the sensible placements of chosen arguments and ranks them: predicted communication first, then peak memory.
+
+    Args:
+        arguments: numbers of the flat arguments to vary, by default all; the others stay as they are placed.
+        limit: how many combinations to compile at most; the title of the last report says when some were left out.
+
+    Returns:
+        Reports, the best first; each title says the placement.
+    """
+    mesh = mesh if mesh is not None else get_mesh()
+    if mesh is None or mesh.empty:
+        raise ValueError("search_shardings needs a mesh: pass one, or set it with xlab.set_mesh(mesh)")
+    leaves, treedef = _tree.flatten(tuple(args))
+    chosen = range(len(leaves)) if arguments is None else arguments
+    options = [_specs(aval_of(x), mesh) if i in chosen else [None] for i, x in enumerate(leaves)]
+    combinations = itertools.product(*options)
+    found = []
+    for specs in itertools.islice(combinations, limit):
+        title = ", ".join("as placed" if s is None else spec_text(tuple(_axes(s, d) for d in range(len(getattr(aval_of(x), "shape", ())))))
+                          for s, x in zip(specs, leaves))
+        own = [s if s is not None else getattr(x, "sharding", None) for s, x in zip(specs, leaves)]
+        try:
+            found.append(what_if(fun, args, in_shardings=_tree.unflatten(treedef, own), mesh=mesh, link=link, title=title))
+        except ValueError:       # a dimension that does not divide somewhere inside
+            continue
+    found.sort(key=lambda r: (predicted_us(r), peak_bytes(r)))
+    left = sum(1 for _ in combinations)
+    if left and found:
+        found[-1] = found[-1].replace(title=f"{found[-1].title} (and {left} combinations not tried: limit={limit})")
+    return tuple(found)
+
+
+def _axes(spec: PartitionSpec, d: int) -> tuple:
+    return tuple(spec.axes_of(d) or ()) if d < len(spec) else ()
+
+
+def _specs(aval: Any, mesh: Mesh) -> list[PartitionSpec]:
+    """Every way to give each mesh axis to at most one dimension that it divides, whole copies included."""
+    names = [n for n in mesh.axis_names if mesh.shape[n] > 1]
+    out = []
+    for place in itertools.product(range(-1, aval.ndim), repeat=len(names)):
+        dims: list[tuple] = [()] * aval.ndim
+        for name, d in zip(names, place):
+            if d >= 0:
+                dims[d] = (*dims[d], name)
+        parts = [1] * aval.ndim
+        for d, axes in enumerate(dims):
+            for a in axes:
+                parts[d] *= mesh.shape[a]
+        if all(aval.shape[d] % parts[d] == 0 for d in range(aval.ndim)):
+            out.append(PartitionSpec(*(axes or None for axes in dims)))
+    return out

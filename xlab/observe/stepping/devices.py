@@ -1,0 +1,149 @@
+"""Stepping inside `shard_map`: every device's value of every variable.
+
+A value of the body is kept as one array with a leading dimension that counts devices and is cut over them, so each device
+holds its own. An equation runs as a `shard_map` of its own on such arrays; collectives therefore really communicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from xlab.core.avals import INVARYING, ShapedArray
+from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
+from xlab.core.trace import user_context
+from xlab.interpreters import partial_eval as pe
+from xlab.lax.shape import reshape
+from xlab.lax.slicing import dynamic_index_in_dim
+from xlab.observe.program.program import mesh_info
+from xlab.observe.records import MeshInfo
+from xlab.observe.stepping.frames import Frame
+from xlab.parallel.shard_map import shard_map_p
+from xlab.sharding import PartitionSpec
+
+
+class Devices:
+    """How values behave in the body of one `shard_map`."""
+
+    def __init__(self, eqn: JaxprEqn):
+        self.mesh, self.names = eqn.params["mesh"], eqn.params["newly_manual_axes"]
+        self.axes = tuple(n for n in self.mesh.axis_names if n in self.names)
+        self.count = int(np.prod([self.mesh.shape[n] for n in self.axes]))
+        self.spec = PartitionSpec(self.axes)
+        self.made: dict[Any, Jaxpr] = {}
+        self.keep: list[Any] = []
+
+    @classmethod
+    def enter(cls, eqn: JaxprEqn, values: list) -> tuple[Frame, Devices] | None:
+        """The frame of a body with each device's operands; None where it cannot be entered (nested, or of extended types)."""
+        inner = eqn.params["jaxpr"]
+        jaxpr = inner.jaxpr if hasattr(inner, "jaxpr") else inner
+        if jaxpr.constvars or not hasattr(eqn.params["mesh"], "devices_in_order") or not all(map(_plain, _avals(jaxpr))):
+            return None
+        mode = cls(eqn)
+        local = [v.aval for v in jaxpr.invars]
+        args = mode._bind(mode._program("in", local, local, [], stack_out=True), values, eqn.params["in_specs"],
+                          (mode.spec,) * len(local))
+        return Frame(jaxpr, list(args), f"shard_map over {', '.join(map(str, mode.axes))}", eqn), mode
+
+    # -- what the machine asks for ---------------------------------------------------------------------
+
+    def run(self, eqn: JaxprEqn, values: list) -> list:
+        given = [x for a, x in zip(eqn.invars, values) if type(a) is not Literal]
+        jaxpr = self.made.get(id(eqn))
+        if jaxpr is None:
+            jaxpr = self.made[id(eqn)] = self._one(eqn)
+            self.keep.append(eqn)
+        with user_context(eqn.source_info):
+            return list(self._bind(jaxpr, given, (self.spec,) * len(given), (self.spec,) * len(eqn.outvars)))
+
+    def take(self, x, i):
+        return dynamic_index_in_dim(x, np.int32(i), 1, keepdims=False)
+
+    def stack(self, values):
+        return np.stack([np.asarray(v) for v in values], axis=1)
+
+    def truth(self, x: Any) -> bool:
+        found = np.asarray(x)
+        if found.all() != found.any():
+            raise ValueError("the devices disagree on the loop's condition, so they cannot be stepped together: use over() here")
+        return bool(found.all())
+
+    def index(self, x: Any) -> int | None:
+        found = np.asarray(x)
+        return int(found.flat[0]) if (found == found.flat[0]).all() else None
+
+    def constants(self, values):
+        return [np.broadcast_to(np.asarray(v), (self.count, *np.shape(v))) for v in values]
+
+    def leave(self, eqn: JaxprEqn, outs: list) -> list:
+        """Each device's results put together by the out_specs."""
+        inner = eqn.params["jaxpr"]
+        jaxpr = inner.jaxpr if hasattr(inner, "jaxpr") else inner
+        local = [v.aval for v in jaxpr.outvars]
+        return list(self._bind(self._program("out", local, local, [], stack_in=True), outs, (self.spec,) * len(local),
+                               eqn.params["out_specs"]))
+
+    # -- programs of one equation ----------------------------------------------------------------------
+
+    def _one(self, eqn: JaxprEqn) -> Jaxpr:
+        atoms = [a for a in eqn.invars if type(a) is not Literal]
+        ins = [a.aval for a in atoms]
+        fresh = [Var(a) for a in ins]
+        given = iter(fresh)
+        inner = eqn.replace(invars=[a if type(a) is Literal else next(given) for a in eqn.invars],
+                            outvars=[Var(v.aval) for v in eqn.outvars])
+        return self._program(None, ins, [v.aval for v in eqn.outvars], [inner], fresh, inner.outvars, True, True)
+
+    def _program(self, key: Any, ins: Any, outs: Any, eqns: Any, variables: Any = None, results: Any = None,
+                 stack_in: Any = False, stack_out: Any = False) -> Jaxpr:
+        """`eqns` between taking the device dimension off the inputs and putting it on the results."""
+        variables = variables or [Var(a) for a in ins]
+        results = results or variables
+        before, invars = [], variables
+        if stack_in:
+            invars = [Var(_stacked(a)) for a in ins]
+            before = [_reshaping(s, v) for s, v in zip(invars, variables)]
+        after, outvars = [], results
+        if stack_out:
+            outvars = [Var(_stacked(a)) for a in outs]
+            after = [_reshaping(v, s) for v, s in zip(results, outvars)]
+        return Jaxpr([], invars, outvars, [*before, *eqns, *after])
+
+    def _bind(self, jaxpr, values, in_specs, out_specs):
+        if not jaxpr.outvars:
+            return []
+        return shard_map_p.bind(*values, jaxpr=jaxpr, mesh=self.mesh, in_specs=tuple(in_specs), out_specs=tuple(out_specs),
+                                check_vma=False, newly_manual_axes=self.names)
+
+
+def _avals(jaxpr: Jaxpr) -> Any:
+    yield from (v.aval for v in (*jaxpr.invars, *jaxpr.outvars))
+    for eqn in jaxpr.eqns:
+        yield from (v.aval for v in eqn.outvars)
+
+
+def _plain(aval: Any) -> bool:
+    return isinstance(aval, ShapedArray) and isinstance(aval.dtype, np.dtype) and aval.dtype.names is None
+
+
+def _stacked(aval: ShapedArray) -> ShapedArray:
+    return ShapedArray((1, *aval.shape), aval.dtype, aval.weak_type, mat=INVARYING)
+
+
+def _reshaping(source: Var, target: Var) -> JaxprEqn:
+    before: Any = source.aval
+    after: Any = target.aval
+    plain = before.update(mat=INVARYING)
+    made = pe.trace_to_closed_jaxpr(lambda x: [reshape(x, after.shape)], [plain]).jaxpr.eqns[0]
+    return made.replace(invars=[source], outvars=[target])
+
+
+def mesh_of(equations: Iterable[JaxprEqn], values: list) -> MeshInfo | None:
+    """The mesh that a run shows its devices on: of a `shard_map` or `pmap` in the program, else of an argument."""
+    meshes = [e.params["mesh"] for e in equations if e.primitive is shard_map_p]
+    meshes += [x.sharding.mesh for x in values if hasattr(getattr(x, "sharding", None), "mesh")]
+    real = [m for m in meshes if hasattr(m, "devices_in_order")]
+    return mesh_info(max(real, key=lambda m: m.size)) if real else None

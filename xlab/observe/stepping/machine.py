@@ -1,0 +1,224 @@
+"""A machine that runs a jaxpr equation by equation on the real devices, into nested programs, with snapshots.
+
+Every leaf equation runs through its primitive's own eager rule. When a nested program has been walked through, its equation
+is run once more as a whole and that result is used, so that what follows is bit for bit what eager evaluation gives; where
+that cannot be repeated (effects, or a value the user replaced) the walked-through results are used instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses, open_jaxpr
+from xlab.core.trace import EVAL, state, user_context
+from xlab.interpreters.control_flow import BranchFlow, LoopFlow, flow_of
+from xlab.lax.slicing import dynamic_index_in_dim
+from xlab.observe.stepping.devices import Devices
+from xlab.observe.stepping.frames import Frame, Scan, While
+
+
+class Plain:
+    """How values behave in an ordinary program."""
+
+    def run(self, eqn: JaxprEqn, values: list) -> list:
+        params = eqn.params
+        if "donated_invars" in params:     # earlier steps still need the operands
+            params = {**params, "donated_invars": (False,) * len(values)}
+        with user_context(eqn.source_info):
+            out = eqn.primitive.bind(*values, **params)
+        return list(out) if eqn.primitive.multiple_results else [out]
+
+    def take(self, x, i):
+        return dynamic_index_in_dim(x, np.int32(i), 0, keepdims=False)
+
+    def stack(self, values):
+        return np.stack([np.asarray(v) for v in values])
+
+    def truth(self, x: Any) -> bool:
+        return bool(x)
+
+    def index(self, x: Any) -> int | None:
+        return int(x)
+
+    def constants(self, values):
+        return list(values)
+
+
+ENTERED = frozenset({"scan", "while", "cond", "jit", "custom_jvp_call", "custom_vjp_call", "remat2", "checkpoint", "shard_map"})
+"""Primitives whose programs are walked through; any other equation is one step."""
+
+
+class Executed(NamedTuple):
+    """What one step did."""
+
+    eqn: JaxprEqn
+    inputs: list
+    outputs: list
+    path: tuple[str, ...]
+    dead: list[Var]
+    jaxpr: Jaxpr       # the program it belongs to
+    note: str
+    local: bool        # each device has its own values
+
+
+class Machine:
+    """Runs a closed jaxpr on values. `count` steps were taken; `stack` is the state."""
+
+    def __init__(self, closed: ClosedJaxpr, values: list, name: str):
+        self.plain = Plain()
+        self.stack = [Frame(closed.jaxpr, [*closed.consts, *values], name)]
+        self.modes: list[Any] = [self.plain]
+        self.count = 0
+
+    @property
+    def mode(self) -> Any:
+        return self.modes[-1]
+
+    def snapshot(self):
+        return [f.copy() for f in self.stack], list(self.modes), self.count
+
+    def restore(self, saved: Any) -> None:
+        frames, modes, self.count = saved
+        self.stack, self.modes = [f.copy() for f in frames], list(modes)
+
+    @property
+    def finished(self) -> bool:
+        return len(self.stack) == 1 and self.stack[0].pc >= len(self.stack[0].jaxpr.eqns)
+
+    @property
+    def next_equation(self) -> JaxprEqn | None:
+        """The equation that the next step runs, or whose nested program it finishes."""
+        frame = self.stack[-1]
+        if frame.pc < len(frame.jaxpr.eqns):
+            return frame.jaxpr.eqns[frame.pc]
+        return frame.eqn
+
+    def settle(self, into: bool | Callable[[JaxprEqn], bool] = True) -> None:
+        """Enters nested programs until the next equation is one that runs at once."""
+        while True:
+            frame = self.stack[-1]
+            if frame.pc >= len(frame.jaxpr.eqns):
+                if frame.loop is not None and self._continue(frame):
+                    continue
+                return
+            eqn = frame.jaxpr.eqns[frame.pc]
+            if not (into(eqn) if callable(into) else into) or not self._enter(frame, eqn):
+                return
+
+    def step(self, into: bool | Callable[[JaxprEqn], bool] = True) -> Executed:
+        """Runs one equation, or leaves a nested program whose last equation has run."""
+        self.settle(into)
+        if self.finished:
+            raise StopIteration("the program has ended")
+        frame = self.stack[-1]
+        if frame.pc >= len(frame.jaxpr.eqns):
+            return self._leave(frame)
+        eqn = frame.jaxpr.eqns[frame.pc]
+        values = [frame.read(a) for a in eqn.invars]
+        return self._done(frame, eqn, values, self.mode.run(eqn, values), "")
+
+    def _done(self, frame: Any, eqn: Any, values: Any, outs: Any, note: Any) -> Executed:
+        local = self.mode is not self.plain
+        path = tuple(f.title for f in self.stack[1:])
+        frame.env.update(zip(eqn.outvars, outs))
+        dead = frame.last[frame.pc]
+        for v in dead:
+            frame.env.pop(v, None)
+        frame.pc += 1
+        self.count += 1
+        return Executed(eqn, values, outs, path, dead, frame.jaxpr, note, local)
+
+    def _continue(self, frame: Any) -> bool:
+        """Starts the next iteration of the loop this frame belongs to."""
+        found = frame.loop.next(self._outputs(frame))
+        if found is None:
+            frame.loop.index = max(0, frame.loop.index - isinstance(frame.loop, Scan))
+            results, dirty = frame.loop, frame.dirty
+            frame.loop = None
+            frame.label = results.title(frame.label)
+            frame.env = {"results": results}
+            frame.dirty = dirty
+            return False
+        closed, values = found
+        frame.jaxpr = closed.jaxpr
+        frame.last = last_uses(frame.jaxpr)
+        frame.start([*self.mode.constants(closed.consts), *values])
+        return True
+
+    def _leave(self, frame: Any) -> Executed:
+        """Ends a nested program: the outer equation gets its results."""
+        outer = self.stack[-2]
+        eqn = frame.eqn
+        mode = self.modes[-2]
+        values = [outer.read(a) for a in eqn.invars]
+        repeat = not frame.dirty and not eqn.effects
+        note = ""
+        if repeat:
+            outs = mode.run(eqn, values)
+        else:
+            loop = frame.env.get("results")
+            outs = loop.results(self.mode.stack) if loop is not None else self._outputs(frame)
+            outs = self.mode.leave(eqn, outs) if self.mode is not mode else outs
+            note = "results as stepped inside"
+            outer.dirty = outer.dirty or frame.dirty
+        self.stack.pop()
+        self.modes.pop()
+        return self._done(outer, eqn, values, outs, note)
+
+    def _values(self, frame: Frame, atoms: Any) -> list:
+        """Values as the programs of the current mode take them: where each device has its own, a literal is one on each."""
+        return [self.mode.constants([a.val])[0] if type(a) is Literal else frame.read(a) for a in atoms]
+
+    def _outputs(self, frame: Frame) -> list:
+        return self._values(frame, frame.jaxpr.outvars)
+
+    def _enter(self, frame: Frame, eqn: JaxprEqn) -> bool:
+        found = self._nested(frame, eqn)
+        if found is None:
+            return False
+        made, mode = found
+        self.stack.append(made)
+        self.modes.append(mode)
+        return True
+
+    def _nested(self, frame: Frame, eqn: JaxprEqn) -> tuple[Frame, Any] | None:
+        name, mode = eqn.primitive.name, self.mode
+        if name not in ENTERED:
+            return None
+        values, flow = self._values(frame, eqn.invars), flow_of(eqn)
+        if type(flow) is LoopFlow:
+            if flow.length == 0:
+                return None
+            return self._loop(Scan(values, flow, mode.take) if flow.cond is None else While(values, flow, mode.truth), name, eqn, mode)
+        if type(flow) is BranchFlow:
+            which = mode.index(values[0])
+            if which is None:
+                return None
+            which = min(max(which, 0), len(flow.branches) - 1)
+            return self._call(flow.branches[which], values[1:], f"{name} branch {which}", eqn, mode)
+        if name == "shard_map":
+            return Devices.enter(eqn, values) if mode is self.plain else None
+        label = f"jit {eqn.params['name']}" if name == "jit" else name
+        return self._call(flow.jaxpr, values, label, eqn, mode)
+
+    def _call(self, inner, values, label, eqn, mode):
+        consts = inner.consts if isinstance(inner, ClosedJaxpr) else []
+        jaxpr = open_jaxpr(inner)
+        if not jaxpr.eqns:
+            return None
+        return Frame(jaxpr, [*mode.constants(consts), *values], label, eqn), mode
+
+    def _loop(self, loop, label, eqn, mode):
+        found = loop.next(None)
+        if found is None:
+            return None
+        closed, values = found
+        return Frame(closed.jaxpr, [*mode.constants(closed.consts), *values], label, eqn, loop), mode
+
+
+def can_run() -> bool:
+    """Whether nothing is being traced, so that equations run at once."""
+    return state.trace is EVAL
