@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlab import tree as _tree
-from xlab.compile.executable import Executable, arg_sharding
+from xlab.compile.executable import Executable
 from xlab.compile.history.parts import short
+from xlab.compile.placement import arg_sharding
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.sharding import NamedSharding

@@ -18,16 +18,17 @@ import numpy as np
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
-from xlab.compile import executable as _executable
 from xlab.compile import layouts, memory_cache, runtime_checks
 from xlab.compile.arguments import check_apart, check_outermost, static_positions
 from xlab.compile.devices import check_memory, deprecated_device_sharding, is_compatible
 from xlab.compile.donating import donating, donations
-from xlab.compile.executable import Executable, arg_sharding
+from xlab.compile.executable import Executable
 from xlab.compile.history import explain, parts
 from xlab.compile.jit_primitive import jit_p
-from xlab.compile.placement import as_sharding, host_array, on_default_device, place
+from xlab.compile.lowering import MeshComputation, lower
+from xlab.compile.placement import arg_sharding, as_sharding, host_array, on_default_device, place
 from xlab.compile.ref_discharge import check_arguments, check_captured, discharge_refs
+from xlab.compile.resolve import Request
 from xlab.compile.tracing import TracedProgram, function_name, made_of, result_name, trace_program
 from xlab.config import config
 from xlab.core import dtypes
@@ -235,7 +236,7 @@ class _Jit:
             explain.compile_ended(self, program.closed)
             raise
 
-    def lowered(self, program, placements, flat, in_tree, key=None) -> _executable.MeshComputation:
+    def lowered(self, program, placements, flat, in_tree, key=None) -> MeshComputation:
         """The program lowered for these placements, once for all who ask."""
         key = key or memory_cache.program_key(program.closed, placements, get_concrete_mesh())
         wanted = tuple(getattr(x, "_layout", None) for x in flat)       # of a ShapeDtypeStruct
@@ -254,12 +255,12 @@ class _Jit:
             return found
         _, placements, mesh = lowered.key[:3]
         made = Executable(lowered, reason, differences,
-                          parts.Placed(placements, mesh, explain.options_of(self), parts.number(self.programs)))
+                          parts.PlacementKey(placements, mesh, explain.options_of(self), parts.number(self.programs)))
         made.made_by = weakref.ref(self), in_tree
         self.programs.keep(self.executables, lowered.key, made)
         return made
 
-    def lower(self, program, placements, flat, in_tree, platform=None) -> _executable.MeshComputation:
+    def lower(self, program, placements, flat, in_tree, platform=None) -> MeshComputation:
         names = program.closed.jaxpr.debug_info.arg_names
         n, ref_discharge = in_tree.num_leaves, program.ref_discharge
         ins = self.shardings_for(self.in_shardings, in_tree, program, n)
@@ -281,11 +282,11 @@ class _Jit:
         in_layouts = self.flat_in(self.in_shardings, in_tree, n, layouts.requested_layout)
         in_layouts = tuple(w or getattr(x, "_layout", None) for x, w in zip(flat, in_layouts))    # of a ShapeDtypeStruct
         out_layouts = self.flat_out(program, layouts.requested_layout)
-        return _executable.lower(
-            program.closed, self.name, placements, in_shardings=ins, out_shardings=outs, donated=donated, keep_unused=self.keep_unused,
+        return lower(program.closed, self.name, Request(
+            placements, in_shardings=ins, out_shardings=outs, donated=donated, keep_unused=self.keep_unused,
             arg_names=names, result_name=functools.partial(result_name, program.out_tree), context_mesh=get_concrete_mesh(),
             compiler_options=self.compiler_options,
-            in_layouts=layouts.pad_layouts(in_layouts, len(ins)), out_layouts=layouts.pad_layouts(out_layouts, len(outs)), platform=platform)
+            in_layouts=layouts.pad_layouts(in_layouts, len(ins)), out_layouts=layouts.pad_layouts(out_layouts, len(outs)), platform=platform))
 
     # -- shardings and donation ------------------------------------------------------------------------
 
@@ -486,5 +487,3 @@ def compiled_jaxpr(closed: ClosedJaxpr, params: dict) -> Callable:
                    keep_unused=params["keep_unused"], compiler_options=dict(params["compiler_options_kvs"]))
     return closed.memo(key, make)
 
-
-layouts.set_jit(jit)

@@ -17,6 +17,11 @@ MODES = ("stablehlo", "jaxpr")
 _modules, _jaxprs = itertools.count(), itertools.count()
 
 
+def enabled() -> bool:
+    """Whether anybody reads lines about stages of compilation."""
+    return config.log_compiles or logger.isEnabledFor(logging.DEBUG)
+
+
 def log(text: str, *args) -> None:
     """A line about a stage of compilation: a warning under `config.log_compiles`, else for debugging."""
     level = logging.WARNING if config.log_compiles else logging.DEBUG
@@ -26,7 +31,7 @@ def log(text: str, *args) -> None:
 
 def timed(*what) -> AbstractContextManager:
     """A line with the name and the seconds when the stage ends, `with timed("Finished tracing %s in %.9f sec", name)`."""
-    return _Timed(*what) if config.log_compiles or logger.isEnabledFor(logging.DEBUG) else _SILENT
+    return _Timed(*what) if enabled() else _SILENT
 
 
 _SILENT = nullcontext()

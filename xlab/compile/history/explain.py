@@ -42,7 +42,7 @@ def _reason(name, seen, key, arg_names, fun) -> tuple[str, tuple]:
     if not seen:
         return f"`{name}` was never seen before", ()
     in_tree, avals, static, context = key
-    best = max(reversed(seen), key=lambda old: _closeness(old, key))     # of equally near ones the latest
+    best = max(reversed(seen), key=lambda old: _similarity(old, key))     # of equally near ones the latest
     old_tree, old_avals, old_static, old_context = best
     if old_tree != in_tree:
         return (f"the structure of the arguments of `{name}` changed from {old_tree} to {in_tree}",
@@ -90,7 +90,7 @@ def origin_of(fun) -> tuple[str, tuple[str, ...]]:
     """
     around: tuple[str, ...] = ()
     while True:
-        fun, place = getattr(fun, "func", fun), _place(fun)
+        fun, place = getattr(fun, "func", fun), _definition_site(fun)
         inside = not place or source_info.is_internal(place.rpartition(":")[0])
         if not inside or not hasattr(fun, "__wrapped__"):
             return place, () if inside else around
@@ -99,7 +99,7 @@ def origin_of(fun) -> tuple[str, tuple[str, ...]]:
         fun, around = fun.__wrapped__, (*around, "jit" if kind in ("PjitFunction", "donating") else kind)
 
 
-def _place(fun) -> str:
+def _definition_site(fun) -> str:
     place = getattr(fun, "_xlab_location", None)
     code = getattr(getattr(fun, "func", fun), "__code__", None)         # a partial stands where its function does
     return place if place is not None else f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
@@ -108,7 +108,7 @@ def _place(fun) -> str:
 def _first(name, fun) -> tuple[str, tuple]:
     """Why a function object is new: perhaps one from the same line was traced that closed over other values."""
     new = f"`{name}` was never seen before", ()
-    place = _place(fun)
+    place = _definition_site(fun)
     if not place or source_info.is_internal(place.rpartition(":")[0] or place):
         return new
     key = getattr(fun, "_xlab_key", place), name
@@ -238,7 +238,7 @@ def _option_cause(option, cause, was, now) -> str:
     return "layout" if option.endswith("_shardings") and places(was) == places(now) else cause
 
 
-def _closeness(old, new) -> tuple:
+def _similarity(old, new) -> tuple:
     return (old[0] == new[0], sum(a is b for a, b in zip(old[1], new[1])), old[2] == new[2], old[3] == new[3])
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xlab.compile import disk_cache
-from xlab.compile.history.parts import Placed, Traced
+from xlab.compile.history.parts import PlacementKey, TracingKey
 from xlab.compile.history.provenance import provenance
 from xlab.core import source_info
 
@@ -37,7 +37,7 @@ class Entry:
     reason: str
     differences: tuple[tuple[str, str, str, str], ...] = ()
     eager: bool = False
-    key: tuple[Traced | None, Placed | None] = (None, None)
+    key: tuple[TracingKey | None, PlacementKey | None] = (None, None)
     disk: disk_cache.CacheLookup = disk_cache.NOTHING
     made_by: tuple[str, ...] = ()
     shown: str = ""
@@ -66,7 +66,7 @@ def unlisted() -> Iterator[None]:
         _here.unlisted = before
 
 
-def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: Placed | None = None,
+def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: PlacementKey | None = None,
         disk: disk_cache.CacheLookup = disk_cache.NOTHING) -> None:
     """Notes a compile of a program."""
     if getattr(_here, "unlisted", False):
@@ -85,13 +85,13 @@ def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differe
                          source_info.shown_name(position.rpartition(":")[0] if position.rpartition(":")[2].isdigit() else position) or ""))
 
 
-_CALLS = ("miss", "call_donating")      # functions between a caller and a compile: the native dispatcher's, and those of a jit
+_CALLS = ("cache_miss", "miss", "call_donating")      # functions between a caller and a compile: those of a jit and the native dispatcher
 
 
 def _library_call(name: str) -> tuple[str, str] | None:
     """The package's function that the user called and which compiles on its own account, and the user's line; None for a user's `jit`."""
     frame = sys._getframe(2)
-    while frame is not None and frame.f_code.co_name != "miss":
+    while frame is not None and frame.f_code.co_name != "cache_miss":
         frame = frame.f_back
     while frame is not None and frame.f_code.co_name in _CALLS:
         frame = frame.f_back

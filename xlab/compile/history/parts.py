@@ -22,7 +22,7 @@ _numbers = itertools.count(1)
 _numbered: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
 
-class Traced(NamedTuple):
+class TracingKey(NamedTuple):
     """What a function was traced for. `static` and `closure` are text already: they may hold anything."""
 
     structure: str
@@ -34,7 +34,7 @@ class Traced(NamedTuple):
     function: int
 
 
-class Placed(NamedTuple):
+class PlacementKey(NamedTuple):
     """What a traced program was compiled for: placements of the arguments, the current mesh, options of its jit, which jit."""
 
     placements: tuple
@@ -55,9 +55,9 @@ def number(thing: Any) -> int:
 
 
 def traced(fun: Callable, in_tree: Any, names: tuple[str, ...], avals: tuple, static: tuple, context: tuple,
-           closure: Mapping[str, str]) -> Traced:
+           closure: Mapping[str, str]) -> TracingKey:
     """The parts of a key that tracing looks at."""
-    return Traced(_cut(str(in_tree)), names, avals, static_values(fun, static), context, closure, number(fun))
+    return TracingKey(_shorten(str(in_tree)), names, avals, static_values(fun, static), context, closure, number(fun))
 
 
 def static_values(fun: Callable, static: tuple) -> dict[str, str]:
@@ -71,7 +71,7 @@ def static_values(fun: Callable, static: tuple) -> dict[str, str]:
     return {**found, **{name: short(v.value) for name, v in by_name}}
 
 
-def parts(key: tuple[Traced | None, Placed | None]) -> dict[str, str]:
+def parts(key: tuple[TracingKey | None, PlacementKey | None]) -> dict[str, str]:
     """Every part as text, by a name that says what it is."""
     made, placed = key
     out: dict[str, str] = {}
@@ -82,14 +82,14 @@ def parts(key: tuple[Traced | None, Placed | None]) -> dict[str, str]:
         out.update((f"closed-over {name}", text) for name, text in made.closure.items())
         out["structure"] = made.structure
         out.update((option, short(value)) for option, value in options_by_name(made.context[0]).items())
-        out["axes"] = _cut(str(made.context[1:]))
+        out["axes"] = _shorten(str(made.context[1:]))
         out["function object"] = str(made.function)
     if placed is not None:
         for i, sharding in enumerate(placed.placements):
             name = _name(made, i) if made is not None else f"argument {i}"
             out[f"placement of {name}"] = placement(sharding)
         out["backend"] = ", ".join(sorted({platform(s) for s in placed.placements if s is not None})) or client.default_backend()
-        out["current mesh"] = "none" if placed.mesh is None else _cut(str(placed.mesh))
+        out["current mesh"] = "none" if placed.mesh is None else _shorten(str(placed.mesh))
         out.update((option, short(value)) for option, value in placed.options.items())
         out["jit"] = str(placed.jit)
     return out
@@ -115,8 +115,8 @@ def placement(sharding: Any) -> str:
     if isinstance(sharding, NamedSharding):
         axes = " ".join(f"{name}={size}" for name, size in sharding.mesh.shape.items())
         kind = f", {sharding.memory_kind}" if sharding.memory_kind not in (None, "device") else ""
-        return _cut(f"{sharding.spec} over {axes}{kind}")
-    return _cut(str(sharding))
+        return _shorten(f"{sharding.spec} over {axes}{kind}")
+    return _shorten(str(sharding))
 
 
 def describe(aval: Any) -> str:
@@ -140,13 +140,13 @@ def short(value: Any) -> str:
     if hasattr(type(value), "dtype") and hasattr(type(value), "shape"):
         return f"an array of type {value.dtype}{list(value.shape)}"
     if type(value).__module__.startswith("xlab."):
-        return _cut(str(value))
+        return _shorten(str(value))
     return f"{value.__qualname__}" if hasattr(value, "__qualname__") else f"a {type(value).__name__}"
 
 
-def _name(made: Traced, i: int) -> str:
+def _name(made: TracingKey, i: int) -> str:
     return made.names[i] if i < len(made.names) else f"argument {i}"
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST - 3] + "..."

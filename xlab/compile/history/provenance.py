@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from xlab.compile.history.parts import Traced
+from xlab.compile.history.parts import TracingKey
 from xlab.core.jaxpr import ClosedJaxpr
 
 
@@ -26,7 +26,7 @@ class Provenance:
         self.reason = ""
         self.differences: tuple = ()
         self.made_by: tuple[str, ...] = ()
-        self.traced: Traced | None = None
+        self.traced: TracingKey | None = None
         self.owners: list[tuple[weakref.ref, dict[str, Any], bool]] = []
         self.ended: set[weakref.ref] = set()
 
