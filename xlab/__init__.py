@@ -40,7 +40,7 @@ _NAMES = {
     "xlab.lax.ref_functions": "empty_ref free_ref freeze new_ref",
     "xlab.lax.reshard": "reshard",
     "xlab.observe.environment": "print_environment_info",
-    "xlab.observe.stepping": "step",
+    "xlab.observe.stepping.stepper": "step",
     "xlab.parallel.assemble": "make_array_from_callback make_array_from_process_local_data "
                               "make_array_from_single_device_arrays",
     "xlab.parallel.pmap": "pmap",

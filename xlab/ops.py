@@ -106,6 +106,6 @@ def _segments(name, update, reduce, neutral, data, segment_ids, num_segments, is
             values[window], indices_are_sorted=is_sorted, unique_indices=unique, mode=mode, wrap_negative_indices=False))
     out = parts[0] if len(parts) == 1 else reduce(jnp.stack(parts), axis=0).astype(data.dtype)
     if out_sharding is not None:
-        from xlab.lax.constraint import reshard
+        from xlab.lax.reshard import reshard
         out = reshard(out, out_sharding)
     return out

@@ -11,7 +11,8 @@ import xlab
 from tests.observe import programs
 from xlab import lax
 from xlab.notebook.experiments import handlers
-from xlab.notebook.views import ReportView, base
+from xlab.notebook.views import base
+from xlab.notebook.views.report import ReportView
 from xlab.notebook.views.whatif import read_placement
 
 PLAIN = '{"specs": {"1": [[], ["model"]]}}'

@@ -255,7 +255,7 @@ def test_write_html_returns_the_path_and_explains_a_missing_folder(tmp_path):
 
 
 def test_a_failing_panel_shows_its_error_and_the_others_stand(monkeypatch):
-    import xlab.notebook.views.report as module
+    import xlab.notebook.views.memory as module
 
     def fails(*_):
         raise ZeroDivisionError("no")

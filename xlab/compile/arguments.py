@@ -11,7 +11,11 @@ from xlab.compile.tracing import function_name
 
 
 def static_positions(fun, nums, names) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Completes argument numbers from names and names from numbers, by the function's signature."""
+    """Completes argument numbers from names or names from numbers, by the function's signature.
+
+    Where both were given they are taken as they are: a wrapper may pass its arguments on in other places than its signature says.
+    """
+    complete = nums is None or names is None
     nums = () if nums is None else tuple(map(operator.index, nums)) if np.iterable(nums) else (operator.index(nums),)
     names = () if names is None else (names,) if isinstance(names, str) else tuple(names)
     if not nums and not names:
@@ -28,8 +32,11 @@ def static_positions(fun, nums, names) -> tuple[tuple[int, ...], tuple[str, ...]
         if not star and not -len(positional) <= i < len(positional):
             raise ValueError(f"argument number {i} is out of range: {function_name(fun)} takes {len(positional)} "
                              f"positional arguments")
+    counted = [i + len(positional) if i < 0 and not star else i for i in nums]
+    if not complete:
+        return tuple(dict.fromkeys(counted)), tuple(dict.fromkeys(names))
     by_name = tuple(i for i, p in enumerate(positional) if p in names)
-    all_nums = tuple(dict.fromkeys((*(i + len(positional) if i < 0 and not star else i for i in nums), *by_name)))
+    all_nums = tuple(dict.fromkeys((*counted, *by_name)))
     all_names = tuple(dict.fromkeys((*names, *(positional[i] for i in all_nums if 0 <= i < len(positional)))))
     return all_nums, all_names
 

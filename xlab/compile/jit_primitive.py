@@ -45,6 +45,6 @@ def _constrain(ctx, x, sharding, aval):
     return ctx.op(f"sdy.sharding_constraint {x} {text} : {mlir.tensor_type(aval)}")
 
 
-mlir.register_lowering(jit_p, _jit_lowering)
+mlir.register_text_lowering(jit_p, _jit_lowering)
 sharding_sources[jit_p] = lambda eqn: [s for s in (*eqn.params["in_shardings"], *eqn.params["out_shardings"])
                                        if s is not None]

@@ -245,24 +245,24 @@ class Call:
 
     def batch(self, axis, operands, dims, **params):
         axis = self.batch_axis(axis, params)
-        operands, batched = batching.in_front(operands, dims)
+        operands, batched = batching.move_batch_dims_to_front(operands, dims)
         with self.context(params):
             new, batched_out = batching.batch_jaxpr(self.closed(params), axis, batched, False)
-        placed = [b.dim if type(b) is batching.At else 0 if b else None for b in batched]
+        placed = [b.dim if type(b) is batching.BatchDim else 0 if b else None for b in batched]
         out_dims = [0 if b else None for b in batched_out]
         return self.bind(new, operands, params, "batch", axis, placed, out_dims), out_dims
 
     def dce(self, used_outputs, eqn):
         closed = self.closed(eqn.params)
         new, used = closed.memo(("dce", tuple(used_outputs)), lambda: pe.dce_closed_jaxpr(closed, used_outputs))
-        if not any(used_outputs) and not _effects.lasting(new.effects):
+        if not any(used_outputs) and not _effects.prevents_dce(new.effects):
             return [False] * len(eqn.invars), None
         invars, params = self.applied(new, keep(eqn.invars, used), eqn.params, "dce", used, used_outputs)
         return used, eqn.replace(invars=list(invars), outvars=list(keep(eqn.outvars, used_outputs)), params=params)
 
-    def discharge(self, eqn, cells, operands):
+    def discharge(self, eqn, ref_mask, operands):
         with self.context(eqn.params):
-            new, written = discharge_jaxpr(self.closed(eqn.params), cells)
+            new, written = discharge_jaxpr(self.closed(eqn.params), ref_mask)
         outs = self.bind(new, operands, eqn.params, "discharge", written)
         n = len(eqn.outvars)
         return dict(zip(written, outs[n:])), outs[:n]
@@ -330,7 +330,7 @@ def define_call(prim: Primitive, jaxpr_param: str = "jaxpr", *updaters: ParamUpd
     call = calls[prim] = Call(prim, jaxpr_param, updaters, context, split, transpose, batch_axis)
     prim.def_impl(call.impl)
     prim.def_effectful_abstract_eval(call.abstract_eval)
-    mlir.register_lowering(prim, call.lowering)
+    mlir.register_text_lowering(prim, call.lowering)
     ad.primitive_jvps[prim] = call.jvp
     ad.primitive_transposes[prim] = call.transpose
     batching.axis_primitive_batchers[prim] = call.batch

@@ -17,6 +17,7 @@ from xlab.lax.constraint import with_sharding_constraint as with_sharding_constr
 from xlab.lax.control import *
 from xlab.lax.conv_functions import *
 from xlab.lax.convert import *
+from xlab.lax.creation import *
 from xlab.lax.cumulative import *
 from xlab.lax.dot import *
 from xlab.lax.fft import *

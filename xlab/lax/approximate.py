@@ -150,4 +150,4 @@ approx_top_k_p.def_abstract_eval(_approx_aval)
 ad.primitive_jvps[approx_top_k_p] = _approx_jvp
 sharding_rules[approx_top_k_p] = sharding_in_types.along("approx_top_k", "reduction_dimension")
 batching.primitive_batchers[approx_top_k_p] = _approx_batch
-mlir.register_lowering(approx_top_k_p, _approx_lowering)
+mlir.register_text_lowering(approx_top_k_p, _approx_lowering)

@@ -19,9 +19,10 @@ from xlab.lax import sharding_in_types
 from xlab.lax.bits import bitwise_and, bitwise_or
 from xlab.lax.comparison import eq, ge, gt, lt, ne, select
 from xlab.lax.convert import convert
+from xlab.lax.creation import full_like, zeros_like_aval
 from xlab.lax.elementwise import elementwise, operand_aval
 from xlab.lax.reduce_sum import reduce_sum_p
-from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, full_like, reshape, zeros_like_aval
+from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, reshape
 
 __all__ = ["RoundingMethod", "abs", "add", "ceil", "clamp", "div", "floor", "integer_pow", "is_finite", "max", "min", "mul", "neg", "pow",
            "reciprocal", "rem", "round", "sign", "square", "sub"]  # fmt: skip
@@ -76,7 +77,7 @@ add_p.linear_in_unreduced = True
 ad.primitive_jvps[add_p] = _add_jvp
 ad.primitive_transposes[add_p] = lambda ct, x, y: [
     _summed(ct, v) if is_undefined_primal(v) else None for v in (x, y)]
-mlir.register_lowering(add_p, mlir.binary("stablehlo.add"))
+mlir.register_text_lowering(add_p, mlir.binary("stablehlo.add"))
 
 # Sum of cotangents of any type: the same as `add`, with the name the field gives it in backward programs.
 add_any_p = elementwise("add_any", lambda d: True, operands=2)
@@ -84,7 +85,7 @@ add_any_p.linear_in_unreduced = True
 ad.primitive_jvps[add_any_p] = lambda primals, tangents: (
     add_any_p.bind(*primals), ad.add_tangents(*tangents))
 ad.primitive_transposes[add_any_p] = lambda ct, x, y: [ct if is_undefined_primal(v) else None for v in (x, y)]
-mlir.register_lowering(add_any_p, mlir.binary("stablehlo.add"))
+mlir.register_text_lowering(add_any_p, mlir.binary("stablehlo.add"))
 
 
 def sub(x: ArrayLike, y: ArrayLike) -> Array:
@@ -111,7 +112,7 @@ ad.primitive_jvps[sub_p] = _sub_jvp
 ad.primitive_transposes[sub_p] = lambda ct, x, y: [
     _summed(ct, x) if is_undefined_primal(x) else None,
     _summed(neg(ct), y) if is_undefined_primal(y) else None]
-mlir.register_lowering(sub_p, mlir.binary("stablehlo.subtract"))
+mlir.register_text_lowering(sub_p, mlir.binary("stablehlo.subtract"))
 
 
 def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Array:
@@ -142,7 +143,7 @@ mul_p = elementwise("mul", _e.numeric, operands=2)
 mul_p.linear_in_unreduced = ((0,), (1,))
 ad.defbilinear(mul_p, lambda ct, x, y: _summed(mul_p.bind(ct, y), x),
                lambda ct, x, y: _summed(mul_p.bind(x, ct), y))
-mlir.register_lowering(mul_p, mlir.binary("stablehlo.multiply"))
+mlir.register_text_lowering(mul_p, mlir.binary("stablehlo.multiply"))
 
 
 def _guarded(op: str, by_zero):
@@ -185,7 +186,7 @@ div_p.linear_in_unreduced = ((0,),)
 ad.defjvp2(div_p, lambda t, ans, x, y: _spread_tangent(div_p.bind(t, y), ans),
            lambda t, ans, x, y: mul(mul(neg(t), x), integer_pow(y, -2)))
 ad.primitive_transposes[div_p] = _div_transpose
-mlir.register_lowering(div_p, _guarded("stablehlo.divide", lambda ctx, x, aval: ctx.fill(
+mlir.register_text_lowering(div_p, _guarded("stablehlo.divide", lambda ctx, x, aval: ctx.fill(
     np.asarray(-1).astype(aval.dtype) if not dtypes.issubdtype(aval.dtype, np.unsignedinteger)
     else int(dtypes.iinfo(aval.dtype).max), aval)))
 
@@ -198,7 +199,7 @@ def rem(x: ArrayLike, y: ArrayLike) -> Array:
 rem_p = elementwise("rem", _e.real, operands=2)
 ad.defjvp(rem_p, lambda t, x, y: _spread_tangent(t, rem_p.bind(x, y)),
           lambda t, x, y: mul(neg(t), _truncate(div_p.bind(x, y))))
-mlir.register_lowering(rem_p, _guarded("stablehlo.remainder", lambda ctx, x, aval: x))
+mlir.register_text_lowering(rem_p, _guarded("stablehlo.remainder", lambda ctx, x, aval: x))
 
 
 def _truncate(x):
@@ -213,7 +214,7 @@ def neg(x: ArrayLike) -> Array:
 neg_p = elementwise("neg", _e.numeric)
 neg_p.linear_in_unreduced = True
 ad.deflinear2(neg_p, lambda ct, x: [neg(ct)])
-mlir.register_lowering(neg_p, mlir.unary("stablehlo.negate"))
+mlir.register_text_lowering(neg_p, mlir.unary("stablehlo.negate"))
 
 
 def abs(x: ArrayLike) -> Array:
@@ -223,7 +224,7 @@ def abs(x: ArrayLike) -> Array:
 
 abs_p = elementwise("abs", _e.signed, result=_e.real_part_dtype)
 # Its derivative, which needs the parts of complex numbers, stands in complexes.py.
-mlir.register_lowering(abs_p, lambda ctx, x: ctx.op(
+mlir.register_text_lowering(abs_p, lambda ctx, x: ctx.op(
     f"stablehlo.abs {x} : {ctx.type_out()}" if ctx.avals_in[0].dtype == ctx.avals_out[0].dtype else
     f"stablehlo.abs {x} : ({ctx.type_in()}) -> {ctx.type_out()}")
 )
@@ -247,7 +248,7 @@ def _sign_lowering(ctx, x):
 
 sign_p = elementwise("sign", _e.numeric)
 ad.defzero(sign_p)
-mlir.register_lowering(sign_p, _sign_lowering)
+mlir.register_text_lowering(sign_p, _sign_lowering)
 
 
 def floor(x: ArrayLike) -> Array:
@@ -257,7 +258,7 @@ def floor(x: ArrayLike) -> Array:
 
 floor_p = elementwise("floor", _e.floating)
 ad.defzero(floor_p)
-mlir.register_lowering(floor_p, mlir.unary("stablehlo.floor"))
+mlir.register_text_lowering(floor_p, mlir.unary("stablehlo.floor"))
 
 
 def ceil(x: ArrayLike) -> Array:
@@ -267,7 +268,7 @@ def ceil(x: ArrayLike) -> Array:
 
 ceil_p = elementwise("ceil", _e.floating)
 ad.defzero(ceil_p)
-mlir.register_lowering(ceil_p, mlir.unary("stablehlo.ceil"))
+mlir.register_text_lowering(ceil_p, mlir.unary("stablehlo.ceil"))
 
 
 class RoundingMethod(enum.IntEnum):
@@ -284,7 +285,7 @@ def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FR
 
 round_p = elementwise("round", _e.floating)
 ad.defzero(round_p)
-mlir.register_lowering(round_p, lambda ctx, x, rounding_method: ctx.op(
+mlir.register_text_lowering(round_p, lambda ctx, x, rounding_method: ctx.op(
     f"stablehlo.round_nearest_{'even' if rounding_method else 'afz'} {x} : {ctx.type_out()}"))
 
 
@@ -295,7 +296,7 @@ def is_finite(x: ArrayLike) -> Array:
 
 is_finite_p = elementwise("is_finite", _e.floating, result=_e.to_bool)
 ad.defzero(is_finite_p)
-mlir.register_lowering(is_finite_p, lambda ctx, x: ctx.op(
+mlir.register_text_lowering(is_finite_p, lambda ctx, x: ctx.op(
     f"stablehlo.is_finite {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
 
 
@@ -324,7 +325,7 @@ pow_p = Primitive("pow")
 pow_p.def_abstract_eval(_pow_aval)
 batching.defbroadcasting(pow_p)
 # Its derivative, which needs the logarithm, stands in transcendental.py.
-mlir.register_lowering(pow_p, _pow_lowering)
+mlir.register_text_lowering(pow_p, _pow_lowering)
 
 
 def integer_pow(x: ArrayLike, y: int) -> Array:
@@ -364,7 +365,7 @@ def _integer_pow_lowering(ctx, x, *, y):
 
 integer_pow_p = elementwise("integer_pow", _e.numeric)
 ad.defjvp(integer_pow_p, _integer_pow_jvp)
-mlir.register_lowering(integer_pow_p, _integer_pow_lowering)
+mlir.register_text_lowering(integer_pow_p, _integer_pow_lowering)
 
 
 def square(x: ArrayLike) -> Array:
@@ -374,7 +375,7 @@ def square(x: ArrayLike) -> Array:
 
 square_p = elementwise("square", _e.numeric)
 ad.defjvp(square_p, lambda t, x: mul(t, mul(_e.beside(2, x), x)))
-mlir.register_lowering(square_p, lambda ctx, x: ctx.op(f"stablehlo.multiply {x}, {x} : {ctx.type_out()}"))
+mlir.register_text_lowering(square_p, lambda ctx, x: ctx.op(f"stablehlo.multiply {x}, {x} : {ctx.type_out()}"))
 
 
 def reciprocal(x: ArrayLike) -> Array:
@@ -439,7 +440,7 @@ def _extremum_lowering(op):
 max_p = elementwise("max", _e.sortable, operands=2)
 _max_share = _share_by(_winner(gt, max_p))
 ad.defjvp(max_p, lambda t, x, y: mul(t, _max_share(x, y)), lambda t, x, y: mul(t, _max_share(y, x)))
-mlir.register_lowering(max_p, _extremum_lowering("stablehlo.maximum"))
+mlir.register_text_lowering(max_p, _extremum_lowering("stablehlo.maximum"))
 
 
 def min(x: ArrayLike, y: ArrayLike) -> Array:
@@ -450,7 +451,7 @@ def min(x: ArrayLike, y: ArrayLike) -> Array:
 min_p = elementwise("min", _e.sortable, operands=2)
 _min_share = _share_by(_winner(lt, min_p))
 ad.defjvp(min_p, lambda t, x, y: mul(t, _min_share(x, y)), lambda t, x, y: mul(t, _min_share(y, x)))
-mlir.register_lowering(min_p, _extremum_lowering("stablehlo.minimum"))
+mlir.register_text_lowering(min_p, _extremum_lowering("stablehlo.minimum"))
 
 
 def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
@@ -514,7 +515,7 @@ clamp_p.def_abstract_eval(_clamp_aval)
 sharding_rules[clamp_p] = sharding_in_types.clamp
 batching.primitive_batchers[clamp_p] = _clamp_batch
 ad.defjvp(clamp_p, _clamp_lo_jvp, _clamp_jvp, _clamp_hi_jvp)
-mlir.register_lowering(clamp_p, lambda ctx, lo, x, hi: ctx.op(
+mlir.register_text_lowering(clamp_p, lambda ctx, lo, x, hi: ctx.op(
     f"stablehlo.clamp {lo}, {x}, {hi} : ({ctx.types_in()}) -> {ctx.type_out()}"))
 
 ad.set_arithmetic(zeros_like_aval, add_any_p.bind)

@@ -17,7 +17,7 @@ __all__ = ["bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "clz", "mu
 def _bitwise(name: str, accepts, operands: int, op: str):
     prim = elementwise(name, accepts, operands=operands)
     ad.defzero(prim)
-    mlir.register_lowering(prim, (mlir.binary if operands == 2 else mlir.unary)(f"stablehlo.{op}"))
+    mlir.register_text_lowering(prim, (mlir.binary if operands == 2 else mlir.unary)(f"stablehlo.{op}"))
     return prim
 
 
@@ -134,4 +134,4 @@ def _mulhi_64(ctx, x, y, out, t, signed):
     return ctx.op(f"stablehlo.convert {high} : ({u}) -> {t}")
 
 
-mlir.register_lowering(mulhi_p, _mulhi_lowering)
+mlir.register_text_lowering(mulhi_p, _mulhi_lowering)

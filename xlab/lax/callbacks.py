@@ -186,7 +186,7 @@ def _pure_lowering(ctx, *args, callback, sharding, result_avals, **_):
     return emit_python_callback(ctx, callback, args, has_side_effect=False, sharding=sharding)
 
 
-mlir.register_lowering(pure_callback_p, _pure_lowering)
+mlir.register_text_lowering(pure_callback_p, _pure_lowering)
 
 
 # -- io_callback ------------------------------------------------------------------------------------------
@@ -236,4 +236,4 @@ def _io_lowering(ctx, *args, callback, sharding, ordered, **_):
                                 sharding=sharding)
 
 
-mlir.register_lowering(io_callback_p, _io_lowering)
+mlir.register_text_lowering(io_callback_p, _io_lowering)

@@ -14,8 +14,9 @@ from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
 from xlab.lax import elementwise as _e
 from xlab.lax import sharding_in_types
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import full_like
 from xlab.lax.elementwise import elementwise
-from xlab.lax.shape import broadcast_in_dim, full_like
+from xlab.lax.shape import broadcast_in_dim
 
 __all__ = ["eq", "ge", "gt", "le", "lt", "ne", "select", "select_n"]
 
@@ -38,7 +39,7 @@ def _comparison(name: str, accepts, kind=_kind, words=None):
     ad.defzero(prim)
     direction = name[:2].upper()
     rule = mlir.comparison(direction, kind)
-    mlir.register_lowering(prim, rule if words is None else _on_keys_as_well(rule, direction, *words))
+    mlir.register_text_lowering(prim, rule if words is None else _on_keys_as_well(rule, direction, *words))
     return prim
 
 
@@ -210,4 +211,4 @@ ad.primitive_jvps[select_n_p] = _select_n_jvp
 ad.primitive_transposes[select_n_p] = _select_n_transpose
 sharding_rules[select_n_p] = sharding_in_types.select
 batching.primitive_batchers[select_n_p] = _select_n_batch
-mlir.register_lowering(select_n_p, _select_n_lowering)
+mlir.register_text_lowering(select_n_p, _select_n_lowering)

@@ -13,8 +13,8 @@ from xlab.interpreters.ad import is_undefined_primal
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import _summed, abs_p, add, div, mul, neg
 from xlab.lax.comparison import eq, ge, select
+from xlab.lax.creation import full_like
 from xlab.lax.elementwise import elementwise
-from xlab.lax.shape import full_like
 
 __all__ = ["complex", "conj", "imag", "real"]
 
@@ -51,7 +51,7 @@ def _complex_lowering(ctx, x, y):
     return ctx.op(f"stablehlo.complex {x}, {y} : ({mlir.tensor_type(part)}, {mlir.tensor_type(part)}) -> {ctx.type_out()}")
 
 
-mlir.register_lowering(complex_p, _complex_lowering)
+mlir.register_text_lowering(complex_p, _complex_lowering)
 
 
 def real(x: ArrayLike) -> Array:
@@ -67,11 +67,11 @@ def imag(x: ArrayLike) -> Array:
 real_p = elementwise("real", _e.complexes, result=_e.real_part_dtype)
 real_p.linear_in_unreduced = True
 ad.deflinear2(real_p, lambda ct, x: [complex(ct, _zeros(ct))])
-mlir.register_lowering(real_p, lambda ctx, x: ctx.op(f"stablehlo.real {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
+mlir.register_text_lowering(real_p, lambda ctx, x: ctx.op(f"stablehlo.real {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
 imag_p = elementwise("imag", _e.complexes, result=_e.real_part_dtype)
 imag_p.linear_in_unreduced = True
 ad.deflinear2(imag_p, lambda ct, x: [complex(_zeros(ct), neg(ct))])
-mlir.register_lowering(imag_p, lambda ctx, x: ctx.op(f"stablehlo.imag {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
+mlir.register_text_lowering(imag_p, lambda ctx, x: ctx.op(f"stablehlo.imag {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
 
 
 def conj(x: ArrayLike) -> Array:
@@ -95,7 +95,7 @@ def _conj_lowering(ctx, x, *, input_dtype):
     return ctx.op(f"stablehlo.complex {re}, {minus} : ({part}, {part}) -> {ctx.type_out()}")
 
 
-mlir.register_lowering(conj_p, _conj_lowering)
+mlir.register_text_lowering(conj_p, _conj_lowering)
 
 
 def _abs_jvp(t, ans, x):

@@ -141,4 +141,4 @@ def _lowering(ctx, *xs, name, attributes, version, jaxpr):
 
 
 control_flow_rules[composite_p] = lambda params: CallFlow(params["jaxpr"])
-mlir.register_lowering(composite_p, _lowering)
+mlir.register_text_lowering(composite_p, _lowering)

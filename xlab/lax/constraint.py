@@ -197,6 +197,6 @@ def constraint_text(ctx, x, sharding, aval) -> str:
     return ctx.op(f"sdy.sharding_constraint {x} {text.removeprefix('#sdy.sharding')} : {mlir.tensor_type(aval)}")
 
 
-mlir.register_lowering(sharding_constraint_p,
-                       lambda ctx, x, *, sharding, **_: constraint_text(ctx, x, sharding, ctx.avals_in[0]))
+mlir.register_text_lowering(sharding_constraint_p,
+                            lambda ctx, x, *, sharding, **_: constraint_text(ctx, x, sharding, ctx.avals_in[0]))
 sharding_sources[sharding_constraint_p] = lambda eqn: [eqn.params["sharding"]]

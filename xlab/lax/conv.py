@@ -338,4 +338,4 @@ conv_general_dilated_p.def_abstract_eval(_conv_aval)
 ad.defbilinear(conv_general_dilated_p, _transpose_lhs, _transpose_rhs)
 sharding_rules[conv_general_dilated_p] = sharding_in_types.convolution
 batching.primitive_batchers[conv_general_dilated_p] = _conv_batch
-mlir.register_lowering(conv_general_dilated_p, _conv_lowering)
+mlir.register_text_lowering(conv_general_dilated_p, _conv_lowering)

@@ -85,7 +85,7 @@ convert_element_type_p.def_abstract_eval(_convert_aval)
 ad.primitive_jvps[convert_element_type_p] = _convert_jvp
 ad.primitive_transposes[convert_element_type_p] = _convert_transpose
 batching.defvectorized(convert_element_type_p)
-mlir.register_lowering(convert_element_type_p, _convert_lowering)
+mlir.register_text_lowering(convert_element_type_p, _convert_lowering)
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
@@ -120,7 +120,7 @@ bitcast_convert_type_p.def_abstract_eval(_bitcast_aval)
 ad.defzero(bitcast_convert_type_p)
 sharding_rules[bitcast_convert_type_p] = sharding_in_types.bitcast
 batching.primitive_batchers[bitcast_convert_type_p] = _bitcast_batch
-mlir.register_lowering(bitcast_convert_type_p, lambda ctx, x, new_dtype: ctx.op(
+mlir.register_text_lowering(bitcast_convert_type_p, lambda ctx, x, new_dtype: ctx.op(
     f"stablehlo.bitcast_convert {x} : ({ctx.type_in()}) -> {ctx.type_out()}"))
 
 
@@ -146,7 +146,7 @@ reduce_precision_p.linear_in_unreduced = True
 reduce_precision_p.def_abstract_eval(lambda x, **_: x)
 ad.deflinear2(reduce_precision_p, lambda ct, x, **params: [reduce_precision_p.bind(ct, **params)])
 batching.defvectorized(reduce_precision_p)
-mlir.register_lowering(reduce_precision_p, lambda ctx, x, exponent_bits, mantissa_bits: ctx.op(
+mlir.register_text_lowering(reduce_precision_p, lambda ctx, x, exponent_bits, mantissa_bits: ctx.op(
     f"stablehlo.reduce_precision {x}, format = e{exponent_bits}m{mantissa_bits} : {ctx.type_out()}"))
 
 
@@ -164,4 +164,4 @@ stop_gradient_p.linear_in_unreduced = True
 stop_gradient_p.def_abstract_eval(lambda x: x)
 ad.defzero(stop_gradient_p)
 batching.defvectorized(stop_gradient_p)
-mlir.register_lowering(stop_gradient_p, lambda ctx, x: x)
+mlir.register_text_lowering(stop_gradient_p, lambda ctx, x: x)

@@ -19,12 +19,12 @@ from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import add, complex_extremum, div, floor, max, min, mul, sub
 from xlab.lax.comparison import gt, ne, select
 from xlab.lax.complexes import complex, imag, real
+from xlab.lax.creation import full_like
 from xlab.lax.reductions import highest, lowest, reduce_prod_p, reduce_sum
 from xlab.lax.shape import (
     broadcast_in_dim,
     canonical_axis,
     concatenate,
-    full_like,
     pad,
     reshape,
     rev,
@@ -196,7 +196,7 @@ def _family(name: str, accepts, combine: Callable, identity: Callable, op: str |
     ad.primitive_jvps[prim] = jvp
     sharding_rules[prim] = sharding_in_types.along(prim.name)
     batching.primitive_batchers[prim] = batch
-    mlir.register_lowering(prim, lowering)
+    mlir.register_text_lowering(prim, lowering)
     return prim
 
 

@@ -307,5 +307,5 @@ for _p in (debug_callback_p, debug_print_p):
     ad.primitive_jvps[_p] = _jvp(_p)
     ad.primitive_transposes[_p] = _transpose(_p)
     batching.axis_primitive_batchers[_p] = _batch(_p)
-mlir.register_lowering(debug_callback_p, _callback_lowering)
-mlir.register_lowering(debug_print_p, _print_lowering)
+mlir.register_text_lowering(debug_callback_p, _callback_lowering)
+mlir.register_text_lowering(debug_print_p, _print_lowering)

@@ -215,5 +215,5 @@ def _placed_text(ctx, x, device, aval):
 ad.primitive_jvps[device_put_p] = _jvp
 ad.primitive_transposes[device_put_p] = _transpose
 batching.primitive_batchers[device_put_p] = _batch
-mlir.register_lowering(device_put_p, _lowering)
+mlir.register_text_lowering(device_put_p, _lowering)
 sharding_sources[device_put_p] = lambda eqn: [d for d in eqn.params["devices"] if isinstance(d, (Sharding, MemorySpace))]

@@ -221,4 +221,4 @@ ad.defjvp(dot_general_p, lambda t, x, y, **params: dot_general_p.bind(t, y, **pa
 ad.primitive_transposes[dot_general_p] = _dot_transpose
 sharding_rules[dot_general_p] = sharding_in_types.dot
 batching.primitive_batchers[dot_general_p] = _dot_batch
-mlir.register_lowering(dot_general_p, _dot_lowering)
+mlir.register_text_lowering(dot_general_p, _dot_lowering)

@@ -260,7 +260,7 @@ def _array_aval(value: np.ndarray):
     return ShapedArray(value.shape, value.dtype)
 
 
-mlir.register_lowering(ffi_call_p, _lowering)
+mlir.register_text_lowering(ffi_call_p, _lowering)
 
 
 # -- for one's own primitives -----------------------------------------------------------------------------
@@ -289,6 +289,8 @@ def build_ffi_lowering_function(call_target_name: str, *, operand_layouts=None, 
 
 
 class _Rule:
+    text_rule = True        # registered, it writes text; called from another rule it builds operations
+
     def __init__(self, target, operand_layouts, result_layouts, backend_config, as_given, options):
         self.target, self.given, self.as_given = target, (operand_layouts, result_layouts), as_given
         self.config, self.options = backend_config, options

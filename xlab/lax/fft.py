@@ -21,7 +21,8 @@ from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import mul
 from xlab.lax.complexes import conj, real
 from xlab.lax.convert import convert
-from xlab.lax.shape import broadcast_in_dim, full, pad
+from xlab.lax.creation import full
+from xlab.lax.shape import broadcast_in_dim, pad
 
 __all__ = ["FftType", "fft"]
 
@@ -154,4 +155,4 @@ fft_p.def_abstract_eval(_fft_aval)
 ad.deflinear2(fft_p, _fft_transpose)
 sharding_rules[fft_p] = sharding_in_types.resized("a Fourier transform")
 batching.primitive_batchers[fft_p] = _fft_batch
-mlir.register_lowering(fft_p, _fft_lowering)
+mlir.register_text_lowering(fft_p, _fft_lowering)

@@ -316,7 +316,7 @@ ad.defjvp(gather_p, _gather_jvp, None)
 # Its transpose, a scatter-add, stands in scatter.py.
 sharding_rules[gather_p] = sharding_in_types.gather
 batching.primitive_batchers[gather_p] = _gather_batch
-mlir.register_lowering(gather_p, _gather_lowering)
+mlir.register_text_lowering(gather_p, _gather_lowering)
 
 
 def _slices_per_example(xs, dims, slice_sizes):

@@ -73,4 +73,4 @@ def _lowering(ctx, x, *, layout):
 
 
 batching.primitive_batchers[layout_constraint_p] = _batch
-mlir.register_lowering(layout_constraint_p, _lowering)
+mlir.register_text_lowering(layout_constraint_p, _lowering)

@@ -20,10 +20,11 @@ from xlab.lax.arithmetic import sub
 from xlab.lax.bits import bitwise_and
 from xlab.lax.comparison import le, lt, select
 from xlab.lax.convert import convert
+from xlab.lax.creation import broadcasted_iota, full
 from xlab.lax.cumulative import cumsum
 from xlab.lax.dot import dot_general
 from xlab.lax.precision import PrecisionLike, canonical_precision
-from xlab.lax.shape import broadcast_in_dim, broadcasted_iota, full, moveaxis, transpose
+from xlab.lax.shape import broadcast_in_dim, moveaxis, transpose
 
 __all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general"]
 
@@ -261,4 +262,4 @@ ad.defjvp(ragged_dot_general_p, lambda t, x, y, g, **params: ragged_dot_general_
           lambda t, x, y, g, **params: ragged_dot_general_p.bind(x, t, g, **params), None)
 ad.primitive_transposes[ragged_dot_general_p] = _ragged_transpose
 batching.primitive_batchers[ragged_dot_general_p] = _ragged_batch
-mlir.register_lowering(ragged_dot_general_p, mlir.lower_fun(_ragged_as_dot, multiple_results=False))
+mlir.register_text_lowering(ragged_dot_general_p, mlir.lower_fun(_ragged_as_dot, multiple_results=False))

@@ -73,7 +73,7 @@ reduce_sum_p.def_abstract_eval(_reduce_sum_aval)
 ad.deflinear2(reduce_sum_p, _reduce_sum_transpose)
 sharding_rules[reduce_sum_p] = sharding_in_types.reduction
 batching.defreducer(reduce_sum_p)
-mlir.register_lowering(reduce_sum_p, _reduce_sum_lowering)
+mlir.register_text_lowering(reduce_sum_p, _reduce_sum_lowering)
 
 
 def _broadcast_transpose(ct, x, *, shape, broadcast_dimensions, sharding):

@@ -255,4 +255,4 @@ ad.primitive_jvps[reduce_p] = _reduce_jvp
 sharding_rules[reduce_p] = sharding_in_types.reduction
 batching.primitive_batchers[reduce_p] = _reduce_batch
 control_flow_rules[reduce_p] = lambda params: OpaqueFlow((("body", params["jaxpr"]),))
-mlir.register_lowering(reduce_p, _reduce_lowering)
+mlir.register_text_lowering(reduce_p, _reduce_lowering)

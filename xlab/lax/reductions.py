@@ -105,7 +105,7 @@ def _reduction(name: str, op: str, accepts, identity):
         return reduction_text(ctx, op, x, init, axes, src, ctx.avals_out[0])
     sharding_rules[prim] = sharding_in_types.reduction
     batching.defreducer(prim)
-    mlir.register_lowering(prim, lowering)
+    mlir.register_text_lowering(prim, lowering)
     return prim
 
 
@@ -283,7 +283,7 @@ def _arg_extremum(name: str, direction: str, identity):
     ad.defzero(prim)
     sharding_rules[prim] = sharding_in_types.reduction
     batching.primitive_batchers[prim] = batch
-    mlir.register_lowering(prim, lowering)
+    mlir.register_text_lowering(prim, lowering)
     return prim
 
 

@@ -14,9 +14,10 @@ from xlab.core.avals import aval_of
 from xlab.interpreters import batching
 from xlab.lax.arithmetic import add, mul
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import iota
 from xlab.lax.indexers import NDIndexer, Slice
 from xlab.lax.refs import addupdate_p, empty_ref_p, free_ref_p, freeze_p, get_p, new_ref_p, swap_p
-from xlab.lax.shape import broadcast_in_dim, iota, reshape, transpose
+from xlab.lax.shape import broadcast_in_dim, reshape, transpose
 
 
 def _new_ref_batch(axis, operands, dims, **params):

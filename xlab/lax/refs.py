@@ -27,7 +27,7 @@ from xlab.interpreters.ad.transpose import RefCotangent
 from xlab.interpreters.discharge import discharge_rules
 from xlab.lax.arithmetic import add_p
 from xlab.lax.convert import convert
-from xlab.lax.shape import full, zeros_like_aval
+from xlab.lax.creation import full, zeros_like_aval
 
 # -- on values ----------------------------------------------------------------------------------------------
 

@@ -132,7 +132,7 @@ def _lowering(ctx, x, *, dst_sharding, **_):
 
 ad.deflinear2(reshard_p, _transpose)
 batching.primitive_batchers[reshard_p] = _batch
-mlir.register_lowering(reshard_p, _lowering)
+mlir.register_text_lowering(reshard_p, _lowering)
 sharding_sources[reshard_p] = lambda eqn: [
     NamedSharding(m, PartitionSpec()) for m in (eqn.params["concrete_mesh"],) if m is not None]
 ad.set_reshard(lambda ct, aval: bind_reshard(ct, sharding_in_types.like(aval, aval_of(ct)) or aval.sharding))

@@ -62,7 +62,7 @@ rng_uniform_p = Primitive("rng_uniform")
 rng_uniform_p.def_abstract_eval(_uniform_aval)
 ad.primitive_jvps.excuse(rng_uniform_p, "a draw has no derivative in its bounds")
 batching.primitive_batchers.excuse(rng_uniform_p, "draws have state, as in the reference: each example would need its own")
-mlir.register_lowering(rng_uniform_p, _uniform_lowering)
+mlir.register_text_lowering(rng_uniform_p, _uniform_lowering)
 
 
 def rng_bit_generator(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike = np.uint32, algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT, *, out_sharding: ShardingLike | None = None) -> tuple[Array, Array]:
@@ -113,4 +113,4 @@ rng_bit_generator_p = Primitive("rng_bit_generator", multiple_results=True)
 rng_bit_generator_p.def_abstract_eval(_bits_aval)
 ad.primitive_jvps.excuse(rng_bit_generator_p, "bits are integers")
 batching.primitive_batchers[rng_bit_generator_p] = _bits_batch
-mlir.register_lowering(rng_bit_generator_p, _bits_lowering)
+mlir.register_text_lowering(rng_bit_generator_p, _bits_lowering)

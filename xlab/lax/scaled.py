@@ -9,9 +9,10 @@ from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax.arithmetic import mul
 from xlab.lax.convert import convert, convert_element_type
+from xlab.lax.creation import full
 from xlab.lax.dot import dot_general
 from xlab.lax.precision import DotDimensionNumbers
-from xlab.lax.shape import broadcast_in_dim, canonical_axes, full, reshape
+from xlab.lax.shape import broadcast_in_dim, canonical_axes, reshape
 
 __all__ = ["scaled_dot"]
 
@@ -99,4 +100,4 @@ scaled_dot_p = Primitive("scaled_dot")
 scaled_dot_p.def_abstract_eval(_scaled_aval)
 ad.not_differentiable(scaled_dot_p, "its operands are rounded; xlab.nn.scaled_dot_general has a derivative")
 batching.primitive_batchers[scaled_dot_p] = _scaled_batch
-mlir.register_lowering(scaled_dot_p, mlir.lower_fun(_scaled_as_dot, multiple_results=False))
+mlir.register_text_lowering(scaled_dot_p, mlir.lower_fun(_scaled_as_dot, multiple_results=False))

@@ -27,6 +27,7 @@ from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import add, add_p, div, max_p, min_p, mul, mul_p, neg, sub_p
 from xlab.lax.comparison import eq, select
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import full, full_like, iota, zeros_like_aval
 from xlab.lax.device_put import in_memory
 from xlab.lax.elementwise import operand_aval
 from xlab.lax.gather import (
@@ -38,16 +39,7 @@ from xlab.lax.gather import (
     gather,
     gather_p,
 )
-from xlab.lax.shape import (
-    broadcast_in_dim,
-    canonical_shape,
-    concatenate,
-    full,
-    full_like,
-    iota,
-    reshape,
-    zeros_like_aval,
-)
+from xlab.lax.shape import broadcast_in_dim, canonical_shape, concatenate, reshape
 from xlab.lax.slicing import set_per_example
 
 __all__ = ["ScatterDimensionNumbers", "scatter", "scatter_add", "scatter_apply", "scatter_max", "scatter_min",
@@ -366,7 +358,7 @@ def _family(name: str, accepts, combine=None, op: str | None = None):
     prim.def_abstract_eval(_scatter_aval(name.replace("-", "_"), accepts))
     sharding_rules[prim] = sharding_in_types.scatter
     batching.primitive_batchers[prim] = functools.partial(_scatter_batch, prim)
-    mlir.register_lowering(prim, _scatter_lowering(op, _clipped(prim)))
+    mlir.register_text_lowering(prim, _scatter_lowering(op, _clipped(prim)))
     return prim
 
 

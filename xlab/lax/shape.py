@@ -1,33 +1,25 @@
-"""Shape: broadcasting, reshaping, transposing, joining, padding, and arrays made from nothing."""
+"""Shape: broadcasting, reshaping, transposing, joining, padding."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from xlab import tree as _tree
-from xlab.config import config
 from xlab.core import dtypes
-from xlab.core.array import key_of_words
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
-from xlab.core.trace import EVAL, Tracer, state
-from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike, ShardingLike
+from xlab.core.trace import Tracer, state
+from xlab.core.typing import Array, ArrayLike, ShardingLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.ad import Zero, instantiate_zeros
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax import sharding_in_types
-from xlab.lax.convert import convert
-from xlab.lax.device_put import in_memory
-from xlab.lax.elementwise import scalar_like
 from xlab.sharding.typed import out_sharding as canonical_out_sharding
 
-__all__ = ["broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcasted_iota", "collapse", "concatenate", "copy",
-           "empty", "expand_dims", "full", "full_like", "iota", "optimization_barrier", "pad", "reshape", "rev", "squeeze", "transpose"]  # fmt: skip
+__all__ = ["broadcast", "broadcast_in_dim", "broadcast_shapes", "collapse", "concatenate", "expand_dims", "pad", "reshape", "rev", "squeeze", "transpose"]
 
 
 def canonical_shape(shape) -> tuple[int, ...]:
@@ -163,7 +155,7 @@ broadcast_in_dim_p.def_abstract_eval(_broadcast_aval)
 ad.deflinear2(broadcast_in_dim_p)  # its transpose, a sum, stands in reduce_sum.py
 sharding_rules[broadcast_in_dim_p] = sharding_in_types.broadcast
 batching.primitive_batchers[broadcast_in_dim_p] = _broadcast_batch
-mlir.register_lowering(broadcast_in_dim_p, _broadcast_lowering)
+mlir.register_text_lowering(broadcast_in_dim_p, _broadcast_lowering)
 
 
 # -- reshape, squeeze, expand_dims ------------------------------------------------------------------------
@@ -218,7 +210,7 @@ reshape_p.def_abstract_eval(_reshape_aval)
 ad.deflinear2(reshape_p, lambda ct, x, **_: [reshape(ct, x.aval.shape, out_sharding=sharding_in_types.like(x.aval, aval_of(ct)))])
 sharding_rules[reshape_p] = sharding_in_types.reshape
 batching.primitive_batchers[reshape_p] = _reshape_batch
-mlir.register_lowering(reshape_p, _reshape_lowering)
+mlir.register_text_lowering(reshape_p, _reshape_lowering)
 
 
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
@@ -248,7 +240,7 @@ squeeze_p.def_abstract_eval(_squeeze_aval)
 ad.deflinear2(squeeze_p, lambda ct, x, **_: [reshape(ct, x.aval.shape, out_sharding=sharding_in_types.like(x.aval, aval_of(ct)))])
 sharding_rules[squeeze_p] = sharding_in_types.squeeze
 batching.primitive_batchers[squeeze_p] = _squeeze_batch
-mlir.register_lowering(squeeze_p, _reshape_lowering)
+mlir.register_text_lowering(squeeze_p, _reshape_lowering)
 
 
 def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
@@ -313,7 +305,7 @@ transpose_p.def_abstract_eval(_transpose_aval)
 ad.deflinear2(transpose_p, lambda ct, x, permutation: [transpose(ct, tuple(np.argsort(permutation).tolist()))])
 sharding_rules[transpose_p] = sharding_in_types.transpose
 batching.primitive_batchers[transpose_p] = _transpose_batch
-mlir.register_lowering(transpose_p, _transpose_lowering)
+mlir.register_text_lowering(transpose_p, _transpose_lowering)
 
 
 def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
@@ -335,7 +327,7 @@ ad.deflinear2(rev_p, lambda ct, x, dimensions: [rev(ct, dimensions)])
 sharding_rules[rev_p] = sharding_in_types.first_operand
 batching.primitive_batchers[rev_p] = lambda xs, ds, dimensions: (
     rev_p.bind(xs[0], dimensions=tuple(d + (d >= ds[0]) for d in dimensions)), ds[0])
-mlir.register_lowering(rev_p, lambda ctx, x, dimensions: ctx.op(
+mlir.register_text_lowering(rev_p, lambda ctx, x, dimensions: ctx.op(
     f"stablehlo.reverse {x}, dims = [{', '.join(map(str, dimensions))}] : {ctx.type_out()}"))
 
 
@@ -384,7 +376,7 @@ concatenate_p.def_abstract_eval(_concatenate_aval)
 ad.deflinear2(concatenate_p)  # its transpose, slices, stands in slicing.py
 sharding_rules[concatenate_p] = sharding_in_types.concatenate
 batching.primitive_batchers[concatenate_p] = _concatenate_batch
-mlir.register_lowering(concatenate_p, lambda ctx, *xs, dimension: ctx.op(
+mlir.register_text_lowering(concatenate_p, lambda ctx, *xs, dimension: ctx.op(
     f"stablehlo.concatenate {', '.join(xs)}, dim = {dimension} : ({ctx.types_in()}) -> {ctx.type_out()}"))
 
 
@@ -436,183 +428,10 @@ pad_p.casts_to_reduced = True
 pad_p.def_abstract_eval(_pad_aval)
 ad.primitive_jvps[pad_p] = _pad_jvp
 # Its transpose and batching, which slice and select, stand in slicing.py.
-mlir.register_lowering(pad_p, lambda ctx, x, v, padding_config: ctx.op(
+mlir.register_text_lowering(pad_p, lambda ctx, x, v, padding_config: ctx.op(
     f"stablehlo.pad {x}, {v}, low = {mlir.values.dims_text(c[0] for c in padding_config)}, "
     f"high = {mlir.values.dims_text(c[1] for c in padding_config)}, "
     f"interior = {mlir.values.dims_text(c[2] for c in padding_config)} : ({ctx.types_in()}) -> {ctx.type_out()}"))
-
-
-# -- arrays from nothing ----------------------------------------------------------------------------------
-
-
-def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, sharding: Any = None) -> Array:
-    """An array of the given shape with one value everywhere.
-
-    Args:
-        shape: the shape of the result.
-        fill_value: a scalar.
-        dtype: the dtype of the result.
-        sharding: where the result goes.
-    """
-    return _filled(shape, fill_value, dtype, False, sharding)
-
-
-def _filled(shape, fill_value, dtype, weak, sharding):
-    shape = canonical_shape(shape)
-    if dtype is None or type(fill_value) is not int:
-        aval = aval_of(fill_value)
-        if aval.shape:
-            raise TypeError(f"full takes a scalar fill value, got {aval}")
-        if dtype is None:
-            weak, dtype = aval.weak_type, aval.dtype
-    dtype = dtypes.canonicalize_dtype(dtype)
-    if type(fill_value) is complex and not weak and not dtypes.issubdtype(dtype, np.complexfloating):
-        raise TypeError(f"full cannot put the complex number {fill_value} into an array of {dtypes.name(dtype)}: give its real part, or "
-                        f"a complex dtype")
-    if dtypes.is_extended(dtype) and type(fill_value) in (bool, int, float):
-        value = key_of_words(fill_value, dtype)
-    elif isinstance(fill_value, (bool, int, float, complex, np.generic, np.ndarray)):
-        value = scalar_like(fill_value, ShapedArray((), dtype, weak))
-        if weak and isinstance(value, np.generic):     # a weak type that no Python number has
-            value = convert(value, dtype, True)
-    else:
-        value = convert(fill_value, dtype, weak)
-    asked = None if sharding is None else canonical_out_sharding(sharding, "full", len(shape))
-    return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=asked)
-
-
-def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Sequence[int] | None = None, sharding: Any = None) -> Array:
-    """Like `full`, with shape and dtype of `x` unless given.
-
-    Args:
-        x: an array whose shape and dtype are taken.
-        fill_value: a scalar.
-        dtype: another dtype.
-        shape: another shape.
-        sharding: where the result goes.
-    """
-    aval = x if isinstance(x, ShapedArray) else aval_of(x)
-    if sharding is None and aval.explicit_sharding is not None and (shape is None or tuple(shape) == aval.shape):
-        sharding = aval.explicit_sharding
-    shape = aval.shape if shape is None else shape
-    out = _filled(shape, fill_value, aval.dtype, aval.weak_type, sharding) if dtype is None else _filled(
-        shape, fill_value, dtype, False, sharding)
-    out = out if aval.memory_space is None else in_memory(out, aval)
-    return over_mesh_like(out, aval, fill_value)
-
-
-def over_mesh_like(out, aval, fill_value):
-    """What was filled with a value, behaving over the mesh axes taken by hand as the type `aval`; only zeros are a sum of equal parts."""
-    mat = aval.mat
-    if not mat or not config.auto_pcast:
-        return out
-    if state.manual is None:
-        made = aval_of(out)
-        return state.match(out, aval if made.shape == aval.shape else aval.update(shape=made.shape, sharding=made.explicit_sharding))
-    have = aval_of(out).mat
-    if mat.unreduced and (have or isinstance(fill_value, Tracer) or np.ndim(fill_value) or fill_value):
-        mat = mat.update(unreduced=())
-    return state.match(out, aval.update(mat=mat.update(reduced=mat.reduced - have.varying - have.unreduced))) if mat else out
-
-
-def empty(shape: Sequence[int], dtype: DTypeLike, *, out_sharding: ShardingLike | None = None) -> Array:
-    """An array whose contents do not matter (zeros).
-
-    Args:
-        shape: the shape of the result.
-        dtype: the dtype of the result.
-        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
-            sharding.
-    """
-    return full(shape, 0, dtype, sharding=out_sharding)
-
-
-def iota(dtype: DTypeLike, size: int) -> Array:
-    """0, 1, ..., size-1 in the given dtype."""
-    if dtype is None:
-        raise ValueError("iota needs a dtype, such as numpy.int32")
-    return broadcasted_iota(dtype, (size,), 0)
-
-
-def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int, *, out_sharding: ShardingLike | None = None) -> Array:
-    """Each element's index along one dimension.
-
-    Args:
-        dtype: the dtype of the result.
-        shape: the shape of the result.
-        dimension: the dimension along which numbers grow.
-        out_sharding: how the result lies over the Explicit axes of the current mesh: a spec or a
-            sharding.
-    """
-    shape = canonical_shape(shape)
-    asked = canonical_out_sharding(out_sharding, "broadcasted_iota", len(shape))
-    return iota_p.bind(dtype=dtypes.canonicalize_dtype(dtype), shape=shape,
-                       dimension=canonical_axis(dimension, len(shape)), sharding=asked)
-
-
-def _iota_aval(*, dtype, shape, dimension, sharding):
-    if not dtypes.issubdtype(dtype, np.number):
-        raise TypeError(f"iota does not accept dtype {dtypes.name(dtype)}: it takes integer or floating-point dtypes")
-    return ShapedArray(shape, dtype)
-
-
-iota_p = Primitive("iota")
-iota_p.def_abstract_eval(_iota_aval)
-ad.defzero(iota_p)
-sharding_rules[iota_p] = sharding_in_types.requested_only
-batching.primitive_batchers.excuse(iota_p, "it has no operands to batch")
-mlir.register_lowering(iota_p, lambda ctx, *, dtype, shape, dimension, sharding: ctx.op(
-    f"stablehlo.iota dim = {dimension} : {ctx.type_out()}"))
-
-
-def copy(x: Any) -> Any:
-    """The value in a buffer of its own."""
-    return copy_p.bind(x)
-
-
-copy_p = Primitive("copy")
-copy_p.linear_in_unreduced = True
-copy_p.def_abstract_eval(lambda x: x)
-ad.deflinear2(copy_p, lambda ct, x: [ct])
-batching.defvectorized(copy_p)
-mlir.register_lowering(copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimization_barrier {x} : {ctx.type_out()}"))
-
-
-def optimization_barrier(operand: Any) -> Any:
-    """The same pytree, which the compiler will not compute parts of earlier, later, or together with what surrounds it."""
-    flat, structure = _tree.flatten(operand)
-    return _tree.unflatten(structure, optimization_barrier_p.bind(*flat))
-
-
-optimization_barrier_p = Primitive("optimization_barrier", multiple_results=True)
-optimization_barrier_p.linear_in_unreduced = True
-optimization_barrier_p.def_abstract_eval(lambda *xs: xs)
-ad.primitive_jvps[optimization_barrier_p] = lambda primals, tangents: (
-    optimization_barrier_p.bind(*primals), _barrier_tangents(tangents))
-ad.primitive_transposes[optimization_barrier_p] = lambda cts, *xs: _barrier_tangents(cts)
-sharding_rules[optimization_barrier_p] = sharding_in_types.each_operand
-batching.primitive_batchers[optimization_barrier_p] = lambda xs, dims: (optimization_barrier_p.bind(*xs), list(dims))
-mlir.register_lowering(optimization_barrier_p, lambda ctx, *xs: ctx.ops(
-    f"stablehlo.optimization_barrier {', '.join(xs)} : {ctx.types_in()}", len(xs)) if xs else [])
-
-
-def _barrier_tangents(ts):
-    """Nonzero tangents pass through a barrier of their own."""
-    given = [t for t in ts if type(t) is not Zero]
-    out = iter(optimization_barrier_p.bind(*given) if given else ())
-    return [t if type(t) is Zero else next(out) for t in ts]
-
-
-def zeros_like_aval(aval):
-    """An array of zeros of a type."""
-    if aval.memory_space is not None:
-        return in_memory(zeros_like_aval(aval.update(memory_space=None)), aval)
-    value = np.zeros((), aval.dtype)[()]
-    if aval.shape:
-        return state.match(broadcast_in_dim_p.bind(value, shape=aval.shape, broadcast_dimensions=(), sharding=aval.explicit_sharding), aval)
-    if state.trace is not EVAL and not aval.weak_type and not aval.mat:
-        return value  # becomes a literal of the program
-    return state.match(convert(0 if aval.weak_type else value, aval.dtype, aval.weak_type), aval)
 
 
 def moveaxis(x, source: int, target: int):

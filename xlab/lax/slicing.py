@@ -19,6 +19,7 @@ from xlab.lax import sharding_in_types
 from xlab.lax.arithmetic import add, sub
 from xlab.lax.comparison import lt, select
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import full, full_like, zeros_like_aval
 from xlab.lax.reduce_sum import reduce_sum_p
 from xlab.lax.shape import (
     broadcast_in_dim,
@@ -26,12 +27,9 @@ from xlab.lax.shape import (
     canonical_shape,
     concatenate,
     concatenate_p,
-    full,
-    full_like,
     pad,
     pad_p,
     squeeze,
-    zeros_like_aval,
 )
 
 __all__ = ["dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",
@@ -109,7 +107,7 @@ slice_p.def_abstract_eval(_slice_aval)
 ad.deflinear2(slice_p, _slice_transpose)
 sharding_rules[slice_p] = sharding_in_types.resized("slicing")
 batching.primitive_batchers[slice_p] = _slice_batch
-mlir.register_lowering(slice_p, _slice_lowering)
+mlir.register_text_lowering(slice_p, _slice_lowering)
 
 
 def slice_in_dim(operand: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Array:
@@ -193,7 +191,7 @@ ad.deflinear2(split_p, _split_transpose)
 sharding_rules[split_p] = sharding_in_types.resized("splitting")
 batching.primitive_batchers[split_p] = lambda xs, ds, sizes, axis: (
     split_p.bind(xs[0], sizes=sizes, axis=axis + (axis >= ds[0])), [ds[0]] * len(sizes))
-mlir.register_lowering(split_p, _split_lowering)
+mlir.register_text_lowering(split_p, _split_lowering)
 
 
 # -- rules of joining and padding, which need slices -------------------------------------------------------
@@ -361,7 +359,7 @@ ad.primitive_jvps[dynamic_slice_p] = _dynamic_slice_jvp
 ad.primitive_transposes[dynamic_slice_p] = _dynamic_slice_transpose
 sharding_rules[dynamic_slice_p] = sharding_in_types.resized("dynamic slicing")
 batching.primitive_batchers[dynamic_slice_p] = _dynamic_slice_batch
-mlir.register_lowering(dynamic_slice_p, _dynamic_slice_lowering)
+mlir.register_text_lowering(dynamic_slice_p, _dynamic_slice_lowering)
 
 
 def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: ArrayLike | Sequence[ArrayLike], *, allow_negative_indices: bool | Sequence[bool] = True) -> Array:
@@ -430,7 +428,7 @@ ad.primitive_jvps[dynamic_update_slice_p] = _dynamic_update_jvp
 ad.primitive_transposes[dynamic_update_slice_p] = _dynamic_update_transpose
 sharding_rules[dynamic_update_slice_p] = sharding_in_types.update
 batching.primitive_batchers[dynamic_update_slice_p] = _dynamic_update_batch
-mlir.register_lowering(dynamic_update_slice_p, _dynamic_update_lowering)
+mlir.register_text_lowering(dynamic_update_slice_p, _dynamic_update_lowering)
 
 
 def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True) -> Array:

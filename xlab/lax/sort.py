@@ -22,8 +22,9 @@ from xlab.lax import sharding_in_types
 from xlab.lax.bits import bitwise_and, bitwise_xor, shift_right_arithmetic
 from xlab.lax.comparison import ne, select
 from xlab.lax.convert import bitcast_convert_type
+from xlab.lax.creation import broadcasted_iota, full_like
 from xlab.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather
-from xlab.lax.shape import broadcasted_iota, canonical_axis, expand_dims, full_like, moveaxis
+from xlab.lax.shape import canonical_axis, expand_dims, moveaxis
 
 __all__ = ["sort", "sort_key_val", "top_k"]
 
@@ -100,7 +101,9 @@ def _sort_jvp(primals, tangents, *, dimension, is_stable, num_keys):
 
 def take_along(x, index, axis: int):
     """Elements at one position along an axis for every place of `index`, whose other dimensions are those of `x`."""
-    ndim = aval_of(x).ndim
+    ndim, dtype = aval_of(x).ndim, aval_of(x).dtype
+    if aval_of(x).shape[axis] == 0:
+        return full_like(index, 0, dtype)       # nothing, from nowhere: a gather has no slice to take
     others = tuple(i for i in range(ndim) if i != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     # A dimension of size 0 leaves nothing to read, not even slices of size 1.
@@ -213,7 +216,7 @@ sort_p.def_abstract_eval(_sort_aval)
 ad.primitive_jvps[sort_p] = _sort_jvp
 sharding_rules[sort_p] = sharding_in_types.along("sort", "dimension")
 batching.primitive_batchers[sort_p] = _sort_batch
-mlir.register_lowering(sort_p, _sort_lowering)
+mlir.register_text_lowering(sort_p, _sort_lowering)
 
 
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
@@ -279,4 +282,4 @@ top_k_p.def_abstract_eval(_top_k_aval)
 ad.primitive_jvps[top_k_p] = _top_k_jvp
 sharding_rules[top_k_p] = sharding_in_types.along("top_k")
 batching.primitive_batchers[top_k_p] = _top_k_batch
-mlir.register_lowering(top_k_p, _top_k_lowering)
+mlir.register_text_lowering(top_k_p, _top_k_lowering)

@@ -6,8 +6,8 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import add, mul
+from xlab.lax.creation import full_like
 from xlab.lax.elementwise import elementwise
-from xlab.lax.shape import full_like
 
 __all__ = ["digamma", "lgamma", "nextafter", "polygamma", "zeta"]
 
@@ -48,11 +48,11 @@ def _binary(op: str):
 
 lgamma_p = elementwise("lgamma", _e.floating)
 ad.defjvp(lgamma_p, lambda t, x: mul(t, digamma(x)))
-mlir.register_lowering(lgamma_p, mlir.unary("chlo.lgamma"))
+mlir.register_text_lowering(lgamma_p, mlir.unary("chlo.lgamma"))
 
 digamma_p = elementwise("digamma", _e.floating)
 ad.defjvp(digamma_p, lambda t, x: mul(t, polygamma(full_like(x, 1), x)))
-mlir.register_lowering(digamma_p, mlir.unary("chlo.digamma"))
+mlir.register_text_lowering(digamma_p, mlir.unary("chlo.digamma"))
 
 def _no_slope_in_order(t, m, x):
     raise ValueError("polygamma has a derivative in x only: the gradient with respect to the order m is not supported. Use "
@@ -61,12 +61,12 @@ def _no_slope_in_order(t, m, x):
 
 polygamma_p = elementwise("polygamma", _e.floating, operands=2)
 ad.defjvp(polygamma_p, _no_slope_in_order, lambda t, m, x: mul(t, polygamma(add(m, full_like(m, 1)), x)))
-mlir.register_lowering(polygamma_p, _binary("chlo.polygamma"))
+mlir.register_text_lowering(polygamma_p, _binary("chlo.polygamma"))
 
 zeta_p = elementwise("zeta", _e.floating, operands=2)
 ad.primitive_jvps.excuse(zeta_p, "the reference has no derivative of it either")
-mlir.register_lowering(zeta_p, _binary("chlo.zeta"))
+mlir.register_text_lowering(zeta_p, _binary("chlo.zeta"))
 
 nextafter_p = elementwise("nextafter", _e.floating, operands=2)
 ad.defzero(nextafter_p)
-mlir.register_lowering(nextafter_p, _binary("chlo.next_after"))
+mlir.register_text_lowering(nextafter_p, _binary("chlo.next_after"))

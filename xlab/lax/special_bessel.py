@@ -11,8 +11,8 @@ from xlab.interpreters import ad, mlir
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, div, integer_pow, mul, sign, sub
 from xlab.lax.comparison import gt, le, select
+from xlab.lax.creation import full_like
 from xlab.lax.elementwise import elementwise
-from xlab.lax.shape import full_like
 from xlab.lax.special_forms import number, widened
 from xlab.lax.transcendental import sqrt
 
@@ -91,8 +91,8 @@ def _i1e_derivative(t, y, x):
 
 bessel_i0e_p = elementwise("bessel_i0e", _e.floating)
 ad.defjvp2(bessel_i0e_p, lambda t, y, x: mul(t, sub(bessel_i1e(x), mul(sign(x), y))))
-mlir.register_lowering(bessel_i0e_p, widened(_i0e))
+mlir.register_text_lowering(bessel_i0e_p, widened(_i0e))
 
 bessel_i1e_p = elementwise("bessel_i1e", _e.floating)
 ad.defjvp2(bessel_i1e_p, _i1e_derivative)
-mlir.register_lowering(bessel_i1e_p, mlir.unary("chlo.bessel_i1e"))
+mlir.register_text_lowering(bessel_i1e_p, mlir.unary("chlo.bessel_i1e"))

@@ -13,9 +13,10 @@ from xlab.lax.bits import bitwise_and
 from xlab.lax.comparison import lt, select
 from xlab.lax.control.while_loop import while_loop
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import full_like
 from xlab.lax.elementwise import beside, joint_shape
 from xlab.lax.reductions import reduce_or
-from xlab.lax.shape import broadcast_in_dim, full_like
+from xlab.lax.shape import broadcast_in_dim
 
 
 def widened(fun: Callable):

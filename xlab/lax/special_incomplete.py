@@ -18,8 +18,8 @@ from xlab.lax.arithmetic import abs, add, div, mul, neg, sub
 from xlab.lax.bits import bitwise_and, bitwise_not, bitwise_or
 from xlab.lax.comparison import eq, ge, gt, le, lt, ne, select
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import full_like
 from xlab.lax.elementwise import check_dtypes, elementwise
-from xlab.lax.shape import full_like
 from xlab.lax.special import digamma, lgamma
 from xlab.lax.special_forms import brought, number, until_settled, widened
 from xlab.lax.transcendental import exp, log, log1p
@@ -154,7 +154,7 @@ def _igamma(a, x):
     zero, one = number(0, x), number(1, x)
     p = select(above, sub(one, mul(prefix, h)), div(mul(prefix, s), a))
     p = select(eq(x, zero), full_like(x, 0), p)
-    p = select(bitwise_and(eq(a, zero), gt(x, zero)), full_like(x, 1), p)
+    p = select(bitwise_and(le(a, _tiny(a)), gt(x, zero)), full_like(x, 1), p)     # where the prefix, near a, is no number any more
     p = select(eq(x, number(np.inf, x)), full_like(x, 1), p)
     undefined = bitwise_or(_outside(a, x), bitwise_and(eq(a, zero), lt(x, one)))
     return select(undefined, full_like(x, np.nan), p)
@@ -166,7 +166,7 @@ def _igammac(a, x):
     prefix, s, _, h, _ = _recurrences(a, x, above)
     q = select(above, mul(prefix, h), sub(one, div(mul(prefix, s), a)))
     q = select(eq(x, zero), full_like(x, 1), q)
-    q = select(bitwise_or(eq(a, zero), eq(x, number(np.inf, x))), full_like(x, 0), q)
+    q = select(bitwise_or(bitwise_and(le(a, _tiny(a)), gt(x, zero)), eq(x, number(np.inf, x))), full_like(x, 0), q)
     undefined = bitwise_or(_outside(a, x), bitwise_and(eq(a, zero), eq(x, zero)))
     return select(undefined, full_like(x, np.nan), q)
 
@@ -189,15 +189,15 @@ def _density(a, x):
 
 igamma_p = elementwise("igamma", _e.floating, operands=2)
 ad.defjvp(igamma_p, lambda t, a, x: mul(t, igamma_grad_a(a, x)), lambda t, a, x: mul(t, _density(a, x)))
-mlir.register_lowering(igamma_p, widened(_igamma))
+mlir.register_text_lowering(igamma_p, widened(_igamma))
 
 igammac_p = elementwise("igammac", _e.floating, operands=2)
 ad.defjvp(igammac_p, lambda t, a, x: neg(mul(t, igamma_grad_a(a, x))), lambda t, a, x: neg(mul(t, _density(a, x))))
-mlir.register_lowering(igammac_p, widened(_igammac))
+mlir.register_text_lowering(igammac_p, widened(_igammac))
 
 igamma_grad_a_p = elementwise("igamma_grad_a", _e.floating, operands=2)
 ad.primitive_jvps.excuse(igamma_grad_a_p, "the reference has no second derivative in the shape parameter either")
-mlir.register_lowering(igamma_grad_a_p, widened(_igamma_grad_a))
+mlir.register_text_lowering(igamma_grad_a_p, widened(_igamma_grad_a))
 
 
 def random_gamma_grad(a: ArrayLike, x: ArrayLike, *, dtype: DTypeLike | None = None) -> Array:
@@ -295,4 +295,4 @@ def _no_slope(t, *_):
 
 regularized_incomplete_beta_p = elementwise("regularized_incomplete_beta", _e.floating, operands=3)
 ad.defjvp(regularized_incomplete_beta_p, _no_slope, _no_slope, _betainc_slope)
-mlir.register_lowering(regularized_incomplete_beta_p, widened(_betainc))
+mlir.register_text_lowering(regularized_incomplete_beta_p, widened(_betainc))

@@ -122,7 +122,7 @@ sharding_rules[stack_p] = sharding_in_types.stack
 ad.primitive_jvps[stack_p] = _stack_jvp
 ad.primitive_transposes[stack_p] = _stack_transpose
 batching.primitive_batchers[stack_p] = _stack_batch
-mlir.register_lowering(stack_p, mlir.lower_fun(_stack, multiple_results=False))
+mlir.register_text_lowering(stack_p, mlir.lower_fun(_stack, multiple_results=False))
 
 unstack_p = Primitive("unstack", multiple_results=True)
 unstack_p.linear_in_unreduced = True
@@ -131,7 +131,7 @@ sharding_rules[unstack_p] = sharding_in_types.unstack
 ad.primitive_jvps[unstack_p] = _unstack_jvp
 ad.primitive_transposes[unstack_p] = _unstack_transpose
 batching.primitive_batchers[unstack_p] = _unstack_batch
-mlir.register_lowering(unstack_p, mlir.lower_fun(_unstack, multiple_results=True))
+mlir.register_text_lowering(unstack_p, mlir.lower_fun(_unstack, multiple_results=True))
 
 
 def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:

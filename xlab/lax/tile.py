@@ -56,4 +56,4 @@ tile_p.def_abstract_eval(lambda x, *, reps: ShapedArray(tuple(r * n for r, n in 
 ad.deflinear2(tile_p, _tile_transpose)
 sharding_rules[tile_p] = sharding_in_types.tile
 batching.primitive_batchers[tile_p] = _tile_batch
-mlir.register_lowering(tile_p, _tile_lowering)
+mlir.register_text_lowering(tile_p, _tile_lowering)

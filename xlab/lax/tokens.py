@@ -40,12 +40,12 @@ def after_all(*operands: Any) -> Any:
 
 create_token_p = Primitive("create_token")
 create_token_p.def_abstract_eval(lambda: TOKEN)
-mlir.register_lowering(create_token_p, lambda ctx: ctx.op("stablehlo.create_token : !stablehlo.token"))
+mlir.register_text_lowering(create_token_p, lambda ctx: ctx.op("stablehlo.create_token : !stablehlo.token"))
 
 after_all_p = Primitive("after_all")
 after_all_p.def_abstract_eval(lambda *tokens: TOKEN)
-mlir.register_lowering(after_all_p, lambda ctx, *tokens: ctx.op(f"stablehlo.after_all {', '.join(tokens)} : !stablehlo.token"
-                                                                if tokens else "stablehlo.create_token : !stablehlo.token"))
+mlir.register_text_lowering(after_all_p, lambda ctx, *tokens: ctx.op(f"stablehlo.after_all {', '.join(tokens)} : !stablehlo.token"
+                                                                     if tokens else "stablehlo.create_token : !stablehlo.token"))
 for _prim in (create_token_p, after_all_p):
     ad.primitive_jvps.excuse(_prim, "tokens have no derivative")
     ad.primitive_transposes.excuse(_prim, "tokens have no derivative")
@@ -125,7 +125,7 @@ def _sink_lowering(ctx, x, *, prevent_mlir_dce):
 ad.primitive_jvps[dce_sink_p] = _sink_jvp
 ad.primitive_transposes[dce_sink_p] = lambda cts, x, **_: [None]
 batching.primitive_batchers[dce_sink_p] = _sink_batch
-mlir.register_lowering(dce_sink_p, _sink_lowering)
+mlir.register_text_lowering(dce_sink_p, _sink_lowering)
 
 
 def stage(x: Any, /) -> Any:

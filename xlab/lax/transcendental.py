@@ -16,8 +16,8 @@ from xlab.lax.accuracy import attribute, checked, unary
 from xlab.lax.arithmetic import _spread_tangent, add, div, integer_pow, mul, neg, pow_p, square, sub
 from xlab.lax.comparison import eq, select
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import full_like
 from xlab.lax.elementwise import elementwise
-from xlab.lax.shape import full_like
 
 __all__ = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "erf_inv", "erfc",
            "exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh"]  # fmt: skip
@@ -31,7 +31,7 @@ def _define(name: str, op: str, derivative, accepts=_e.inexact, *, ans: bool = F
     """A unary function: its StableHLO operation and its derivative, `(t, x)` or `(t, ans, x)`."""
     prim = elementwise(name, accepts)
     (ad.defjvp2 if ans else ad.defjvp)(prim, derivative)
-    mlir.register_lowering(prim, mlir.unary(op))
+    mlir.register_text_lowering(prim, mlir.unary(op))
     return prim
 
 
@@ -40,7 +40,7 @@ def _accurate(name: str, op: str, derivative, accepts=_e.inexact, *, ans: bool =
     def without(*args, accuracy=None):
         return derivative(*args)
     prim = _define(name, op, derivative if name in ("sin", "cos") else without, accepts, ans=ans)
-    mlir.register_lowering(prim, unary(op))
+    mlir.register_text_lowering(prim, unary(op))
     return prim
 
 
@@ -69,7 +69,7 @@ def _exp2_lowering(ctx, x, accuracy=None):
     return ctx.op(f"stablehlo.exponential {scaled}{attribute(accuracy)} : {ctx.type_out()}")
 
 
-mlir.register_lowering(exp2_p, _exp2_lowering)
+mlir.register_text_lowering(exp2_p, _exp2_lowering)
 
 
 def expm1(x: ArrayLike, *, accuracy: Any = None) -> Array:
@@ -200,7 +200,7 @@ def atan2(x: ArrayLike, y: ArrayLike) -> Array:
 atan2_p = elementwise("atan2", _e.inexact, operands=2)
 ad.defjvp(atan2_p, lambda t, x, y: mul(t, div(y, add(square(x), square(y)))),
           lambda t, x, y: mul(t, div(neg(x), add(square(x), square(y)))))
-mlir.register_lowering(atan2_p, mlir.binary("stablehlo.atan2"))
+mlir.register_text_lowering(atan2_p, mlir.binary("stablehlo.atan2"))
 
 
 def sqrt(x: ArrayLike, *, accuracy: Any = None) -> Array:

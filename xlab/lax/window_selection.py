@@ -189,7 +189,7 @@ ad.primitive_jvps[select_and_gather_add_p] = _gather_jvp
 ad.primitive_transposes[select_and_gather_add_p] = _gather_transpose
 sharding_rules[select_and_gather_add_p] = sharding_in_types.resized("a window selection")
 batching.primitive_batchers[select_and_gather_add_p] = _gather_batch
-mlir.register_lowering(select_and_gather_add_p, _gather_lowering)
+mlir.register_text_lowering(select_and_gather_add_p, _gather_lowering)
 
 
 # -- select_and_scatter_add, select_and_scatter -------------------------------------------------------------
@@ -270,7 +270,7 @@ ad.primitive_jvps[select_and_scatter_add_p] = _scatter_add_jvp
 ad.primitive_transposes[select_and_scatter_add_p] = _scatter_add_transpose
 sharding_rules[select_and_scatter_add_p] = sharding_in_types.resized("a window selection")
 batching.primitive_batchers[select_and_scatter_add_p] = _scatter_add_batch
-mlir.register_lowering(select_and_scatter_add_p, _scatter_add_lowering)
+mlir.register_text_lowering(select_and_scatter_add_p, _scatter_add_lowering)
 
 
 def _scatter_aval(operand, source, init_value, *, select_jaxpr, select_consts, scatter_jaxpr, scatter_consts,
@@ -305,4 +305,4 @@ select_and_scatter_p = Primitive("select_and_scatter")
 select_and_scatter_p.def_abstract_eval(_scatter_aval)
 ad.not_differentiable(select_and_scatter_p, "its programs are general; a sum of what a maximum chose is select_and_scatter_add")
 batching.primitive_batchers[select_and_scatter_p] = _scatter_batch
-mlir.register_lowering(select_and_scatter_p, _scatter_lowering)
+mlir.register_text_lowering(select_and_scatter_p, _scatter_lowering)

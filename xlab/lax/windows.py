@@ -222,7 +222,7 @@ ad.primitive_jvps[reduce_window_p] = _general_jvp
 sharding_rules[reduce_window_p] = sharding_in_types.resized("a window reduction")
 batching.primitive_batchers[reduce_window_p] = _general_batch
 control_flow_rules[reduce_window_p] = lambda params: OpaqueFlow((("body", params["jaxpr"]),))
-mlir.register_lowering(reduce_window_p, _general_lowering)
+mlir.register_text_lowering(reduce_window_p, _general_lowering)
 
 
 # -- sums, maxima, minima -----------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def _family(name: str, accepts, identity: Callable, op: str) -> Primitive:
                       f"({ctx.type_in()}, {t}) -> {ctx.type_out()}")
     sharding_rules[prim] = sharding_in_types.resized("a window reduction")
     batching.primitive_batchers[prim] = batch
-    mlir.register_lowering(prim, lowering)
+    mlir.register_text_lowering(prim, lowering)
     return prim
 
 

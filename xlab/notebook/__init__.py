@@ -60,7 +60,7 @@ def unload_ipython_extension(shell: Any) -> None:
     formatters.unregister(shell)
     compile_progress.unregister(shell)
     tracebacks.unregister(shell)
-    allocation_sites = sys.modules.get("xlab.observe.allocation_sites")
+    allocation_sites = sys.modules.get("xlab.observe.live.allocation_sites")
     if allocation_sites is not None and allocation_sites.tracking():
         allocation_sites.track_arrays(False)
     source_info.namers.clear()

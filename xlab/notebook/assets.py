@@ -2,6 +2,7 @@
 
 Modules use `import { a } from "../kit/x.js";` on one line and `export function` or `export const`; joining strips these,
 drops comments on lines of their own and indentation, and puts files in dependency order. All top-level names are unique.
+A script of a view calls `definePanel("tab", mount)` on a line of its own; a view from elsewhere imports from "xlab/kit/dom.js".
 
 >>> module().rstrip().endswith("export default { render };")
 True
@@ -16,23 +17,62 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent / "js"
 ENTRY = "views/report.js"
+OWN = "xlab/"
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "([^"]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?function|const)", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*(?://[^\n]*\n|/\*\*?(?:[^*]|\*(?!/))*\*/\s*\n)", re.MULTILINE)
 
 
-OPTIONAL = {"ladder": "ladder", "passes": "passes", "steps": "stepper"}
-"""Parts of a page's data whose view is called only where they are there: without them a saved page goes without its source."""
+_PANEL = re.compile(r'^definePanel\("([\w-]+)"', re.MULTILINE)
+
+_added: dict[str, Path] = {}
+
+
+def add(folder: Path, view: str) -> None:
+    """The script and style sheet of a view that is defined elsewhere, where they are: the files of its name in that folder."""
+    if (folder / f"{view}.js").exists() or (folder / f"{view}.css").exists():
+        _added[view] = folder
+        _forget()
+
+
+def remove(view: str) -> None:
+    """Takes the files of a view away that `add` added."""
+    del _added[view]
+    _forget()
+
+
+def _forget() -> None:
+    for made in (panels, body, styles, module, script, loader, digest):
+        made.cache_clear()
+
+
+def _files(end: str) -> list[Path]:
+    """The scripts, or the style sheets, of all views."""
+    own = sorted((ROOT / "views").glob(f"*.{end}"))
+    return [*own, *(path for view, folder in _added.items() if (path := folder / f"{view}.{end}").exists())]
 
 
 @functools.cache
-def body(entry: str = ENTRY, absent: frozenset[str] = frozenset()) -> str:
-    """The joined source of one entry file and all it imports, without imports and exports, and without the views in `absent`."""
+def panels() -> dict[Path, frozenset[str]]:
+    """Scripts that bring tabs to life, and which."""
+    found = {path.resolve(): frozenset(_PANEL.findall(path.read_text(encoding="utf-8"))) for path in _files("js")}
+    return {path: tabs for path, tabs in found.items() if tabs}
+
+
+def _order(entry: str, tabs: frozenset[str] | None) -> list[Path]:
     order: list[Path] = []
     _visit((ROOT / entry).resolve(), order, ())
-    left_out = {(ROOT / "views" / f"{OPTIONAL[part]}.js").resolve() for part in absent}
-    return "\n".join(_strip(path.read_text(encoding="utf-8")) for path in order if path not in left_out)
+    for path, brings in panels().items():
+        if entry == ENTRY and (tabs is None or brings & tabs):
+            _visit(path, order, ())
+    return order
+
+
+@functools.cache
+def body(entry: str = ENTRY, tabs: frozenset[str] | None = None) -> str:
+    """The joined source of an entry file, of all it imports, and of the views, without imports and exports; of the views of some tabs."""
+    return "\n".join(_strip(path.read_text(encoding="utf-8")) for path in _order(entry, tabs))
 
 
 def _visit(path: Path, order: list[Path], above: tuple[Path, ...]) -> None:
@@ -40,7 +80,8 @@ def _visit(path: Path, order: list[Path], above: tuple[Path, ...]) -> None:
         raise ValueError(f"{path.name} imports itself through {' > '.join(p.name for p in above)}")
     if path not in order:
         for name in _IMPORT.findall(path.read_text(encoding="utf-8")):
-            _visit((path.parent / name).resolve(), order, (*above, path))
+            within = ROOT / name.removeprefix(OWN) if name.startswith(OWN) else path.parent / name
+            _visit(within.resolve(), order, (*above, path))
         order.append(path)
 
 
@@ -50,14 +91,17 @@ def _strip(source: str) -> str:
 
 
 @functools.cache
-def styles(view: str = "*", absent: frozenset[str] = frozenset()) -> str:
-    """All styles: the kit's, then each view's, or those of one view and of the scripts that its script imports; without the views in `absent`."""
-    left_out = {OPTIONAL[part] for part in absent}
-    scripts: list[Path] = []
-    if (entry := ROOT / "views" / f"{view}.js").is_file():
-        _visit(entry.resolve(), scripts, ())
-    drawn = [p.stem for p in scripts if p.parent.name == "views"] or [view]
-    files = [ROOT / "kit/theme.css", *(p for name in drawn for p in sorted((ROOT / "views").glob(f"{name}.css")) if p.stem not in left_out)]
+def styles(view: str = "", tabs: frozenset[str] | None = None) -> str:
+    """All styles: the kit's, then each view's; those of one view and of what its script imports; or those that a page of these tabs needs."""
+    if view:
+        drawn: list[Path] = []
+        for script in _files("js"):
+            if script.stem == view:
+                _visit(script.resolve(), drawn, ())
+        wanted = {path.stem for path in drawn} | {view}
+    else:
+        wanted = {path.stem for path in _files("css")} - {path.stem for path in panels().keys() - set(_order(ENTRY, tabs))}
+    files = [ROOT / "kit/theme.css", *(path for path in _files("css") if path.stem in wanted)]
     text = "\n".join(p.read_text(encoding="utf-8") for p in files)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())
@@ -70,14 +114,14 @@ def module() -> str:
 
 
 @functools.cache
-def script(absent: frozenset[str] = frozenset()) -> str:
-    """The same as a plain script for a saved page: it finds its data in the page and starts."""
-    return "(()=>{\n" + body(absent=absent) + "\nstart();\n})();"
+def script(tabs: frozenset[str] | None = None) -> str:
+    """The same as a plain script for a saved page with these tabs: it finds its data in the page and starts."""
+    return "(()=>{\n" + body(ENTRY, tabs) + "\nstart();\n})();"
 
 
 @functools.cache
 def loader() -> str:
-    """The small module each live widget carries: it fetches the joined one from the kernel once per page."""
+    """The small module each live widget carries: it finds the joined one, once per page."""
     return (ROOT / "loader.js").read_text(encoding="utf-8").replace("XLAB_DIGEST", digest())
 
 

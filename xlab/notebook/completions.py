@@ -5,21 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from xlab.notebook.magics import MAGICS
+from xlab.notebook.magics import MAGICS, declared
 
-OPTIONS = {
-    "xjit": ("--mesh", "--in", "--out", "--static", "--donate", "--show", "--hide", "--no-run", "--repeat", "--passes", "--profile",
-             "--save", "--quiet", "--target"),
-    "xtime": ("--repeat", "--cold", "--trace"),
-    "xhlo": ("--stage", "--passes"),
-    "xflow": ("--target",),
-    "xladder": ("--rungs", "--argnums", "--in-axes"),
-    "xmem": ("--lines",),
-    "xdiff": ("--mesh", "--in", "--repeat"),
-    "xshard": ("--shape", "--mesh", "--target"),
-}
-_STAGES = ("stablehlo", "propagated", "partitioned", "optimized")
-_PARTS = ("jaxpr", "shardings", "collectives", "timings", "hlo", "memory")
 _LINE = re.compile(r"\s*%%?(\w+)\s(.*)$", re.DOTALL)
 
 
@@ -34,14 +21,9 @@ def complete(line: str, names: dict[str, Any]) -> tuple[str, list[str]]:
     found = _LINE.match(line)
     if found is None or found[1] not in MAGICS:
         return "", []
-    before, word = re.fullmatch(r"(.*?)([-\w]*)", found[2], re.DOTALL).groups()      # type: ignore[union-attr]
-    if word.startswith("-"):
-        choices: Any = OPTIONS.get(found[1], ())
-    elif before.rstrip(" =").endswith("--stage"):
-        choices = _STAGES
-    elif re.search(r"--(show|hide)[ =]['\"]?[\w,]*$", before):
-        choices = _PARTS
-    else:
+    word = re.search(r"[-\w]*$", found[2])[0]      # type: ignore[index]
+    choices = declared(found[1]).completions(found[2])
+    if choices is None:
         choices = sorted(name for name in names if not name.startswith("_")) if word else ()
     return word, [c for c in choices if c.startswith(word)]
 

@@ -195,10 +195,14 @@ def _array(array: Any) -> dict[str, str]:
 
     if not isinstance(array, xlab.Array) or len(array.sharding.device_set) < 2:
         return {}
+    try:
+        shown = _plain(array)
+    except Exception:       # values that cannot be read: the text form, which comes next, says why
+        return {}
     layout = observe.layout(array)
     view = view_for(layout)
     tree = view.tree(layout)
-    page = (f"{_plain(array)}<details style='margin-top:6px'><summary style='cursor:pointer;font-size:12px'>"
+    page = (f"{shown}<details style='margin-top:6px'><summary style='cursor:pointer;font-size:12px'>"
             f"<span style='border:1px solid currentColor;border-radius:4px;padding:1px 7px;opacity:.8;display:inline-block;vertical-align:top;box-sizing:border-box;max-width:calc(100% - 2em);"
             f"font-family:var(--jp-code-font-family,monospace)'>{escape(layout_line(layout))}</span></summary>"
             f"{inline(view, tree)}</details>")

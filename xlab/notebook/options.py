@@ -129,15 +129,3 @@ def unquoted(text: str) -> str:
     'x=data'
     """
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
-
-
-def parts(show: str | None, hide: str | None) -> frozenset[str]:
-    """Which parts of a report to show.
-
-    >>> sorted(parts(None, "hlo,memory"))
-    ['collectives', 'jaxpr', 'shardings', 'timings']
-    """
-    for given in (*names(show), *names(hide)):
-        if given not in PARTS:
-            raise ValueError(f"a report has the parts {', '.join(PARTS)}; there is no part {given!r}")
-    return frozenset(names(show) or PARTS) - frozenset(names(hide))

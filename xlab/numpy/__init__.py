@@ -28,19 +28,21 @@ from xlab.numpy.arithmetic import (
     sign,
     square,
 )
+from xlab.numpy.bits import *
 from xlab.numpy.creation import *
 from xlab.numpy.cumulative import *
 from xlab.numpy.einsum import *
 from xlab.numpy.einsum_path import *
-from xlab.numpy.extras import *
 from xlab.numpy.fitting import *
 from xlab.numpy.flip_roll_repeat import *
 from xlab.numpy.functional import *
 from xlab.numpy.functions import *
 from xlab.numpy.grids import *
 from xlab.numpy.histograms import *
+from xlab.numpy.index_tricks import *
 from xlab.numpy.indexing import *
 from xlab.numpy.insert_delete import *
+from xlab.numpy.io import *
 from xlab.numpy.joining import *
 from xlab.numpy.logic import *
 from xlab.numpy.nan_reductions import *

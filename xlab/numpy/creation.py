@@ -16,9 +16,9 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.core.typing import Array, ArrayLike, DeviceLike, DTypeLike, ShapeLike, ShardingLike
 from xlab.lax.convert import convert
+from xlab.lax.creation import over_mesh_like
 from xlab.lax.device_put import in_memory
 from xlab.lax.reshard import reshard
-from xlab.lax.shape import over_mesh_like
 from xlab.numpy.operands import cast_operand, check, kind_of, spread_to
 from xlab.sharding import (
     NamedSharding,

@@ -17,8 +17,9 @@ from xlab.errors import NonConcreteBooleanIndexError
 from xlab.lax.arithmetic import add, mul
 from xlab.lax.comparison import lt, select
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import iota
 from xlab.lax.indexers import Slice
-from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, concatenate, iota, reshape
+from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, concatenate, reshape
 
 
 class New:

@@ -21,16 +21,14 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.arithmetic import add, rem
 from xlab.lax.comparison import eq, lt, select
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import broadcasted_iota, full, iota
 from xlab.lax.dot import dot_general
 from xlab.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from xlab.lax.shape import (
     broadcast_in_dim,
     broadcast_shapes,
-    broadcasted_iota,
     canonical_axis,
     expand_dims,
-    full,
-    iota,
     reshape,
     rev,
     squeeze,

@@ -18,6 +18,7 @@ from xlab.core.trace import EVAL, state
 from xlab.lax.arithmetic import pow
 from xlab.lax.complexes import real
 from xlab.lax.convert import convert, convert_element_type
+from xlab.lax.creation import full_like
 from xlab.lax.reshard import auto_axes
 from xlab.lax.scatter import (
     ScatterDimensionNumbers,
@@ -29,7 +30,7 @@ from xlab.lax.scatter import (
     scatter_mul,
     scatter_sub,
 )
-from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, expand_dims, full_like, squeeze
+from xlab.lax.shape import broadcast_in_dim, broadcast_shapes, expand_dims, squeeze
 from xlab.numpy.arithmetic import power
 from xlab.numpy.creation import asarray
 from xlab.numpy.index_entries import Parsed, Span, parse, plan_positions

@@ -60,6 +60,6 @@ class _Room(types.ModuleType):
 
 sys.modules[__name__].__class__ = _Room
 
-from xlab.observe.figures import graph as _graph  # noqa: E402, F401  (they give records their pictures)
-from xlab.observe.figures import plots as _plots  # noqa: E402, F401
-from xlab.observe.records import text as _text  # noqa: E402, F401  (and their repr)
+from xlab.observe.figures import graph as _graph  # noqa: E402  (they give records their pictures)
+from xlab.observe.figures import plots as _plots  # noqa: E402
+from xlab.observe.records import text as _text  # noqa: E402  (and their repr)

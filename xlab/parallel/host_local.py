@@ -81,7 +81,7 @@ def _linear(primitive, inverse):
     ad.primitive_jvps[primitive] = jvp
     ad.primitive_transposes[primitive] = lambda ct, x, **params: [ct if type(ct) is ad.Zero else inverse.bind(ct, **params)]
     batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
-    mlir.register_lowering(primitive, _outside_only)
+    mlir.register_text_lowering(primitive, _outside_only)
 
 
 def _batch(primitive, operands, dims, *, mesh, axis):

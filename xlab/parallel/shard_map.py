@@ -352,6 +352,6 @@ def _shard_map_lowering(ctx, *args, jaxpr, mesh, in_specs, out_specs, check_vma,
         f"({arguments}) {body} : ({', '.join(types_in)}) -> ({', '.join(types_out)})", len(types_out)))
 
 
-mlir.register_lowering(shard_map_p, _shard_map_lowering)
+mlir.register_text_lowering(shard_map_p, _shard_map_lowering)
 sharding_sources[shard_map_p] = lambda eqn: (
     [NamedSharding(eqn.params["mesh"], _WHOLE)] if isinstance(eqn.params["mesh"], Mesh) else [])

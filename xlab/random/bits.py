@@ -186,7 +186,7 @@ def _declare(name: str, aval, batch, lowering) -> Primitive:
     ad.defzero(prim)
     batching.primitive_batchers[prim] = batch
     sharding_rules[prim] = elementwise_sharding if name == "random_fold_in" else sharding_in_types.leading_dimensions
-    mlir.register_lowering(prim, lowering)
+    mlir.register_text_lowering(prim, lowering)
     return prim
 
 

@@ -178,7 +178,7 @@ random_gamma_p.def_abstract_eval(_gamma_aval)
 ad.primitive_jvps[random_gamma_p] = _gamma_jvp
 sharding_rules[random_gamma_p] = elementwise_sharding
 batching.primitive_batchers[random_gamma_p] = _gamma_batch
-mlir.register_lowering(random_gamma_p, _gamma_lowering)
+mlir.register_text_lowering(random_gamma_p, _gamma_lowering)
 
 
 # -- distributions made of gamma numbers -------------------------------------------------------------------------

@@ -20,14 +20,9 @@ from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, inner_jaxprs, open_jaxpr
 from xlab.errors import KeyReuseError
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
+from xlab.lax.creation import optimization_barrier_p
 from xlab.lax.device_put import device_put_p
-from xlab.lax.shape import (
-    broadcast_in_dim_p,
-    optimization_barrier_p,
-    reshape_p,
-    squeeze_p,
-    transpose_p,
-)
+from xlab.lax.shape import broadcast_in_dim_p, reshape_p, squeeze_p, transpose_p
 from xlab.lax.slicing import slice_p
 from xlab.random.bits import is_key_dtype, random_bits_p, random_split_p
 

@@ -68,7 +68,7 @@ threefry2x32_p = Primitive("threefry2x32", multiple_results=True)
 threefry2x32_p.def_abstract_eval(_threefry_aval)
 ad.defzero(threefry2x32_p)
 batching.defbroadcasting(threefry2x32_p)
-mlir.register_lowering(threefry2x32_p, _threefry_lowering)
+mlir.register_text_lowering(threefry2x32_p, _threefry_lowering)
 
 
 # -- what keys of this kind do; each takes and gives names of values made of the keys' words ---------------------

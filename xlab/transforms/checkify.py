@@ -30,8 +30,9 @@ from xlab.lax.control.custom_jvp_call import custom_jvp_call_p
 from xlab.lax.control.scan import scan_p
 from xlab.lax.control.while_loop import while_p
 from xlab.lax.convert import convert_element_type, stop_gradient
+from xlab.lax.creation import full
 from xlab.lax.reductions import argmax, reduce_or
-from xlab.lax.shape import broadcast_in_dim, concatenate, full, reshape
+from xlab.lax.shape import broadcast_in_dim, concatenate, reshape
 from xlab.lax.slicing import dynamic_index_in_dim
 from xlab.transforms import checks
 from xlab.transforms.arguments import wraps

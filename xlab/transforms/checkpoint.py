@@ -240,4 +240,4 @@ def _remat_lowering(ctx, *args, jaxpr, prevent_cse, differentiated, policy):
     return ctx.jaxpr(ClosedJaxpr(jaxpr), args, scope="rematted_computation" if differentiated else "checkpoint")
 
 
-mlir.register_lowering(remat_p, _remat_lowering)
+mlir.register_text_lowering(remat_p, _remat_lowering)

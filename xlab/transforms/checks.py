@@ -309,4 +309,4 @@ def _lowering(ctx, *operands, debug, **_):
 ad.primitive_jvps[check_p] = _jvp
 ad.primitive_transposes.excuse(check_p, "a check has no results, so nothing flows back")
 batching.primitive_batchers[check_p] = _batch
-mlir.register_lowering(check_p, _lowering)
+mlir.register_text_lowering(check_p, _lowering)

@@ -92,7 +92,7 @@ discharge_rules[custom_vjp_call_p] = inline("call_jaxpr")
 custom_vjp_call_p.def_effectful_abstract_eval(lambda *avals, call_jaxpr, **_: (call_jaxpr.out_avals, call_jaxpr.effects))
 ad.primitive_jvps.excuse(custom_vjp_call_p, "its own rule is called instead")
 batching.primitive_batchers.excuse(custom_vjp_call_p, "the function and its rules are batched together")
-mlir.register_lowering(custom_vjp_call_p, lambda ctx, *args, call_jaxpr, **_: ctx.jaxpr(call_jaxpr, args))
+mlir.register_text_lowering(custom_vjp_call_p, lambda ctx, *args, call_jaxpr, **_: ctx.jaxpr(call_jaxpr, args))
 
 
 def _forward_mode(*_, name="a function", **__):
@@ -107,7 +107,7 @@ custom_lin_p.transposes_zeros = True     # a rule may answer zeros with anything
 custom_lin_p.def_abstract_eval(lambda *avals, out_avals, **_: out_avals)
 custom_lin_p.def_impl(_forward_mode)
 ad.primitive_jvps[custom_lin_p] = lambda primals, tangents, **params: _forward_mode(**params)
-mlir.register_lowering(custom_lin_p, lambda ctx, *args, **params: _forward_mode(**params))
+mlir.register_text_lowering(custom_lin_p, lambda ctx, *args, **params: _forward_mode(**params))
 
 
 def _lin_transpose(cts, *operands, num_res, bwd, out_avals, name, symbolic_zeros):

@@ -92,7 +92,7 @@ class _FlatRule:
 custom_vmap_p.def_impl(lambda *args, call, rule: eval_jaxpr(call.jaxpr, call.consts, *args))
 custom_vmap_p.def_effectful_abstract_eval(lambda *avals, call, rule: (call.out_avals, call.effects))
 control_flow_rules[custom_vmap_p] = lambda params: CallFlow(params["call"])
-mlir.register_lowering(custom_vmap_p, lambda ctx, *args, call, rule: ctx.jaxpr(call, args))
+mlir.register_text_lowering(custom_vmap_p, lambda ctx, *args, call, rule: ctx.jaxpr(call, args))
 
 
 def _batch(axis, operands, dims, *, call, rule):

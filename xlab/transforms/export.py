@@ -399,7 +399,7 @@ def _held(ctx, x: str, sharding, aval) -> str:
     return ctx.op(f"sdy.sharding_constraint {x} {text} : {mlir.tensor_type(aval)}")
 
 
-mlir.register_lowering(call_exported_p, _lowering)
+mlir.register_text_lowering(call_exported_p, _lowering)
 
 
 def symbolic_shape(shape_spec: str | None, *, constraints: Sequence[str] = (), scope: Any = None, like: Sequence[int | None] | None = None) -> Any:

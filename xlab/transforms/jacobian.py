@@ -14,7 +14,8 @@ from xlab.core.avals import aval_of
 from xlab.lax.arithmetic import add
 from xlab.lax.comparison import eq
 from xlab.lax.convert import convert, convert_element_type
-from xlab.lax.shape import broadcasted_iota, reshape
+from xlab.lax.creation import broadcasted_iota
+from xlab.lax.shape import reshape
 from xlab.lax.slicing import slice_in_dim
 from xlab.transforms.arguments import (
     canonical_argnums,

@@ -78,7 +78,7 @@ class _Once:
 linear_call_p = Primitive("linear_call", multiple_results=True, auto_pvary=False, context_dependent=True)
 linear_call_p.def_effectful_abstract_eval(lambda *avals, callee, **_: (callee.out_avals, callee.effects))
 control_flow_rules[linear_call_p] = lambda params: CallFlow(params["callee"])
-mlir.register_lowering(linear_call_p, lambda ctx, *args, callee, **_: ctx.jaxpr(callee, args))
+mlir.register_text_lowering(linear_call_p, lambda ctx, *args, callee, **_: ctx.jaxpr(callee, args))
 
 
 def _jvp(primals, tangents, *, callee, num_callee_consts, num_res, **params):

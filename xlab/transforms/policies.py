@@ -48,7 +48,7 @@ name_p.def_abstract_eval(lambda x, *, name: x)
 name_p.linear_in_unreduced = True
 ad.deflinear2(name_p, lambda ct, x, *, name: [ct])
 batching.defvectorized(name_p)
-mlir.register_lowering(name_p, lambda ctx, x, *, name: x)
+mlir.register_text_lowering(name_p, lambda ctx, x, *, name: x)
 
 
 class checkpoint_policies:

@@ -22,7 +22,7 @@ from xlab.lax.control.common import reorder
 remat_opt_p = Primitive("remat_opt", multiple_results=True, auto_pvary=False, context_dependent=True)
 remat_opt_p.def_effectful_abstract_eval(lambda *avals, fwd_jaxpr, **_: (fwd_jaxpr.out_avals, fwd_jaxpr.effects))
 control_flow_rules[remat_opt_p] = lambda params: CallFlow(params["fwd_jaxpr"])
-mlir.register_lowering(remat_opt_p, lambda ctx, *args, fwd_jaxpr, **_: ctx.jaxpr(fwd_jaxpr, args))
+mlir.register_text_lowering(remat_opt_p, lambda ctx, *args, fwd_jaxpr, **_: ctx.jaxpr(fwd_jaxpr, args))
 
 
 def optimized(fun: Callable, fwd: Callable, n_results: Callable, flagged: bool) -> Callable:

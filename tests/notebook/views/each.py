@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+
 from tests.notebook.views import sample
 from xlab.observe import records as r
-from xlab.observe.records.live import Live
-from xlab.observe.records.resharding import Resharding
-from xlab.observe.records.whatif import Ranking, WhatIf
 
 
 def of_views(report: r.Report) -> dict[type[r.Record], r.Record]:
-    """The records of a report that have views of their own, by type."""
-    return {
-        r.Report: report,
-        r.Program: report.programs[0],
-        r.StepTrace: report.trace,
-        r.Layout: report.layouts[1],
-        r.Transfer: report.transfers[0],
-        r.Ledger: report.ledger,
-        r.Memory: report.memory[0],
-        r.MeshInfo: sample.MESH,
-        Resharding: sample.resharding(report),
-        WhatIf: sample.weighed(report),
-        Ranking: sample.ranking(report),
-        Live: sample.live(report),
-    }
+    """The records of a report that have views of their own, and those that the sample makes of a report, by type."""
+    made = [make(report) for _, make in inspect.getmembers(sample, inspect.isfunction) if list(inspect.signature(make).parameters) == ["found"]]
+    return {type(record): record for record in (report, report.programs[0], report.trace, report.layouts[1], report.transfers[0], report.ledger,
+                                                report.memory[0], sample.MESH, *made)}

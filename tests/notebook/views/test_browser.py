@@ -11,8 +11,9 @@ from tests.observe import programs
 from xlab import observe
 from xlab.notebook import assets
 from xlab.notebook.export import write_html
-from xlab.notebook.views import StepperView, view_for
 from xlab.notebook.views import page as page_module
+from xlab.notebook.views import view_for
+from xlab.notebook.views.stepper import StepperView
 from xlab.observe import records as r
 
 pytestmark = pytest.mark.browser

@@ -113,7 +113,7 @@ def test_a_suggestion_about_an_argument_can_be_tried():
 
 def test_schedules_of_whole_machines_are_not_sent_message_by_message():
     mesh = r.MeshInfo(("x",), (512,), tuple(range(512)))
-    from xlab.observe.sharding.transfers import predicted
+    from xlab.observe.sharding.collectives import predicted
     made = predicted(r.Transfer("all_reduce", "add", ("x",), (tuple(range(512)),), bytes_in=1 << 20, mesh=mesh), LINK)
     assert made.rounds == () and made.predicted_us is not None
     assert len(json.dumps(dataflow.transfers_data((made,), mesh))) < 4000

@@ -5,8 +5,10 @@ import time
 
 import pytest
 
-from xlab.notebook.views import ReportView, StepperView, view_for
+from xlab.notebook.views import view_for
 from xlab.notebook.views.base import answer, check_request
+from xlab.notebook.views.report import ReportView
+from xlab.notebook.views.stepper import StepperView
 from xlab.observe import records as r
 
 GOOD = {"id": 1, "ask": "move", "arguments": {"how": "next", "index": 3, "equation": -1}}

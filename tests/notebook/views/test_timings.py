@@ -11,9 +11,9 @@ import pytest
 from tests.notebook.views import sample
 from xlab import observe
 from xlab.notebook import assets
-from xlab.notebook.views import ReportView
 from xlab.notebook.views.draw import html
 from xlab.notebook.views.ledger import ledger_node
+from xlab.notebook.views.report import ReportView
 from xlab.notebook.views.timings import timings_data, timings_panel, timings_table, waterfall
 from xlab.observe import records as r
 from xlab.observe.records.ledger_text import sentence

@@ -48,7 +48,7 @@ def test_a_recording_is_held_against_what_was_before_it():
 
 
 def test_many_earlier_keys_are_counted(monkeypatch):
-    monkeypatch.setattr(importlib.import_module("xlab.observe.ledger"), "MOST_EARLIER", 3)
+    monkeypatch.setattr(importlib.import_module("xlab.observe.time.ledger"), "MOST_EARLIER", 3)
     f = xlab.jit(lambda x: lax.neg(x), name="often")
     for size in range(2, 9):
         f(np.ones(size, np.float32))

@@ -66,10 +66,15 @@ def unlisted() -> Iterator[None]:
         _here.unlisted = before
 
 
+def is_unlisted() -> bool:
+    """Whether this thread is inside `unlisted`."""
+    return getattr(_here, "unlisted", False)
+
+
 def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: PlacementKey | None = None,
         disk: disk_cache.CacheLookup = disk_cache.NOTHING) -> None:
     """Notes a compile of a program."""
-    if getattr(_here, "unlisted", False):
+    if is_unlisted():
         return
     eqns = closed.jaxpr.eqns
     position = closed.jaxpr.debug_info.position
@@ -85,7 +90,7 @@ def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differe
                          source_info.shown_name(position.rpartition(":")[0] if position.rpartition(":")[2].isdigit() else position) or ""))
 
 
-_CALLS = ("cache_miss", "miss", "call_donating")      # functions between a caller and a compile: those of a jit and the native dispatcher
+_CALLS = ("miss", "cache_miss", "call_donating")      # functions between a caller and a compile: the native dispatcher's, and those of a jit
 
 
 def _library_call(name: str) -> tuple[str, str] | None:

@@ -2,8 +2,9 @@
 
 Text, because the compiler parses it in C++: emitting a line costs a fraction of building an operation from Python, and
 it is what people read. `module.py` (functions, constants, locations), `values.py` (how types and literals are spelled),
-`shardings.py` (Shardy attributes), `helpers.py` (short ways to write rules). Rules written outside of the package build
-operations with the dialects' Python builders: `building.py` (from such rules to text), `objects.py` (types, constants).
+`shardings.py` (Shardy attributes), `helpers.py` (registering rules, short ways to write them). The package's own rules are registered with
+`register_text_lowering`. Rules registered with `register_lowering` build operations with the dialects' Python builders:
+`building.py` (from such rules to text), `objects.py` (types, constants).
 """
 
 from importlib import import_module as _import_module
@@ -34,6 +35,7 @@ from xlab.interpreters.mlir.helpers import (
     inline_call,
     lower_fun,
     register_lowering,
+    register_text_lowering,
     unary,
 )
 from xlab.interpreters.mlir.module import (
@@ -74,7 +76,7 @@ __all__ = [
     "dtype_to_ir_type", "flatten_ir_types", "flatten_ir_values", "constrain_sums", "i32_attr", "i64_attr", "inline_call", "ir_attribute",
     "ir_constant", "ir_constants", "jaxpr_subcomp", "lower_fun", "lower_jaxpr_to_fun", "lower_jaxpr_to_module", "lower_module",
     "lowerings", "make_ir_context", "merge_mlir_modules", "module_to_bytecode", "module_to_string", "register_constant_handler",
-    "register_lowering", "shape_tensor", "tensor_type", "text_rule", "token_type", "unary", "unflatten_ir_values_like_types",
+    "register_lowering", "register_text_lowering", "shape_tensor", "tensor_type", "text_rule", "token_type", "unary", "unflatten_ir_values_like_types",
 ]  # fmt: skip
 
 

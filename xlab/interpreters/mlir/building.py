@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xlab.backend import ir as _ir
-from xlab.core import source_info
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, number_equations
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.mlir import module as _module
@@ -152,7 +151,7 @@ _LIMIT = 1024
 
 
 def text_rule(rule: Callable) -> Callable:
-    """Marks a lowering rule as one that works on text: operands and results are SSA names.
+    """Marks a lowering rule as one on text, so that `register_lowering` takes it for one; `register_text_lowering` needs no mark.
 
     Example:
         >>> from xlab.interpreters import mlir
@@ -164,14 +163,11 @@ def text_rule(rule: Callable) -> Callable:
     return rule
 
 
-def works_on_text(rule: Callable) -> bool:
-    """Whether a rule is one of the runtime's own, or marked as such."""
+def is_text_rule(rule: Callable) -> bool:
+    """Whether a rule says of itself that it works on text."""
     while isinstance(rule, functools.partial):
         rule = rule.func
-    if getattr(rule, "text_rule", False):
-        return True
-    code = getattr(rule, "__code__", None)
-    return source_info.is_internal(code.co_filename) if code is not None else type(rule).__module__.split(".")[0] == "xlab"
+    return getattr(rule, "text_rule", False)
 
 
 def from_objects(prim, rule: Callable, cacheable: bool = True) -> Callable:

@@ -11,7 +11,8 @@ from xlab.interpreters.mlir.building import (
     LoweringRuleContext,
     call_program,
     from_objects,
-    works_on_text,
+    is_text_rule,
+    text_rule,
 )
 from xlab.interpreters.mlir.module import lowerings
 from xlab.interpreters.mlir.objects import custom_call_op
@@ -23,8 +24,9 @@ _PLATFORMS = {"gpu": ("gpu", "cuda", "rocm"), "cuda": ("cuda", "gpu"), "rocm": (
 def register_lowering(prim, rule, platform: str | None = None, inline: bool = True, cacheable: bool = True):
     """Registers how a primitive becomes StableHLO, on all platforms or on one.
 
-    A rule is `rule(ctx, *operands, **params)`. Those written outside of this package get MLIR values and return MLIR values
-    (`building.py`); the package's own, and those marked with `text_rule`, work on names in text.
+    A rule is `rule(ctx, *operands, **params)`: it gets MLIR values and returns MLIR values, which it builds with the operations of
+    `xlab.extend.mlir.dialects`. What makes rules (`lower_fun`, `ffi_lowering`, `unary`, ...) gives rules on text, which say so and
+    may be registered here as well. For a rule of one's own on text there is `register_text_lowering`.
 
     Args:
         platform: `"cpu"`, `"gpu"`, `"tpu"`, ...; the rule for all platforms is used where there is none for the platform.
@@ -40,8 +42,30 @@ def register_lowering(prim, rule, platform: str | None = None, inline: bool = Tr
         >>> float(xlab.jit(twice_p.bind)(2.0))
         4.0
     """
-    if not works_on_text(rule):
-        rule = from_objects(prim, rule, cacheable)
+    _register(prim, rule if is_text_rule(rule) else from_objects(prim, rule, cacheable), platform)
+
+
+def register_text_lowering(prim, rule, platform: str | None = None) -> None:
+    """Registers a rule that writes text: `rule(ctx, *operands, **params)` gets SSA names and returns SSA names.
+
+    So all rules of this package are written: a line of text costs a fraction of building an operation from Python.
+
+    Args:
+        platform: as for `register_lowering`.
+
+    Example:
+        >>> import xlab
+        >>> from xlab.extend.core import Primitive
+        >>> wave_p = Primitive("wave")
+        >>> wave_p.def_abstract_eval(lambda x: x) and None
+        >>> register_text_lowering(wave_p, lambda ctx, x: ctx.op(f"stablehlo.sine {x} : {ctx.type_out()}"))
+        >>> float(xlab.jit(wave_p.bind)(0.0))
+        0.0
+    """
+    _register(prim, rule, platform)
+
+
+def _register(prim, rule, platform: str | None) -> None:
     known = lowerings.get(prim)
     by_platform = known if isinstance(known, _ByPlatform) else None
     if platform is None and by_platform is None:
@@ -87,6 +111,7 @@ def unary(op: str):
     head = f"{op} "
     arrow = op.startswith("chlo.")  # that dialect spells the operand's type and the result's
 
+    @text_rule
     def rule(ctx, x, **_):
         aval = ctx.avals_out[0]
         t = aval.mlir or tensor_type(aval)
@@ -98,6 +123,7 @@ def binary(op: str):
     """Rule for `stablehlo.op` on operands of the result's type, scalars being spread."""
     head = f"{op} "
 
+    @text_rule
     def rule(ctx, x, y, **_):
         a, b = ctx.avals_in
         out = ctx.avals_out[0]
@@ -111,6 +137,7 @@ def binary(op: str):
 
 def comparison(direction: str, kind_of):
     """Rule for `stablehlo.compare`; `kind_of(dtype)` says FLOAT, SIGNED or UNSIGNED."""
+    @text_rule
     def rule(ctx, x, y, **_):
         a, b = ctx.avals_in
         out = ctx.avals_out[0]
@@ -149,6 +176,7 @@ def _custom_call_text(ctx, target: str, operands, types_in, types_out, *, config
 
 def inline_call(param: str):
     """Rule for primitives that just run the inner program in the given parameter."""
+    @text_rule
     def rule(ctx, *args, **params):
         return ctx.jaxpr(params[param], args)
     return rule
@@ -167,6 +195,7 @@ def lower_fun(fun, multiple_results: bool = True):
         closed = pe.trace_to_closed_jaxpr(flat, avals)
         return closed, tuple(number_equations(closed.jaxpr))
 
+    @text_rule
     def rule(ctx, *args, **params):
         avals = tuple(a if type(a) is not ShapedArray or (a.mat.unreduced and not ctx.manual) else a.update(sharding=None, mat=INVARYING) for a in ctx.avals_in)
         closed, equations = program(avals, tuple(params.items()))

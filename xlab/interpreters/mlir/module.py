@@ -23,9 +23,22 @@ from xlab.interpreters.mlir.values import constant_text, escape, physical_aval, 
 
 lowerings = RuleTable(
     "mlir.lowerings", "lower",
-    "rule(ctx, *operands, **params) -> the result(s)", registration="mlir.register_lowering({}_p, rule)")
-"""Operands and results are SSA names. `ctx.avals_in` and `ctx.avals_out` give the types, `ctx.op(text)` emits one operation
-and returns its name. Worked example: `lambda ctx, x: ctx.op(f"stablehlo.sine {x} : {ctx.type_out()}")`."""
+    "rule(ctx, *operands, **params) -> the result(s), from MLIR values to MLIR values such as hlo.sine(x)",
+    registration="mlir.register_lowering({}_p, rule)")
+"""The rules as they are run: on text. Operands and results are SSA names, `ctx.avals_in` and `ctx.avals_out` give the types, and
+`ctx.op(text)` emits one operation and returns its name. `mlir.register_text_lowering` takes such rules, `mlir.register_lowering` rules
+that build operations. Worked example:
+
+    from xlab.extend.core import Primitive
+    from xlab.extend.mlir.dialects import stablehlo as hlo
+    from xlab.interpreters import mlir
+
+    wave_p, ripple_p = Primitive("wave"), Primitive("ripple")
+    for p in (wave_p, ripple_p):
+        p.def_abstract_eval(lambda x: x)
+    mlir.register_text_lowering(wave_p, lambda ctx, x: ctx.op(f"stablehlo.sine {x} : {ctx.type_out()}"))
+    mlir.register_lowering(ripple_p, lambda ctx, x: hlo.sine(x))
+"""
 
 # Arrays with more elements than this become arguments of the executable instead of text in the module.
 INLINE_CONSTANT_LIMIT = 64

@@ -161,5 +161,5 @@ for _p, _rule, _back in ((all_gather_p, _aval, None), (all_gather_invariant_p, _
                          (all_gather_reduced_p, _reduced_aval, None)):
     _p.def_effectful_abstract_eval(_rule)
     ad.deflinear2(_p, _back)
-    mlir.register_lowering(_p, _lowering)
+    mlir.register_text_lowering(_p, _lowering)
     _batch(_p)

@@ -195,4 +195,4 @@ all_to_all_p = Primitive("all_to_all", auto_pvary=False, context_dependent=True)
 all_to_all_p.def_effectful_abstract_eval(_aval)
 ad.deflinear2(all_to_all_p, _transpose)
 batching.axis_primitive_batchers[all_to_all_p] = _batch
-mlir.register_lowering(all_to_all_p, _lowering)
+mlir.register_text_lowering(all_to_all_p, _lowering)

@@ -13,7 +13,7 @@ from xlab.core.typing import Array, AxisName
 from xlab.interpreters import ad, batching, mlir
 from xlab.lax.arithmetic import add, mul
 from xlab.lax.collectives.common import axis_names, effects_of
-from xlab.lax.shape import full, iota
+from xlab.lax.creation import full, iota
 
 __all__ = ["axis_index", "axis_size"]
 
@@ -103,4 +103,4 @@ axis_index_p = Primitive("axis_index", auto_pvary=False, context_dependent=True)
 axis_index_p.def_effectful_abstract_eval(_aval)
 ad.defzero(axis_index_p)
 batching.axis_primitive_batchers[axis_index_p] = _batch
-mlir.register_lowering(axis_index_p, _lowering)
+mlir.register_text_lowering(axis_index_p, _lowering)

@@ -132,7 +132,7 @@ def _cast(name: str, change):
             raise NotImplementedError(f"{name} works on mesh axes, not on array axes: got {axes}")
         return x.update(mat=change(x, frozenset(axes)))
     batching.defvectorized(prim)
-    mlir.register_lowering(prim, lambda ctx, x, *, axes: x)
+    mlir.register_text_lowering(prim, lambda ctx, x, *, axes: x)
     return prim
 
 

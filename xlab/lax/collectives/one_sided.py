@@ -31,7 +31,7 @@ from xlab.lax.collectives.common import (
     size_of,
 )
 from xlab.lax.collectives.ppermute import checked_pairs, pairs_text
-from xlab.lax.shape import optimization_barrier_p
+from xlab.lax.creation import optimization_barrier_p
 
 __all__ = ["precv", "psend"]
 
@@ -235,9 +235,9 @@ precv_p.def_effectful_abstract_eval(_recv_aval)
 for _p, _rule, _elsewhere in ((psend_p, _send_lowering, _send_elsewhere), (precv_p, _recv_lowering, _recv_elsewhere)):
     ad.primitive_jvps.excuse(_p, "a token has no tangent")
     ad.primitive_transposes.excuse(_p, "a token has no cotangent")
-    mlir.register_lowering(_p, _elsewhere)
-    mlir.register_lowering(_p, _rule, "gpu")
+    mlir.register_text_lowering(_p, _elsewhere)
+    mlir.register_text_lowering(_p, _rule, "gpu")
 batching.axis_primitive_batchers[psend_p] = _send_batch
 batching.axis_primitive_batchers[precv_p] = _recv_batch
 _barrier = mlir.lowerings[optimization_barrier_p]
-mlir.register_lowering(optimization_barrier_p, _barrier_lowering)
+mlir.register_text_lowering(optimization_barrier_p, _barrier_lowering)

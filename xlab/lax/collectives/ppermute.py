@@ -32,7 +32,8 @@ from xlab.lax.collectives.common import (
 )
 from xlab.lax.collectives.psum import psum
 from xlab.lax.comparison import eq, select_n
-from xlab.lax.shape import broadcast_in_dim, concatenate, full_like
+from xlab.lax.creation import full_like
+from xlab.lax.shape import broadcast_in_dim, concatenate
 from xlab.lax.slicing import index_in_dim, slice_in_dim
 
 __all__ = ["pbroadcast", "ppermute", "pshuffle"]
@@ -182,7 +183,7 @@ ppermute_p = Primitive("ppermute", auto_pvary=False)
 ppermute_p.def_abstract_eval(_aval)
 ad.deflinear2(ppermute_p, _transpose)
 batching.axis_primitive_batchers[ppermute_p] = _batch
-mlir.register_lowering(ppermute_p, _lowering)
+mlir.register_text_lowering(ppermute_p, _lowering)
 
 
 # -- pbroadcast -------------------------------------------------------------------------------------------
@@ -235,5 +236,5 @@ pbroadcast_p = Primitive("pbroadcast", auto_pvary=False)
 pbroadcast_p.def_abstract_eval(_aval)
 ad.deflinear2(pbroadcast_p, _broadcast_transpose)
 batching.axis_primitive_batchers[pbroadcast_p] = _broadcast_batch
-mlir.register_lowering(pbroadcast_p, _broadcast_lowering)
-mlir.register_lowering(pbroadcast_p, _native_broadcast_lowering, "gpu")
+mlir.register_text_lowering(pbroadcast_p, _broadcast_lowering)
+mlir.register_text_lowering(pbroadcast_p, _native_broadcast_lowering, "gpu")

@@ -41,9 +41,10 @@ from xlab.lax.collectives.common import (
 )
 from xlab.lax.comparison import eq, ne, select_n
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import full_like
 from xlab.lax.reduce_sum import reduced_shape, reduction_text
 from xlab.lax.reductions import highest, lowest, reduce_sum
-from xlab.lax.shape import broadcast_in_dim, canonical_axes, full_like
+from xlab.lax.shape import broadcast_in_dim, canonical_axes
 from xlab.lax.slicing import dynamic_index_in_dim
 
 __all__ = ["pargmax", "pargmin", "pmax", "pmean", "pmin", "psum"]
@@ -350,10 +351,10 @@ for _p, _rule in ((psum_p, _aval), (pmax_p, _aval), (pmin_p, _aval), (psum_invar
                   (unreduced_psum_p, _unreduced_aval)):
     _p.def_effectful_abstract_eval(_rule)
 for _p in (psum_p, psum_invariant_p, unreduced_psum_p):
-    mlir.register_lowering(_p, _lowering("add", "or", "add", _zero))
+    mlir.register_text_lowering(_p, _lowering("add", "or", "add", _zero))
     _batch(_p, "psum", _times)
-mlir.register_lowering(pmax_p, _lowering("maximum", "or", "maximum", lowest))
-mlir.register_lowering(pmin_p, _lowering("minimum", "and", "minimum", highest))
+mlir.register_text_lowering(pmax_p, _lowering("maximum", "or", "maximum", lowest))
+mlir.register_text_lowering(pmin_p, _lowering("minimum", "and", "minimum", highest))
 _batch(pmax_p, "pmax", lambda x, n: x)
 _batch(pmin_p, "pmin", lambda x, n: x)
 ad.deflinear2(psum_p, _psum_transpose)

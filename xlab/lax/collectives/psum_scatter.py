@@ -154,7 +154,7 @@ reduce_scatter_p.def_effectful_abstract_eval(_aval)
 unreduced_reduce_scatter_p.def_effectful_abstract_eval(_unreduced_aval)
 for _p, _back in ((reduce_scatter_p, _transpose), (unreduced_reduce_scatter_p, _unreduced_transpose)):
     ad.deflinear2(_p, _back)
-    mlir.register_lowering(_p, _lowering)
+    mlir.register_text_lowering(_p, _lowering)
     _batch(_p)
 
 

@@ -32,20 +32,12 @@ from xlab.lax.collectives.common import (
 )
 from xlab.lax.comparison import ge, gt, le, lt, select_n
 from xlab.lax.convert import convert_element_type
+from xlab.lax.creation import full, full_like, iota
 from xlab.lax.cumulative import cumsum
 from xlab.lax.gather import GatherDimensionNumbers, gather
 from xlab.lax.reductions import reduce_max
 from xlab.lax.scatter import ScatterDimensionNumbers, scatter_add
-from xlab.lax.shape import (
-    broadcast_in_dim,
-    concatenate,
-    expand_dims,
-    full,
-    full_like,
-    iota,
-    reshape,
-    transpose,
-)
+from xlab.lax.shape import broadcast_in_dim, concatenate, expand_dims, reshape, transpose
 from xlab.lax.slicing import slice_in_dim
 
 __all__ = ["ragged_all_to_all"]
@@ -255,5 +247,5 @@ ragged_all_to_all_p.def_impl(_unmapped)
 ad.primitive_jvps[ragged_all_to_all_p] = _jvp
 ad.primitive_transposes[ragged_all_to_all_p] = _transpose
 batching.axis_primitive_batchers[ragged_all_to_all_p] = _batch
-mlir.register_lowering(ragged_all_to_all_p, _lowering)
-mlir.register_lowering(ragged_all_to_all_p, _emulation, "cpu")
+mlir.register_text_lowering(ragged_all_to_all_p, _lowering)
+mlir.register_text_lowering(ragged_all_to_all_p, _emulation, "cpu")

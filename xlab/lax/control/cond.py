@@ -34,7 +34,8 @@ from xlab.lax.control.common import (
     with_outputs,
 )
 from xlab.lax.convert import convert_element_type, stop_gradient
-from xlab.lax.shape import broadcast_in_dim, zeros_like_aval
+from xlab.lax.creation import zeros_like_aval
+from xlab.lax.shape import broadcast_in_dim
 
 
 def switch(index: ArrayLike, branches: Sequence[Callable], *operands: Any, operand: Any = None) -> Any:
@@ -400,6 +401,6 @@ def _cond_lowering(ctx, index, *ops, branches, branches_platforms=None, **_):
     return ctx.take_tokens(ordered, outs)
 
 
-mlir.register_lowering(cond_p, _cond_lowering)
+mlir.register_text_lowering(cond_p, _cond_lowering)
 
 

@@ -68,4 +68,4 @@ def _transpose(cts, *operands, call_jaxpr, **params):
 ad.primitive_transposes[custom_jvp_call_p] = _transpose
 control_flow_rules[custom_jvp_call_p] = lambda params: CallFlow(params["call_jaxpr"])
 discharge_rules[custom_jvp_call_p] = inline("call_jaxpr")
-mlir.register_lowering(custom_jvp_call_p, lambda ctx, *args, call_jaxpr, **_: ctx.jaxpr(call_jaxpr, args))
+mlir.register_text_lowering(custom_jvp_call_p, lambda ctx, *args, call_jaxpr, **_: ctx.jaxpr(call_jaxpr, args))

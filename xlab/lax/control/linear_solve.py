@@ -198,4 +198,4 @@ ad.primitive_transposes[linear_solve_p] = _transpose
 batching.axis_primitive_batchers[linear_solve_p] = _batch
 control_flow_rules[linear_solve_p] = lambda params: OpaqueFlow(
     tuple((name, jaxpr) for name, jaxpr in params["jaxprs"]._asdict().items() if jaxpr is not None))
-mlir.register_lowering(linear_solve_p, _lower)
+mlir.register_text_lowering(linear_solve_p, _lower)

@@ -71,4 +71,4 @@ def _lowering(ctx, *, platforms):
     return ctx.constant(np.int32(mlir.branch_for_platform(ctx.platform, platforms)), ctx.avals_out[0])
 
 
-mlir.register_lowering(platform_index_p, _lowering)
+mlir.register_text_lowering(platform_index_p, _lowering)

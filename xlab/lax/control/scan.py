@@ -29,7 +29,7 @@ from xlab.lax.control.common import (
     trace_body,
 )
 from xlab.lax.control.while_loop import carry_mismatch
-from xlab.lax.shape import zeros_like_aval
+from xlab.lax.creation import zeros_like_aval
 from xlab.lax.slicing import index_in_dim
 
 
@@ -442,4 +442,4 @@ def _store(ctx, buffer, y, aval, length, index):
     return ctx.op(f"stablehlo.dynamic_update_slice {buffer}, {piece}, {starts} : ({whole}, {part}, {types}) -> {whole}")
 
 
-mlir.register_lowering(scan_p, _scan_lowering)
+mlir.register_text_lowering(scan_p, _scan_lowering)

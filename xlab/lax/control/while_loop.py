@@ -302,4 +302,4 @@ def _while_lowering(ctx, *args, cond_nconsts, cond_jaxpr, body_nconsts, body_jax
     return outs[1:] if again else outs
 
 
-mlir.register_lowering(while_p, _while_lowering)
+mlir.register_text_lowering(while_p, _while_lowering)

@@ -108,4 +108,4 @@ def _lowering(ctx, dl, d, du, b, *, perturb_singular):
 tridiagonal_solve_p = define("tridiagonal_solve", _shapes, (1, 1, 1, 2))
 ad.primitive_jvps[tridiagonal_solve_p] = _jvp
 ad.primitive_transposes[tridiagonal_solve_p] = _transpose
-mlir.register_lowering(tridiagonal_solve_p, _lowering)
+mlir.register_text_lowering(tridiagonal_solve_p, _lowering)

@@ -11,6 +11,7 @@ from xlab.interpreters.ad import Zero
 from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, div, max, mul, sub
 from xlab.lax.comparison import eq, select
+from xlab.lax.creation import broadcasted_iota, full_like
 from xlab.lax.linalg.common import (
     broadcast_over_rows,
     call,
@@ -28,7 +29,7 @@ from xlab.lax.linalg.common import (
 )
 from xlab.lax.linalg.triangular import triangular_solve_p
 from xlab.lax.reductions import reduce_sum
-from xlab.lax.shape import broadcast_in_dim, broadcasted_iota, full_like
+from xlab.lax.shape import broadcast_in_dim
 from xlab.lax.transcendental import sqrt
 
 __all__ = ["cholesky", "cholesky_p", "cholesky_update", "cholesky_update_p", "symmetric_product", "symmetric_product_p"]
@@ -93,7 +94,7 @@ def _cholesky_lowering(ctx, x):
 
 cholesky_p = define("cholesky", _square, (2,))
 ad.primitive_jvps[cholesky_p] = _cholesky_jvp
-mlir.register_lowering(cholesky_p, _cholesky_lowering)
+mlir.register_text_lowering(cholesky_p, _cholesky_lowering)
 
 
 # -- a factor after a rank-one change ---------------------------------------------------------------------
@@ -150,7 +151,7 @@ def _update(r, w):
 cholesky_update_p = define("cholesky_update", _update_shapes, (2, 1), accepts=_e.floating,
                            no_derivative="rotations of single rows have no derivative rule; differentiate "
                                          "cholesky(r.T @ r + outer(w, w)) instead")
-mlir.register_lowering(cholesky_update_p, mlir.lower_fun(_update))
+mlir.register_text_lowering(cholesky_update_p, mlir.lower_fun(_update))
 
 
 # -- products with the own transpose ----------------------------------------------------------------------
@@ -187,4 +188,4 @@ def _symmetric_product(a, c, *, alpha, beta):
 
 symmetric_product_p = define("symmetric_product", _product_shapes, (2, 2),
                              no_derivative="it stands for a single call of a library; differentiate a @ a.T instead")
-mlir.register_lowering(symmetric_product_p, mlir.lower_fun(_symmetric_product))
+mlir.register_text_lowering(symmetric_product_p, mlir.lower_fun(_symmetric_product))

@@ -23,10 +23,11 @@ from xlab.lax.comparison import eq, ge, select
 from xlab.lax.complexes import conj
 from xlab.lax.control.loops import fori_loop
 from xlab.lax.convert import convert
+from xlab.lax.creation import broadcasted_iota, full_like
 from xlab.lax.dot import dot_general
 from xlab.lax.precision import Precision
 from xlab.lax.reductions import reduce_sum
-from xlab.lax.shape import broadcast_in_dim, broadcasted_iota, full_like, transpose
+from xlab.lax.shape import broadcast_in_dim, transpose
 from xlab.sharding.typed import entries
 
 INT32 = np.dtype(np.int32)

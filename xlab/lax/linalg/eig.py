@@ -14,6 +14,7 @@ from xlab.lax.arithmetic import abs, add, div, mul, neg
 from xlab.lax.comparison import eq, select
 from xlab.lax.complexes import complex, conj, imag, real
 from xlab.lax.convert import convert
+from xlab.lax.creation import broadcasted_iota, full_like
 from xlab.lax.linalg.common import (
     INT32,
     adjoint,
@@ -34,7 +35,6 @@ from xlab.lax.linalg.common import (
 from xlab.lax.linalg.eigh import inverse_differences
 from xlab.lax.linalg.lu import solve
 from xlab.lax.reductions import argmax, reduce_sum
-from xlab.lax.shape import broadcasted_iota, full_like
 
 __all__ = ["EigImplementation", "eig", "eig_p"]
 
@@ -149,4 +149,4 @@ def _lowering(ctx, x, *, compute_left_eigenvectors, compute_right_eigenvectors, 
 
 eig_p = define("eig", _shapes, (2,), multiple_results=True)
 ad.primitive_jvps[eig_p] = _jvp
-mlir.register_lowering(eig_p, _lowering)
+mlir.register_text_lowering(eig_p, _lowering)

@@ -118,4 +118,4 @@ def _lowering(ctx, x, *, lower, sort_eigenvalues, subset_by_index, algorithm):
 
 eigh_p = define("eigh", _shapes, (2,), multiple_results=True)
 ad.primitive_jvps[eigh_p] = _jvp
-mlir.register_lowering(eigh_p, _lowering)
+mlir.register_text_lowering(eigh_p, _lowering)

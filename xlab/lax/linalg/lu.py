@@ -12,6 +12,7 @@ from xlab.lax.arithmetic import add
 from xlab.lax.comparison import eq, select
 from xlab.lax.control.linear_solve import custom_linear_solve
 from xlab.lax.convert import stop_gradient
+from xlab.lax.creation import broadcasted_iota, full_like
 from xlab.lax.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from xlab.lax.linalg.common import (
     INT32,
@@ -31,7 +32,7 @@ from xlab.lax.linalg.common import (
 )
 from xlab.lax.linalg.triangular import triangular_solve
 from xlab.lax.reductions import reduce_sum
-from xlab.lax.shape import broadcasted_iota, expand_dims, full_like, pad
+from xlab.lax.shape import expand_dims, pad
 from xlab.lax.slicing import slice
 from xlab.lax.sort import argsort
 
@@ -128,7 +129,7 @@ def _lu_lowering(ctx, x):
 
 lu_p = define("lu", _lu_shapes, (2,), multiple_results=True)
 ad.primitive_jvps[lu_p] = _lu_jvp
-mlir.register_lowering(lu_p, _lu_lowering)
+mlir.register_text_lowering(lu_p, _lu_lowering)
 
 
 # -- exchanges and permutations -----------------------------------------------------------------------------
@@ -173,7 +174,7 @@ def _exchange(pivots, *, permutation_size):
 _permutation = mlir.lower_fun(_exchange)
 lu_pivots_to_permutation_p = define("lu_pivots_to_permutation", _permutation_shape, (1,), accepts=lambda d: d == np.int32)
 ad.defzero(lu_pivots_to_permutation_p)
-mlir.register_lowering(lu_pivots_to_permutation_p, _permutation)
+mlir.register_text_lowering(lu_pivots_to_permutation_p, _permutation)
 
 
 # -- solutions ------------------------------------------------------------------------------------------------

@@ -14,12 +14,13 @@ from xlab.lax.bits import bitwise_and, bitwise_not
 from xlab.lax.comparison import eq, gt, lt, select
 from xlab.lax.control.while_loop import while_loop
 from xlab.lax.convert import convert
+from xlab.lax.creation import broadcasted_iota, full_like
 from xlab.lax.linalg.cholesky import cholesky
 from xlab.lax.linalg.common import adjoint, eye, product, real_of, symmetrize
 from xlab.lax.linalg.qr import qr
 from xlab.lax.linalg.triangular import triangular_solve
 from xlab.lax.reductions import reduce_max, reduce_sum
-from xlab.lax.shape import broadcasted_iota, concatenate, full_like
+from xlab.lax.shape import concatenate
 from xlab.lax.slicing import slice_in_dim
 from xlab.lax.transcendental import rsqrt, sqrt
 

@@ -12,6 +12,7 @@ from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import add, mul, sub
 from xlab.lax.complexes import imag
 from xlab.lax.convert import convert
+from xlab.lax.creation import full
 from xlab.lax.linalg.common import (
     INT32,
     adjoint,
@@ -27,7 +28,7 @@ from xlab.lax.linalg.common import (
 )
 from xlab.lax.linalg.lu import lu_p, lu_solve, take_rows
 from xlab.lax.linalg.triangular import triangular_solve
-from xlab.lax.shape import concatenate, full
+from xlab.lax.shape import concatenate
 from xlab.lax.slicing import slice_in_dim
 
 __all__ = ["householder_product", "householder_product_p", "ormqr", "ormqr_p", "qr", "qr_p"]
@@ -189,7 +190,7 @@ def _upper(ctx, x, aval):
 
 qr_p = define("qr", _qr_shapes, (2,), multiple_results=True)
 ad.primitive_jvps[qr_p] = _qr_jvp
-mlir.register_lowering(qr_p, _qr_lowering)
+mlir.register_text_lowering(qr_p, _qr_lowering)
 
 
 def _geqrf_lowering(ctx, x):
@@ -201,7 +202,7 @@ def _geqrf_lowering(ctx, x):
 
 geqrf_p = define("geqrf", lambda x, *, dtype: [(x, dtype), ((min(x),), dtype)], (2,), multiple_results=True,
                  no_derivative="it gives reflections, which have no derivative rule; differentiate qr instead")
-mlir.register_lowering(geqrf_p, _geqrf_lowering)
+mlir.register_text_lowering(geqrf_p, _geqrf_lowering)
 
 
 # -- reflections ------------------------------------------------------------------------------------------------
@@ -239,7 +240,7 @@ def _householder_lowering(ctx, a, taus):
 
 _NO_DERIVATIVE = "a product of reflections has no derivative rule; differentiate qr instead"
 householder_product_p = define("householder_product", _householder_shapes, (2, 1), no_derivative=_NO_DERIVATIVE)
-mlir.register_lowering(householder_product_p, _householder_lowering)
+mlir.register_text_lowering(householder_product_p, _householder_lowering)
 
 
 def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False) -> Array:
@@ -273,4 +274,4 @@ def _ormqr_lowering(ctx, a, taus, c, *, left, transpose):
 
 
 ormqr_p = define("ormqr", _ormqr_shapes, (2, 1, 2), no_derivative=_NO_DERIVATIVE)
-mlir.register_lowering(ormqr_p, _ormqr_lowering)
+mlir.register_text_lowering(ormqr_p, _ormqr_lowering)

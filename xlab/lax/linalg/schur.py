@@ -68,7 +68,7 @@ def _schur_lowering(ctx, x, *, compute_schur_vectors, sort_eig_vals, select_call
 
 schur_p = define("schur", _schur_shapes, (2,), multiple_results=True,
                  no_derivative="the Schur form has no derivative rule; differentiate eigh or eig instead")
-mlir.register_lowering(schur_p, _schur_lowering)
+mlir.register_text_lowering(schur_p, _schur_lowering)
 
 
 def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
@@ -99,7 +99,7 @@ def _hessenberg_lowering(ctx, a):
 
 hessenberg_p = define("hessenberg", _hessenberg_shapes, (2,), multiple_results=True,
                       no_derivative="the reduction to Hessenberg form has no derivative rule")
-mlir.register_lowering(hessenberg_p, _hessenberg_lowering)
+mlir.register_text_lowering(hessenberg_p, _hessenberg_lowering)
 
 
 def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
@@ -137,4 +137,4 @@ def _tridiagonal_lowering(ctx, a, *, lower):
 
 tridiagonal_p = define("tridiagonal", _tridiagonal_shapes, (2,), multiple_results=True,
                        no_derivative="the reduction to tridiagonal form has no derivative rule; differentiate eigh instead")
-mlir.register_lowering(tridiagonal_p, _tridiagonal_lowering)
+mlir.register_text_lowering(tridiagonal_p, _tridiagonal_lowering)

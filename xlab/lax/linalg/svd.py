@@ -13,6 +13,7 @@ from xlab.lax.arithmetic import add, div, mul, sub
 from xlab.lax.comparison import eq
 from xlab.lax.complexes import real
 from xlab.lax.convert import convert
+from xlab.lax.creation import full_like
 from xlab.lax.linalg.common import (
     INT32,
     adjoint,
@@ -31,7 +32,6 @@ from xlab.lax.linalg.common import (
     stacked,
     zeros,
 )
-from xlab.lax.shape import full_like
 
 __all__ = ["SvdAlgorithm", "svd", "svd_p"]
 
@@ -155,4 +155,4 @@ def _lowering(ctx, x, *, full_matrices, compute_uv, subset_by_index, algorithm):
 
 svd_p = define("svd", _shapes, (2,), multiple_results=True)
 ad.primitive_jvps[svd_p] = _jvp
-mlir.register_lowering(svd_p, _lowering)
+mlir.register_text_lowering(svd_p, _lowering)

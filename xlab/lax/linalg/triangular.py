@@ -141,4 +141,4 @@ triangular_solve_p.linear_in_unreduced = ((1,),)
 ad.primitive_jvps[triangular_solve_p] = _jvp
 ad.primitive_transposes[triangular_solve_p] = _transpose
 batching.primitive_batchers[triangular_solve_p] = _batch
-mlir.register_lowering(triangular_solve_p, _lowering)
+mlir.register_text_lowering(triangular_solve_p, _lowering)

@@ -1,16 +1,31 @@
 """The magics, one file each: they parse, record, run through the public API and show.
 
-`MAGICS` is the list; the file of a magic is imported when it is first used or asked about. A class in it has one magic method, whose
-arguments are declared so that `%name?` explains them.
+A magic is the file of its name, imported when the magic is first used or asked about. The class in it has one method, whose arguments are
+declared once (`arguments.py`): parsing, `%name?`, completions and errors follow. `base.py` reads calls and names cells.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
-MAGICS = ("xjit", "xstep", "xshard", "xmesh", "xflow", "xtime", "xhlo", "xdiff", "xladder", "xledger", "xmem", "xreport")
-_ALSO_CELL = ("xjit",)
+MAGICS = tuple(sorted(module.name for module in iter_modules(__path__) if module.name.startswith("x")))
+OVER_CELLS = ("xjit",)
+"""Those that may stand over a cell, which the shell asks before it loads them."""
+
+
+def _class(name: str) -> Any:
+    return getattr(import_module(f"{__name__}.{name}"), name.capitalize())
+
+
+def declared(name: str) -> Any:
+    """What a magic takes.
+
+    >>> [option.written for option in declared("xflow").options.values()]
+    ['--target tpu:v5e:2x4']
+    """
+    return getattr(_class(name), name).arguments
 
 
 class Magic:
@@ -21,8 +36,7 @@ class Magic:
 
     def _load(self) -> Any:
         if self._method is None:
-            module = import_module(f"xlab.notebook.magics.{self.__name__}")
-            self._method = getattr(getattr(module, self.__name__.capitalize())(shell=self._shell), self.__name__)
+            self._method = getattr(_class(self.__name__)(shell=self._shell), self.__name__)
         return self._method
 
     @property
@@ -36,7 +50,7 @@ class Magic:
 def register(shell: Any) -> None:
     """Gives the shell all magics; a second time replaces the first."""
     for name in MAGICS:
-        kind = "line_cell" if name in _ALSO_CELL else "line"
+        kind = "line_cell" if name in OVER_CELLS else "line"
         shell.magics_manager.register_function(Magic(name, shell), magic_kind=kind, magic_name=name)
 
 

@@ -3,30 +3,11 @@
 from __future__ import annotations
 
 import ast
-import functools
-import re
 import sys
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from xlab.core.source_info import shown_names
-from xlab.notebook.tracebacks import present
 from xlab.observe.program.stages import jitted as _jitted
-
-
-def with_user_traceback(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A magic whose errors show the user's lines and not its own."""
-
-    @functools.wraps(method)
-    def magic(self: Any, *args: Any) -> Any:
-        try:
-            return method(self, *args)
-        except Exception as error:
-            if not hasattr(error, "_render_traceback_"):
-                present(error, self.shell)
-            raise
-
-    return magic
 
 
 def evaluate(shell: Any, text: str, what: str = "an expression") -> Any:
@@ -36,16 +17,6 @@ def evaluate(shell: Any, text: str, what: str = "an expression") -> Any:
     except SyntaxError as error:
         raise ValueError(f"{what} was expected, such as f(x, y); given {text.strip()!r}: {error.msg}") from None
     return eval(code, shell.user_ns)
-
-
-def options_of(line: str, *names: str) -> tuple[list[tuple[str, str]], str]:
-    """The options beside a call, `--name value` or `--name='a value'`, as written and in their order, and the line without them.
-
-    >>> options_of("f(x) --repeat 20 --in 'x=data'", "in", "repeat")
-    ([('repeat', '20'), ('in', "'x=data'")], 'f(x)')
-    """
-    option = re.compile(rf"""\s--({'|'.join(names)})[ =]+('[^']*'|"[^"]*"|\S+)""")
-    return option.findall(" " + line), option.sub("", " " + line).strip()
 
 
 def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], dict[str, Any], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from types import SimpleNamespace
 from typing import Any
 
 from IPython.core.magic import Magics, line_magic, magics_class
@@ -12,7 +13,9 @@ from IPython.core.magic import Magics, line_magic, magics_class
 import xlab
 from xlab import observe
 from xlab.notebook import formatters, options
-from xlab.notebook.magics.base import call_of, jitted, options_of, with_user_traceback
+from xlab.notebook.magics.arguments import Option, number_of_runs, takes
+from xlab.notebook.magics.base import call_of, jitted
+from xlab.sharding import Mesh
 
 
 @magics_class
@@ -20,17 +23,18 @@ class Xdiff(Magics):
     """`%xdiff`."""
 
     @line_magic
-    @with_user_traceback
-    def xdiff(self, line: str) -> None:
-        """Compares two calls: equations, collectives, memory, and with --repeat the time of warm runs.
+    @takes("f(x) g(x)",
+           Option("mesh", "the mesh of --in, in place of the current one", "data=4,model=2"),
+           Option("in", "partition specs of the arguments of one call, by name; twice", "'x=data; w=None,model'", repeated=True, dest="ins"),
+           Option("repeat", "number of warm runs of each", "20", number_of_runs(0), default=0))
+    def xdiff(self, given: SimpleNamespace) -> None:
+        """Compares two calls, or one under two shardings: equations, collectives, memory, and with --repeat the time of warm runs.
 
         %xdiff f(x) g(x) --repeat 20
         %xdiff f(x, w) --mesh data=4,model=2 --in 'x=data' --in 'x=None,model; w=model'
         """
-        found, rest = options_of(line, "mesh", "in", "repeat")
-        given = dict(found)
-        calls = two_calls(rest)
-        specs = [options.unquoted(value) for option, value in found if option == "in"]
+        calls = two_calls(given.rest)
+        specs = given.ins
         if len(calls) == 1 and len(specs) != 2:
             raise ValueError("%xdiff takes two calls, %xdiff f(x) g(x), or one under two shardings: "
                              "%xdiff f(x) --mesh data=4,model=2 --in 'x=data' --in 'x=None,model'")
@@ -40,18 +44,15 @@ class Xdiff(Magics):
         for n in range(2):
             fun, args, kwargs, text = call_of(self.shell, calls[n % len(calls)], "xdiff")
             if specs:
-                args, kwargs = _placed(fun, args, kwargs, specs[n], options.unquoted(given.get("mesh", "")))
+                args, kwargs = _placed(fun, args, kwargs, specs[n], options.mesh(given.mesh))
                 text = f"{text} with {specs[n]}"
             elif kwargs:
                 bound = inspect.signature(fun).bind(*args, **kwargs)
                 args, kwargs = bound.args, bound.kwargs
             compiled = jitted(self.shell, fun)
             sides.append((text, (_with(compiled, kwargs) if kwargs else compiled, *args)))
-        repeat = given.get("repeat", "0")
-        if not repeat.isdigit():
-            raise ValueError(f"--repeat takes a number of runs; given {repeat!r}")
         (left, one), (right, other) = sides
-        formatters.show(observe.diff(one, other, names=(left, right), repeat=int(repeat)))
+        formatters.show(observe.diff(one, other, names=(left, right), repeat=given.repeat))
 
 
 def two_calls(text: str) -> list[str]:
@@ -83,10 +84,9 @@ def _with(compiled: Any, kwargs: dict[str, Any]) -> Any:
     return xlab.jit(functools.partial(compiled, **kwargs))
 
 
-def _placed(fun: Any, args: tuple, kwargs: dict, text: str, mesh: str) -> tuple[tuple, dict]:
+def _placed(fun: Any, args: tuple, kwargs: dict, text: str, over: Mesh) -> tuple[tuple, dict]:
     """Arguments placed by specs under the names of their parameters."""
     bound = inspect.signature(fun).bind(*args, **kwargs)
-    over = options.mesh(mesh or None)
     for name, spec in options.specs(text).items():
         if name not in bound.arguments:
             raise NameError(f"--in names {name!r}, which is no argument of the call; its arguments are {', '.join(bound.arguments)}")

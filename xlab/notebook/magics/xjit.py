@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
 import xlab
 from xlab import observe
 from xlab.notebook import options
 from xlab.notebook.cell import Cell
-from xlab.notebook.magics.base import CellFile, call_of, cell_file, jitted, with_user_traceback
+from xlab.notebook.magics.arguments import Option, number_of_runs, takes
+from xlab.notebook.magics.base import CellFile, call_of, cell_file, jitted
 from xlab.notebook.recording import Recording, recording, show_report
 from xlab.notebook.tracebacks import present
 from xlab.observe.comparison import targets
@@ -23,41 +24,41 @@ from xlab.sharding import set_mesh
 class Xjit(Magics):
     """`%%xjit` and `%xjit`."""
 
-    @magic_arguments()
-    @argument("--mesh", type=options.unquoted, metavar="'data=4,model=2'", help="make a mesh, or use the current one if it is the same")
-    @argument("--in", type=options.unquoted, dest="ins", metavar="'x=data,None; w=None,model'", help="partition specs of inputs, by name")
-    @argument("--out", type=options.unquoted, dest="outs", metavar="'y=data'", help="partition specs of outputs, by name")
-    @argument("--static", type=options.unquoted, metavar="n,m", help="names that stay Python values although they hold arrays")
-    @argument("--donate", type=options.unquoted, metavar="x,y", help="inputs whose memory the outputs may use")
-    @argument("--show", type=options.unquoted, metavar="jaxpr,hlo,…", help=f"only these parts of the report: {', '.join(options.PARTS)}")
-    @argument("--hide", type=options.unquoted, metavar="memory,…", help="all parts of the report but these")
-    @argument("--no-run", action="store_true", help="trace and compile, but do not run: needs shapes only")
-    @argument("--repeat", type=int, default=0, metavar="20", help="run again this often, for the steady time")
-    @argument("--passes", action="store_true", help="capture the compiler's passes (compiles a second time)")
-    @argument("--profile", action="store_true", help="measure each operation")
-    @argument("--target", type=options.unquoted, metavar="tpu:v5e:4x4",
-              help="also compile for a TPU that need not be there, and set the two side by side (needs the extra tpu)")
-    @argument("--save", type=options.unquoted, metavar="report.html", help="write the report to a file")
-    @argument("--quiet", action="store_true", help="run, but show no report")
-    @argument("call", nargs="*", help="for %%xjit on a line: a call, such as f(x)")
     @line_cell_magic
-    @with_user_traceback
-    def xjit(self, line: str, cell: str | None = None) -> Any:
+    @takes("f(x)",
+           Option("mesh", "make a mesh, or use the current one if it is the same", "'data=4,model=2'"),
+           Option("in", "partition specs of inputs, by name", "'x=data,None; w=None,model'", dest="ins"),
+           Option("out", "partition specs of outputs, by name", "'y=data'", dest="outs"),
+           Option("static", "names that stay Python values although they hold arrays", "n,m"),
+           Option("donate", "inputs whose memory the outputs may use", "x,y"),
+           Option("show", "only these parts of the report", "jaxpr,hlo,…", choices=options.PARTS, noun="part", several=True, default=()),
+           Option("hide", "all parts of the report but these", "memory,…", choices=options.PARTS, noun="part", several=True, default=()),
+           Option("no-run", "trace and compile, but do not run: needs shapes only"),
+           Option("repeat", "run again this often, for the steady time", "20", number_of_runs(0), default=0),
+           Option("passes", "capture the compiler's passes (compiles a second time)"),
+           Option("profile", "measure each operation"),
+           Option("target", "also compile for a TPU that need not be there, and set the two side by side (needs the extra tpu)", "tpu:v5e:4x4"),
+           Option("save", "write the report to a file", "report.html"),
+           Option("quiet", "run, but show no report"))
+    def xjit(self, given: SimpleNamespace, cell: str | None = None) -> Any:
         """Compiles the cell as one function and shows how it was traced, sharded, compiled and run.
 
         The names it reads that hold arrays, or containers of arrays, are the inputs; the names it assigns are the outputs.
         Everything else behaves as in an ordinary cell. With an error all names are as they were.
         """
         if cell is None:
-            fun, args, kwargs, _ = call_of(self.shell, line, "xjit")
-            with recording(line.strip(), self.shell) as run:
+            if given.used:
+                raise ValueError(f"--{given.used[0]} is an option of %%xjit, over a cell; %xjit on a line takes a call alone")
+            fun, args, kwargs, _ = call_of(self.shell, given.rest, "xjit")
+            with recording(given.rest, self.shell) as run:
                 result = xlab.block_until_ready(jitted(self.shell, fun)(*args, **kwargs))
             show_report(run)
             return result
-        given = parse_argstring(self.xjit, line)
-        parts = options.parts(given.show, given.hide)
+        if given.rest:
+            raise ValueError(f"%%xjit takes options, and the program in the lines below it; given {given.rest!r}")
+        parts = frozenset(given.show or options.PARTS) - frozenset(given.hide)
         run = None
-        place = cell_file(self.shell, "xjit", line, cell)
+        place = cell_file(self.shell, "xjit", given.line, cell)
         try:
             flagged = not given.quiet and bool(parts & {"shardings", "collectives"})
             with recording(f"In[{place.number}]", self.shell, place.file, flagged) as run:

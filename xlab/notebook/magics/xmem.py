@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
+from types import SimpleNamespace
 
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
 from xlab.notebook import formatters
-from xlab.notebook.magics.base import call_of, jitted, with_user_traceback
+from xlab.notebook.magics.arguments import Option, takes
+from xlab.notebook.magics.base import call_of, jitted
 from xlab.observe.records import Report
-
-_LINES = re.compile(r"--lines(?:[ =]+(on|off))?")
 
 
 @magics_class
@@ -19,30 +18,23 @@ class Xmem(Magics):
     """`%xmem`."""
 
     @line_magic
-    @with_user_traceback
-    def xmem(self, line: str) -> None:
-        """Lists the arrays that are alive, largest first, with the cell that made them; with a call, the memory of its program.
-
-        %xmem
-        %xmem --lines           (record the line of every array from now on: calls take a few microseconds longer)
-        %xmem --lines off
-        %xmem step(params, x)
-        """
-        text = line.strip()
-        lines = _LINES.fullmatch(text)
-        if lines is not None:
-            on = observe.track_arrays(lines[1] != "off")
-            if lines[1] != "off" and not on:
+    @takes("step(params, x)",
+           Option("lines", "record the line of every array from now on: calls take a few microseconds longer", "on", choices=("on", "off"), alone="on"))
+    def xmem(self, given: SimpleNamespace) -> None:
+        """Lists the arrays that are alive, largest first, with the cell that made them; with a call, the memory of its program."""
+        if given.lines is not None:
+            if given.rest:
+                raise ValueError(f"%xmem --lines takes on or off and stands alone; given {given.rest!r}")
+            on = observe.track_arrays(given.lines == "on")
+            if given.lines == "on" and not on:
                 print("lines cannot be recorded in this process: another package has the hook that calls are seen through")
             else:
                 print("the line of every array made from now on is recorded; %xmem shows it" if on else "lines are not recorded any more")
             return
-        if text.startswith("--"):
-            raise ValueError(f"%xmem knows the option --lines, and --lines off; given {text!r}")
-        if not text:
+        if not given.rest:
             formatters.show(observe.live(self.shell.user_ns))
             return
-        fun, args, kwargs, text = call_of(self.shell, text, "xmem")
+        fun, args, kwargs, text = call_of(self.shell, given.rest, "xmem")
         with observe.record() as session:
             observe.memory(jitted(self.shell, fun), *args, **kwargs)
         made = observe.report(session)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab.notebook import recording
 from xlab.notebook.export import write_html
-from xlab.notebook.magics.base import with_user_traceback
+from xlab.notebook.magics.arguments import takes
+from xlab.notebook.options import unquoted
 
 
 @magics_class
@@ -14,13 +17,10 @@ class Xreport(Magics):
     """`%xreport`."""
 
     @line_magic
-    @with_user_traceback
-    def xreport(self, line: str) -> None:
-        """Writes the report that was shown last as one self-contained HTML file.
-
-        %xreport out.html
-        """
-        path = line.strip().strip("'\"")
+    @takes("out.html", python=False)
+    def xreport(self, given: SimpleNamespace) -> None:
+        """Writes the report that was shown last as one self-contained HTML file."""
+        path = unquoted(given.rest)
         if not path:
             raise ValueError("%xreport takes the name of a file, such as %xreport out.html")
         if recording.last is None:

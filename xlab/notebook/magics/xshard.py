@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import ast
 import re
+from types import SimpleNamespace
 from typing import Any
 
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from xlab import observe
 from xlab.notebook import formatters, options
-from xlab.notebook.magics.base import evaluate, with_user_traceback
+from xlab.notebook.magics.arguments import Option, takes
+from xlab.notebook.magics.base import evaluate
 from xlab.sharding import NamedSharding, PartitionSpec, Sharding
 
-_OPTION = re.compile(r"\s--(shape|mesh|target)[ =](\S+)")
+
+def shape_of(text: str) -> tuple[int, ...]:
+    """Reads `--shape`.
+
+    >>> shape_of("8,4"), shape_of("(8, 4)"), shape_of("8x4")
+    ((8, 4), (8, 4), (8, 4))
+    """
+    sizes = [size for size in re.split(r"[,x\s]+", text.strip("() ")) if size]
+    if not all(size.isdecimal() for size in sizes):
+        raise ValueError("the sizes of an array, such as 8,4")
+    return tuple(map(int, sizes))
 
 
 @magics_class
@@ -21,27 +33,23 @@ class Xshard(Magics):
     """`%xshard`."""
 
     @line_magic
-    @with_user_traceback
-    def xshard(self, line: str) -> None:
+    @takes("x",
+           Option("shape", "of the array, where there is none", "8,4", shape_of),
+           Option("mesh", "the mesh of a spec, in place of the current one", "data=4,model=2"),
+           Option("target", "on chips that need not be there (needs the extra tpu)", "tpu:v5e:4x4"))
+    def xshard(self, given: SimpleNamespace) -> None:
         """Draws the layout of an array, a spec or a sharding; reads addressable shards only.
 
         %xshard x
         %xshard x P(None, 'model')                                  (what moves when it is laid out so)
         %xshard P('data', None) P() --shape 8,4 --mesh data=4,model=2
         %xshard P('data', None) --shape 8,4 --mesh data=4,model=2
-        %xshard P('data', None) --shape 8,4 --mesh data=4,model=4 --target tpu:v5e:4x4     (on chips that need not be there)
         """
-        given = dict(_OPTION.findall(" " + line))
-        text = _OPTION.sub("", " " + line).strip()
-        unknown = re.search(r"\s(--[A-Za-z][\w-]*)", " " + text)
-        if unknown:
-            raise ValueError(f"%xshard has no option {unknown[1]}, or it lacks its value: there are --shape 8,4, --mesh data=4,model=2 and "
-                             f"--target tpu:v5e:4x4")
+        text, shape = given.rest, given.shape
         if not text:
             raise ValueError("%xshard takes an array, a sharding or a spec: %xshard x, "
                              "%xshard P('data', None) --shape 8,4 --mesh data=4,model=2")
         both = two_values(text)
-        shape = tuple(int(n) for n in re.split(r"[,x]", given["shape"]) if n) if "shape" in given else None
         if both is not None:
             before, after = (self._placed(v, given) for v in map(self._value, both))
             sized = next((x for x in (before, after) if not isinstance(x, (Sharding, PartitionSpec))), None)
@@ -51,21 +59,21 @@ class Xshard(Magics):
             formatters.show(observe.compare(before, after, shape, name=name, compiled=True))
             return
         value = self._value(text)
-        if "target" in given:
+        if given.target:
             self._on_target(value, given, shape)
             return
         if isinstance(value, PartitionSpec):
-            value = options.named_sharding(options.mesh(given.get("mesh")), value, "the array")
-        elif isinstance(value, NamedSharding) and "mesh" in given:
-            value = NamedSharding(options.mesh(given["mesh"]), value.spec)
+            value = options.named_sharding(options.mesh(given.mesh), value, "the array")
+        elif isinstance(value, NamedSharding) and given.mesh:
+            value = NamedSharding(options.mesh(given.mesh), value.spec)
         if isinstance(value, Sharding) and shape is None:
             shape = tuple(value.mesh.shape[a] if isinstance(a, str) else 1 for a in value.spec) \
                 if isinstance(value, NamedSharding) else None
         formatters.show(value, shape)
 
-    def _on_target(self, value: Any, given: dict[str, str], shape: tuple[int, ...] | None) -> None:
+    def _on_target(self, value: Any, given: SimpleNamespace, shape: tuple[int, ...] | None) -> None:
         """The layout on the devices of a target, whichever they are; of an array, its own spec or the one of its sharding."""
-        mesh = options.mesh_to_compile_for(given.get("mesh")) if "mesh" in given else None
+        mesh = options.mesh_to_compile_for(given.mesh) if given.mesh else None
         sharding = value if isinstance(value, (Sharding, PartitionSpec)) else value.sharding
         if not isinstance(sharding, (NamedSharding, PartitionSpec)):
             raise ValueError("--target lays a spec on the devices of a target: %xshard P('data', None) --shape 8,4 --mesh data=4,model=4 "
@@ -74,12 +82,12 @@ class Xshard(Magics):
         spec, over = (sharding, mesh) if isinstance(sharding, PartitionSpec) else (sharding.spec, mesh or sharding.mesh)
         if over is None or shape is None:
             raise ValueError("a spec on a target needs --shape 8,4 and --mesh data=4,model=4")
-        formatters.show(observe.on_target(given["target"], NamedSharding(over, spec), shape, dtype=getattr(value, "dtype", "float32")))
+        formatters.show(observe.on_target(given.target, NamedSharding(over, spec), shape, dtype=getattr(value, "dtype", "float32")))
 
-    def _placed(self, value: Any, given: dict[str, str]) -> Any:
+    def _placed(self, value: Any, given: SimpleNamespace) -> Any:
         """A spec on the mesh that `--mesh` gives; without it, on that of the other side."""
-        if isinstance(value, PartitionSpec) and "mesh" in given:
-            return options.named_sharding(options.mesh(given["mesh"]), value, "the array")
+        if isinstance(value, PartitionSpec) and given.mesh:
+            return options.named_sharding(options.mesh(given.mesh), value, "the array")
         return value
 
     def _value(self, text: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from xlab import device_put, observe
 from xlab.core.array import is_native_array
 from xlab.notebook import formatters
-from xlab.notebook.magics.base import call_of, with_user_traceback
+from xlab.notebook.magics.arguments import Option, takes
+from xlab.notebook.magics.base import call_of
 from xlab.observe.records import Record, Step, Value
 from xlab.observe.stepping.breakpoints import breakpoints_of
 
@@ -161,17 +163,12 @@ class Xstep(Magics):
     """`%xstep`."""
 
     @line_magic
-    @with_user_traceback
-    def xstep(self, line: str) -> None:
-        """Runs a call equation by equation on the real devices; the output can be scrubbed forwards and backwards.
-
-        %xstep loss(params, x)
-        %xstep loss(params, x) --against loss(params, y)      first says where the two runs part
-        """
-        line, _, other = line.partition(" --against ")
-        fun, args, kwargs, _ = call_of(self.shell, line, "xstep")
-        if other:
-            g, more, named, _ = call_of(self.shell, other, "xstep")
+    @takes("f(x, y)", Option("against", "first say where the two runs part", "f(x, z)", python=True))
+    def xstep(self, given: SimpleNamespace) -> None:
+        """Runs a call equation by equation on the real devices; the output can be scrubbed forwards and backwards."""
+        fun, args, kwargs, _ = call_of(self.shell, given.rest, "xstep")
+        if given.against:
+            g, more, named, _ = call_of(self.shell, given.against, "xstep")
             print(parting(observe.Stepper(fun, *args, budget=BUDGET, **kwargs), observe.Stepper(g, *more, budget=BUDGET, **named)))
         stepper = observe.Stepper(fun, *args, budget=BUDGET, **kwargs)
         formatters.show(stepper.trace(), handlers=handlers(stepper))

@@ -1,7 +1,8 @@
 """Views draw records: a tree that reads without a script, and what a page needs to make it answer.
 
-In reading order: `draw.py` (trees), `base.py` (what a view is), `page.py` (a tree as a document), then one file per view, and
-`widget.py` (the live form, imported only when used). A view imports `xlab.observe` and nothing of the runtime.
+In reading order: `draw.py` (trees), `base.py` (what a view is), `tabs.py` (what it adds to a report), `page.py` (a tree as a document), then
+one file per view, and `widget.py` (the live form, imported only when used). A view imports `xlab.observe` and nothing of the runtime.
+A view is a file here and the `.js` and `.css` of its name in `js/views`; there is no list of them.
 
 >>> from xlab.observe.records import Report
 >>> view_for(Report("f")).name
@@ -10,40 +11,15 @@ In reading order: `draw.py` (trees), `base.py` (what a view is), `page.py` (a tr
 
 from __future__ import annotations
 
-from xlab.notebook.views.base import View
-from xlab.notebook.views.dataflow import DataflowView
-from xlab.notebook.views.diff import DiffView
-from xlab.notebook.views.ladder import LadderView
-from xlab.notebook.views.layout import LayoutView
-from xlab.notebook.views.ledger import LedgerView
-from xlab.notebook.views.live import LiveView
-from xlab.notebook.views.memory import MemoryView
-from xlab.notebook.views.mesh import MeshView
-from xlab.notebook.views.program import ProgramView
-from xlab.notebook.views.report import ReportView
-from xlab.notebook.views.resharding import ReshardingView
-from xlab.notebook.views.stepper import StepperView
-from xlab.notebook.views.targets import TargetsView
-from xlab.notebook.views.whatif import RankingView, WhatIfView
+from importlib import import_module
+from pkgutil import iter_modules
+
+from xlab.notebook.views.base import VIEWS, View
 from xlab.observe.records import Record
 
-VIEWS: list[View] = [
-    ReportView(),
-    ProgramView(),
-    StepperView(),
-    LayoutView(),
-    MeshView(),
-    DataflowView(),
-    ReshardingView(),
-    WhatIfView(),
-    RankingView(),
-    LedgerView(),
-    MemoryView(),
-    LiveView(),
-    DiffView(),
-    LadderView(),
-    TargetsView(),
-]
+for _name in sorted((module.name for module in iter_modules(__path__)), key=lambda name: name != "report"):
+    if _name != "widget":        # needs packages that need not be there
+        import_module(f"{__name__}.{_name}")
 
 
 def view_for(record: Record) -> View:

@@ -6,10 +6,13 @@ kernel; with one, it may send the requests its view lists and nothing else.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
+from xlab.notebook import assets
 from xlab.notebook.views import page
 from xlab.notebook.views.draw import Node, clean_json
 from xlab.notebook.views.static_svg import static_svg
@@ -39,8 +42,15 @@ class Request:
     meaning: str
 
 
+VIEWS: list[View] = []
+"""One of each view, in the order they were defined."""
+
+
 class View:
-    """Base of views. A subclass names its record and its JavaScript, and draws.
+    """Base of views. A subclass names its record, and draws; defining it is all that makes it known.
+
+    Its script and style sheet are the `.js` and `.css` files of its name, in this room's `js/views` or beside the file that defines it. The
+    script says which tabs it brings to life; a saved page without these tabs goes without it.
 
     Attributes:
         name: word shared by the Python file, the JavaScript file and the test.
@@ -55,6 +65,12 @@ class View:
     requests: ClassVar[tuple[Request, ...]] = ()
     height: ClassVar[int] = 640
     scripted: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "record_type" in cls.__dict__:
+            VIEWS[:] = [view for view in VIEWS if view.record_type is not cls.record_type] + [cls()]
+            assets.add(Path(sys.modules[cls.__module__].__file__ or "").parent, cls.name)
 
     def title(self, record: Any) -> str:
         """One line that names the record."""

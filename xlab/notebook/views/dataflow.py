@@ -12,7 +12,8 @@ from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import HUES, Node, clean, finite, h, key, panel, table
 from xlab.notebook.views.layout import MOST_DEVICES, mesh_data
 from xlab.notebook.views.mesh import mesh_places
-from xlab.observe.records import Layout, MeshInfo, Transfer
+from xlab.notebook.views.tabs import add_tab, arguments_of, report_mesh
+from xlab.observe.records import Layout, MeshInfo, Report, Transfer
 from xlab.observe.records.transfer_words import (
     advice_word,
     sentences,
@@ -451,3 +452,12 @@ class DataflowView(View):
     def data(self, record: Transfer) -> dict[str, Any]:
         """The rounds."""
         return {"transfers": transfers_data((record,), record.mesh), "flow": flow_data((record,), record.mesh)}
+
+
+def _report_data(report: Report) -> dict[str, Any]:
+    mesh = report_mesh(report)
+    return {"transfers": transfers_data(report.transfers, mesh, arguments_of(report)), "flow": flow_data(report.transfers, mesh)}
+
+
+add_tab("collectives", "Collectives", 30,
+        lambda report: transfers_panel(report.transfers, report_mesh(report)) if report.transfers else None, _report_data)

@@ -14,6 +14,7 @@ from typing import Any
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, warning
 from xlab.notebook.views.mesh import CELL, axis_legend, cell, label_of, mesh_svg, svg, used_axes
+from xlab.notebook.views.tabs import add_tab, report_mesh
 from xlab.observe.records import Layout, MeshInfo
 from xlab.observe.records.text import layout_line, places
 from xlab.observe.records.units import plural, size_text
@@ -285,3 +286,6 @@ class LayoutView(View):
         return {"layouts": layouts_data((record,)) if record.mesh and record.mesh.size > MOST_DEVICES else None}
 
 
+add_tab("shardings", "Shardings", 20,
+        lambda report: layouts_panel(report.layouts, report_mesh(report)) if report.layouts else None,
+        lambda report: {"layouts": layouts_data(report.layouts)})

@@ -7,6 +7,7 @@ from typing import Any
 from xlab.notebook.views.base import View
 from xlab.notebook.views.buffers import donations_node, map_node, peak_node
 from xlab.notebook.views.draw import Node, h, key, panel, table
+from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Memory
 from xlab.observe.records.units import plural, size_text
 
@@ -156,3 +157,6 @@ class MemoryView(View):
     def tree(self, record: Memory) -> Node:
         """Bar, table, lifetimes."""
         return h("article", {"class": "xl xl-report"}, memory_panel((record,)))
+
+
+add_tab("memory", "Memory", 50, lambda report: memory_panel(report.memory) if report.memory else None)

@@ -58,7 +58,8 @@ for(const n of ["layout-color0","layout-color1","ui-font-color1","ui-font-color2
 document.body.style.background=from.getPropertyValue("--jp-layout-color0");};
 if(host&&host.dataset.jpThemeLight){look();new MutationObserver(look).observe(host,{attributes:true,attributeFilter:["data-jp-theme-light"]});}
 if(frame)new ResizeObserver(()=>{frame.style.height=Math.ceil(root.getBoundingClientRect().height)+2+"px";}).observe(root);
-}catch{root.dataset.frame="foreign";}
+}catch{root.dataset.frame="foreign";
+new ResizeObserver(()=>parent.postMessage({xlabHeight:Math.ceil(root.getBoundingClientRect().height)+2},"*")).observe(root);}
 })();"""
 """All the script of a picture that needs none: the host's theme, and a frame as tall as the picture."""
 
@@ -73,10 +74,10 @@ def script_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace("&", "\\u0026")
 
 
-@functools.cache
-def packed_code(absent: frozenset[str]) -> str:
-    """The views' script, packed once for all pages of this kernel."""
-    return pack_text(assets.script(absent))
+@functools.lru_cache(64)
+def packed_code(script: str) -> str:
+    """A script, packed once for all pages of this kernel that have it."""
+    return pack_text(script)
 
 
 def packed_data(payload: dict[str, Any]) -> str:
@@ -95,14 +96,14 @@ def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
     title = clean(view.title(record))
     tree = payload["tree"]
     script = f"<script>{FIT}</script>\n"
-    absent: frozenset[str] = frozenset()
+    tabs: frozenset[str] | None = None
     if view.scripted:
-        absent = frozenset(part for part in assets.OPTIONAL if not payload["data"].get(part))
+        tabs = frozenset(node[1]["data-tab"] for node in tree[2:] if not isinstance(node, str) and "data-tab" in node[1])
         packed = packed_data(payload)
         if len(packed) <= LARGEST:
             script = (
                 f'<script type="application/octet-stream" id="xl-data">{packed}</script>\n'
-                f'<script type="application/octet-stream" id="xl-code">{packed_code(absent)}</script>\n'
+                f'<script type="application/octet-stream" id="xl-code">{packed_code(assets.script(tabs))}</script>\n'
                 f"<script>{UNPACK}</script>\n"
             )
         else:
@@ -113,7 +114,7 @@ def _document(view: Any, record: Any, payload: dict[str, Any]) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{assets.styles(absent=absent)}</style></head>\n"
+        f"<title>{escape(title)}</title>\n<style>{assets.styles(tabs=tabs)}</style></head>\n"
         f'<body class="xl-page">{html(HATCH)}{body}\n{script}</body></html>\n'
     )
 

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from xlab.notebook.views.draw import Node, clean, finite, h, panel
+from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records.passes import STAGES, Pass, modules
 from xlab.observe.records.units import plural, time_text
 
@@ -86,3 +87,7 @@ def _lines(lines: list[str]) -> Iterator[Node | str]:
             yield h(_TAGS[sign], None, *texts)
         else:
             yield from texts
+
+
+add_tab("passes", "Passes", 60, lambda report: passes_panel(report.passes) if report.passes else None,
+        lambda report: {"passes": passes_data(report.passes, len(report.programs))})

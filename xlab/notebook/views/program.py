@@ -12,6 +12,7 @@ from typing import Any
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import LONGEST, Node, clean, h, panel
 from xlab.notebook.views.levels import level_columns
+from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Equation, Program, Variable
 from xlab.observe.records.units import plural
 
@@ -363,3 +364,8 @@ class ProgramView(View):
     def data(self, record: Program) -> dict[str, Any]:
         """The program's columns."""
         return {"programs": [columns(record)]}
+
+
+add_tab("program", "Program", 10,
+        lambda report: programs_panel(report.programs, [columns(p) for p in report.programs]) if report.programs else None,
+        lambda report: {"programs": [columns(p) for p in report.programs]})

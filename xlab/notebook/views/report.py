@@ -5,56 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.notebook.views.base import Field, Request, View
-from xlab.notebook.views.dataflow import flow_data, transfers_data, transfers_panel
 from xlab.notebook.views.draw import Node, clean, h, key, panel
-from xlab.notebook.views.layout import layouts_data, layouts_panel
-from xlab.notebook.views.memory import memory_panel
-from xlab.notebook.views.passes import passes_data, passes_panel
-from xlab.notebook.views.program import columns, programs_panel
-from xlab.notebook.views.stepper import steps_data, steps_panel
-from xlab.notebook.views.targets import targets_panel
-from xlab.notebook.views.timings import timings_data, timings_panel
-from xlab.notebook.views.whatif import SEARCH, WHAT_IF, what_if_data, what_if_panel
-from xlab.observe.records import Failure, Layout, MeshInfo, Notice, Report
+from xlab.notebook.views.tabs import Tab, ended_before_a_program, tabs
+from xlab.observe.records import Failure, Notice, Report
 from xlab.observe.records.drawing import Drawing
 from xlab.observe.records.text import report_header
 
 FIGURE = Request("figure", {"of": Field(str, ("timings", "memory"))}, Drawing, "a part of the report as matplotlib draws it")
 
 
-def mesh_of(report: Report) -> MeshInfo | None:
-    """The report's mesh, or the first one found in it."""
-    if report.mesh:
-        return report.mesh
-    return next(
-        (x.mesh for x in (*report.programs, *report.layouts, *report.transfers) if x.mesh), None
-    )
-
-
-def arguments_of(report: Report) -> dict[int, list[Layout]]:
-    """The arguments of each program that lies on several devices, in order."""
-    found: dict[int, list[Layout]] = {}
-    for x in report.layouts:
-        if x.role == "argument":
-            found.setdefault(x.program, []).append(x)
-    return found
-
-
-def placed_programs(report: Report) -> dict[int, tuple[str, list[Layout]]]:
-    """Programs with arguments on a mesh, by name: what other placements can be tried on."""
-    names = dict(enumerate(p.name for p in report.programs))
-    return {index: (names.get(index, report.title), found) for index, found in arguments_of(report).items()
-            if all(x.mesh is not None and x.type.spec is not None for x in found)}
-
-
-def guarded(name: str, title: str, draw: Any, *arguments: Any) -> Node:
-    """Draw one panel; if that fails, the panel holds the error and the others stand."""
+def drawn(tab: Tab, report: Report) -> Node | None:
+    """Draws one panel; if that fails, the panel holds the error and the others stand."""
     try:
-        return draw(*arguments)
+        return tab.draw(report)
     except Exception as error:
         return panel(
-            name,
-            title,
+            tab.name,
+            tab.title,
             h(
                 "p",
                 {"class": "xl-error"},
@@ -139,7 +106,10 @@ class ReportView(View):
 
     name = "report"
     record_type = Report
-    requests = (FIGURE, WHAT_IF, SEARCH)
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """A figure, and what the tabs ask."""
+        return (FIGURE, *(request for tab in tabs() for request in tab.requests))
 
     def handlers(self, record: Report) -> dict[str, Any]:
         """Figures are drawn when they are asked for."""
@@ -149,65 +119,21 @@ class ReportView(View):
 
     def tree(self, record: Report) -> Node:
         """Header, panels in reading order, versions."""
-        programs = [columns(p) for p in record.programs]
-        return self._tree(record, programs)
-
-    def data(self, record: Report) -> dict[str, Any]:
-        """Programs as columns, collectives as rounds, steps."""
-        return self._data(record, [columns(p) for p in record.programs])
-
-    def payload(self, record: Report) -> dict[str, Any]:
-        """Tree and data, with the columns made once."""
-        programs = [columns(p) for p in record.programs]
-        return {
-            "view": self.name,
-            "tree": self._tree(record, programs),
-            "data": self._data(record, programs),
-        }
-
-    def _tree(self, r: Report, programs: list[dict[str, Any]]) -> Node:
-        mesh = mesh_of(r)
-        # A cell that ended before there was a program has its error to show, and nothing else.
-        alone = r.error is not None and not r.programs
-        placed = placed_programs(r)
-        timed = r.phases or r.timings or (r.ledger and r.ledger.entries)
-        panels = [
-            guarded(name, title, draw, *given)
-            for name, title, there, draw, *given in (
-                ("program", "Program", r.programs, programs_panel, r.programs, programs),
-                ("shardings", "Shardings", r.layouts, layouts_panel, r.layouts, mesh),
-                ("collectives", "Collectives", r.transfers, transfers_panel, r.transfers, mesh),
-                ("timings", "Timings", timed and not alone, timings_panel, r.phases, r.timings, r.ledger, r.passes),
-                ("memory", "Memory", r.memory, memory_panel, r.memory),
-                ("passes", "Passes", r.passes, passes_panel, r.passes),
-                ("targets", "Targets", r.targets, targets_panel, r.targets),
-                ("steps", "Steps", r.trace, steps_panel, r.trace),
-                ("whatif", "What if", placed, what_if_panel, placed),
-            )
-            if there
-        ]
-        if not panels and r.error is None:
-            panels = [h("p", {"class": "xl-dim"}, "No collectives: no device sends anything to another." if r.counted else "Nothing was traced.")]
-        versions = "   ".join(f"{name} {version}" for name, version in r.versions)
+        panels = [node for node in (drawn(tab, record) for tab in tabs()) if node is not None]
+        if not panels and record.error is None:
+            panels = [h("p", {"class": "xl-dim"}, "No collectives: no device sends anything to another." if record.counted else "Nothing was traced.")]
+        versions = "   ".join(f"{name} {version}" for name, version in record.versions)
         return h(
             "article",
             {"class": "xl xl-report"},
-            header(r),
+            header(record),
             *panels,
-            h("footer", {"class": "xl-foot"}, versions) if versions and not alone else None,
+            h("footer", {"class": "xl-foot"}, versions) if versions and not ended_before_a_program(record) else None,
         )
 
-    def _data(self, r: Report, programs: list[dict[str, Any]]) -> dict[str, Any]:
-        mesh = mesh_of(r)
-        return {
-            "title": clean(r.title),
-            "opens": r.opens,
-            "programs": programs,
-            "layouts": layouts_data(r.layouts),
-            "transfers": transfers_data(r.transfers, mesh, arguments_of(r)),
-            "flow": flow_data(r.transfers, mesh),
-            "steps": steps_data(r.trace) if r.trace else None,
-            "whatif": what_if_data(placed_programs(r)),
-            "passes": passes_data(r.passes, len(r.programs)),
-            "timings": timings_data(r.phases, r.timings),
-        }
+    def data(self, record: Report) -> dict[str, Any]:
+        """What the tabs need: programs as columns, collectives as rounds, steps."""
+        made: dict[str, Any] = {"title": clean(record.title), "opens": record.opens}
+        for tab in tabs():
+            made.update(tab.data(record))
+        return made

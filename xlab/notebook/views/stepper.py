@@ -11,6 +11,7 @@ from typing import Any
 from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean_json, h, panel, table
 from xlab.notebook.views.program import columns, program_node
+from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records import Step, StepTrace, Value
 from xlab.observe.records.units import plural, significant
 
@@ -171,3 +172,7 @@ class StepperView(View):
             "programs": [],
             "steps": {**steps_data(record), "live": True},
         }
+
+
+add_tab("steps", "Steps", 80, lambda report: steps_panel(report.trace) if report.trace else None,
+        lambda report: {"steps": steps_data(report.trace) if report.trace else None})

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, h, key, panel, table
+from xlab.notebook.views.tabs import add_tab
 from xlab.observe.records.diff import Figure
 from xlab.observe.records.targets import AsyncOperation, Scheduled, headline
 from xlab.observe.records.units import plural, size_text
@@ -84,3 +85,6 @@ class TargetsView(View):
             "targets", self.title(record), target_node(record),
             *([h("details", None, h("summary", None, f"scheduled module · {plural(len(lines), 'line')}"), pre,
                  h("p", {"class": "xl-dim"}, f"{plural(more, 'more line')} not shown") if more > 0 else None)] if lines else [])))
+
+
+add_tab("targets", "Targets", 70, lambda report: targets_panel(report.targets) if report.targets else None)

@@ -8,7 +8,8 @@ from typing import Any
 
 from xlab.notebook.views.draw import Node, clean_json, h, panel, table
 from xlab.notebook.views.ledger import ledger_node
-from xlab.observe.records import Ledger, Phase, Timing
+from xlab.notebook.views.tabs import add_tab, ended_before_a_program
+from xlab.observe.records import Ledger, Phase, Report, Timing
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.text import warm_text
 from xlab.observe.records.units import plural, time_text
@@ -228,3 +229,13 @@ def timings_data(phases: tuple[Phase, ...], timings: tuple[Timing, ...]) -> dict
         return None
     return clean_json({"phases": [p.to_json() for p in phases[:MOST_SAVED]], "timings": [t.to_json() for t in timings],
                        "more": max(0, len(phases) - MOST_SAVED)})
+
+
+def _report_panel(report: Report) -> Node | None:
+    timed = report.phases or report.timings or (report.ledger and report.ledger.entries)
+    if not timed or ended_before_a_program(report):
+        return None
+    return timings_panel(report.phases, report.timings, report.ledger, report.passes)
+
+
+add_tab("timings", "Timings", 40, _report_panel, lambda report: {"timings": timings_data(report.phases, report.timings)})

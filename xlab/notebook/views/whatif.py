@@ -9,7 +9,8 @@ from typing import Any
 from xlab.notebook.views.base import Field, Request, View
 from xlab.notebook.views.draw import Node, clean, h, panel, table
 from xlab.notebook.views.layout import mesh_data
-from xlab.observe.records import Layout
+from xlab.notebook.views.tabs import add_tab, placed_programs
+from xlab.observe.records import Layout, Report
 from xlab.observe.records.units import plural, size_text, time_text
 from xlab.observe.records.whatif import (
     Placement,
@@ -188,3 +189,11 @@ class RankingView(View):
     def tree(self, record: Ranking) -> Node:
         """One table."""
         return h("article", {"class": "xl xl-report"}, panel("ranking", self.title(record), h("h3", None, self.title(record)), ranking_node(record)))
+
+
+def _report_panel(report: Report) -> Node | None:
+    placed = placed_programs(report)
+    return what_if_panel(placed) if placed else None
+
+
+add_tab("whatif", "What if", 90, _report_panel, lambda report: {"whatif": what_if_data(placed_programs(report))}, (WHAT_IF, SEARCH))

@@ -1,17 +1,8 @@
 """What is known, as plain data: frozen dataclasses with a text form and JSON, which hold no live object and import nothing but one another."""
 
-from xlab.observe.records import (
-    base,
-    diff,
-    drawing,
-    ladder,
-    live,
-    passes,
-    resharding,
-    targets,
-    text,
-    whatif,
-)
+from importlib import import_module as _import_module
+from pkgutil import iter_modules as _iter_modules
+
 from xlab.observe.records.nouns import (
     Block,
     Buffer,
@@ -79,3 +70,6 @@ __all__ = [
     "text",
     "whatif",
 ]
+
+for _module in _iter_modules(__path__):        # reading a record needs every file that defines some
+    _import_module(f"{__name__}.{_module.name}")

@@ -28,9 +28,15 @@ MOST_MESSAGES = 20_000
 """Messages of one collective that a record lists; a larger schedule is worked out round by round where it is drawn."""
 
 
-def collectives(stages: ProgramStages, link: communication.Interconnect, algorithm: str = "ring", compile: bool = True,
+def collectives(stages: ProgramStages, link: str | communication.Interconnect = "cpu", algorithm: str = "ring", compile: bool = True,
                 program: int = 0) -> tuple[list[Transfer], dict[int, tuple[Try, ...]]]:
     """The collectives in the order they run, and what might take each away, by its position."""
+    if isinstance(link, str):
+        if link not in communication.LINKS:
+            raise ValueError(f"unknown link {link!r}: choose from {', '.join(communication.LINKS)}, or pass communication.Interconnect(name, α, β)")
+        link = communication.LINKS[link]
+    elif not isinstance(link, communication.Interconnect):
+        raise TypeError(f"link is a name ({', '.join(communication.LINKS)}) or communication.Interconnect(name, α, β); given {link!r}")
     written = list(_written(stages.closed.jaxpr, stages))
     if not compile:
         return [_user(w, [], stages, link, algorithm, program) for w in written], {}

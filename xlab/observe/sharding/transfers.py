@@ -34,7 +34,7 @@ def transfers(what: Any, *args: Any, link: str | communication.Interconnect = "c
 
     Args:
         what: a function with its arguments, a stage of `jit`, or a jaxpr.
-        link: the interconnect to predict for, a name in `communication.LINKS` or a `Interconnect(name, alpha, beta)`.
+        link: the interconnect to predict for, a name in `communication.LINKS` or an `Interconnect(name, alpha, beta)`.
         algorithm: `ring`, `bidirectional`, `direct`, or `axes` for rings along all axes of a collective at once.
         compile: look into the compiled module; without it only what the user wrote is known.
         program: index to write into the records.
@@ -46,12 +46,6 @@ def transfers(what: Any, *args: Any, link: str | communication.Interconnect = "c
         ()
     """
     stages = program_stages(what, args, kwargs)
-    if isinstance(link, str):
-        if link not in communication.LINKS:
-            raise ValueError(f"unknown link {link!r}: choose from {', '.join(communication.LINKS)}, or pass communication.Interconnect(name, α, β)")
-        link = communication.LINKS[link]
-    elif not isinstance(link, communication.Interconnect):
-        raise TypeError(f"link is a name ({', '.join(communication.LINKS)}) or communication.Interconnect(name, α, β); given {link!r}")
     found, tries_of = collectives(stages, link, algorithm, compile, program)
     return Transfers(followed(stages, found, tries_of, link, tries) if tries_of else found)
 

@@ -1,6 +1,7 @@
 import { build, h, listen, still } from "../kit/dom.js";
 import { bytes, micros, significant } from "../kit/format.js";
 import { makePlayer } from "../kit/player.js";
+import { definePanel } from "../kit/panels.js";
 import { axisHues, axisShade, coordinatesOf, deviceAt, meshPlaces, meshSize } from "./mesh.js";
 import { heldBefore, predictCost, roundMessages, roundsOf } from "./communication.js";
 
@@ -344,3 +345,11 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
   choose(+stage.dataset.transfer);
   return { again: () => choose(chosen) };
 }
+
+definePanel("collectives", (section, { data, bus, bin, model, open, part }) => {
+  const attempt = (wanted) => {
+    open("whatif");
+    part("whatif")?.attempt(wanted);
+  };
+  mountDataflow(section, { transfers: data.transfers || [], ...data.flow }, bus, bin, model && data.whatif?.length ? attempt : null);
+});

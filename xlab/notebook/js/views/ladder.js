@@ -1,6 +1,7 @@
 import { h, listen } from "../kit/dom.js";
 import { makeColumn } from "../kit/column.js";
 import { paintJaxpr } from "../kit/code.js";
+import { definePanel } from "../kit/panels.js";
 import { pressed, pythonColumn } from "./program.js";
 
 /** One program under the other. An equation chosen in one lights what it came from and what came from it, in all. */
@@ -172,3 +173,9 @@ export function mountLadder(host, programs, rungs, bus, bin) {
     },
   };
 }
+
+definePanel("ladder", (section, { data, programs, bus, bin }) => {
+  const part = mountLadder(section.querySelector(".xl-ladder-static"), programs, data.ladder, bus, bin);
+  part.start();
+  return part;
+});

@@ -2,6 +2,7 @@ import { h, listen } from "../kit/dom.js";
 import { colour } from "../kit/code.js";
 import { bytes } from "../kit/format.js";
 import { makeRows } from "../kit/rows.js";
+import { definePanel } from "../kit/panels.js";
 import { blocksPicture, deviceAt, meshPicture, meshSize, meshText, slicesOf } from "./mesh.js";
 
 /** The Shardings tab: every array in a list of which only the lines in sight exist, and the chosen one drawn beside it. */
@@ -152,3 +153,5 @@ export function mountLayouts(section, data, bus, bin) {
   choose(Math.min(...Object.keys(data.warned).map(Number), all.count) % all.count, false);
   return { rows };
 }
+
+definePanel("shardings", (section, { data, bus, bin }) => mountLayouts(section, data.layouts, bus, bin));

@@ -2,6 +2,7 @@ import { h, listen } from "../kit/dom.js";
 import { makeRows } from "../kit/rows.js";
 import { colour, marked, shortHlo } from "../kit/code.js";
 import { micros } from "../kit/format.js";
+import { definePanel } from "../kit/panels.js";
 import { pressed } from "./program.js";
 
 /** The compiler's passes: a list, and the module as each left it, with what it took away and what it put there. */
@@ -334,3 +335,10 @@ export function mountPasses(host, data, bus, bin) {
     },
   };
 }
+
+definePanel("passes", (section, { data, bus, bin }) => {
+  if (!data.passes) return null;
+  const part = mountPasses(section.querySelector(".xl-passes-static"), data.passes, bus, bin);
+  part.start();
+  return part;
+});

@@ -2,6 +2,7 @@ import { h, listen } from "../kit/dom.js";
 import { makeColumn } from "../kit/column.js";
 import { colour, marked, paintJaxpr, shortHlo } from "../kit/code.js";
 import { micros } from "../kit/format.js";
+import { definePanel } from "../kit/panels.js";
 import { makeGraph } from "./graph.js";
 
 /** Python, jaxpr and compiled text side by side; an equation id joins their lines. */
@@ -358,3 +359,9 @@ export function mountProgram(host, program, bus, bin) {
     },
   };
 }
+
+definePanel("program", (section, { programs, bus, bin, failing }) => [...section.querySelectorAll(".xl-program-static")].map((host, i) => programs[i] && failing(section, () => {
+  const part = mountProgram(host, programs[i], bus, bin);
+  part.start();
+  return part;
+})).filter(Boolean));

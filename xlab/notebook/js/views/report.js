@@ -1,17 +1,10 @@
 import { build, followTheme, h, listen } from "../kit/dom.js";
 import { swell } from "../kit/format.js";
 import { lightElements, makeBus } from "../kit/bus.js";
+import { mountOf } from "../kit/panels.js";
 import { watched } from "../kit/presence.js";
-import { describe, mountProgram, readProgram } from "./program.js";
-import { mountLadder } from "./ladder.js";
-import { mountPasses } from "./passes.js";
+import { describe, readProgram } from "./program.js";
 import { linkDevices } from "./mesh.js";
-import { mountLayouts } from "./layout.js";
-import { mountResharding } from "./resharding.js";
-import { mountWhatIf } from "./whatif.js";
-import { mountDataflow } from "./dataflow.js";
-import { mountStepper } from "./stepper.js";
-import { mountSaves, mountTimings } from "./timings.js";
 
 /** A report comes alive: panels become tabs, one selection joins them, keys work. The picture is already there. */
 
@@ -49,13 +42,15 @@ export function start() {
   fitFrame(root);
 }
 
-/** The frame of a saved picture is as tall as what is in it, whichever tab is open. */
+/** The frame of a saved picture is as tall as what is in it, whichever tab is open; a page that lets us reach nothing is told how tall. */
 function fitFrame(root) {
   try {
     const frame = window.frameElement;
-    if (!frame) return;
+    if (!frame && parent === window) return;
     const fit = () => {
-      frame.style.height = `${Math.min(1000, Math.ceil(root.getBoundingClientRect().height) + 2)}px`;
+      const tall = Math.min(1000, Math.ceil(root.getBoundingClientRect().height) + 2);
+      if (frame) frame.style.height = `${tall}px`;
+      else parent.postMessage({ xlabHeight: tall }, "*");
     };
     fit();
     new ResizeObserver(fit).observe(root);
@@ -112,40 +107,8 @@ export function enliven(root, data, model) {
     const name = section.dataset.tab;
     if (started.has(name)) return;
     started.add(name);
-    if (name === "program") {
-      parts.set(name, [...section.querySelectorAll(".xl-program-static")].map((host, i) => programs[i] && failing(section, () => {
-        const part = mountProgram(host, programs[i], bus, bin);
-        part.start();
-        return part;
-      })).filter(Boolean));
-    }
-    if (name === "shardings") failing(section, () => mountLayouts(section, data.layouts, bus, bin));
-    if (name === "whatif") parts.set(name, failing(section, () => mountWhatIf(section, data.whatif, model, bin)));
-    if (name === "resharding") failing(section, () => mountResharding(section, data, bin));
-    if (name === "ladder") {
-      parts.set(name, failing(section, () => {
-        const part = mountLadder(section.querySelector(".xl-ladder-static"), programs, data.ladder, bus, bin);
-        part.start();
-        return part;
-      }));
-    }
-    if (name === "passes" && data.passes) {
-      parts.set(name, failing(section, () => {
-        const part = mountPasses(section.querySelector(".xl-passes-static"), data.passes, bus, bin);
-        part.start();
-        return part;
-      }));
-    }
-    if (name === "collectives") failing(section, () => mountDataflow(section, { transfers: data.transfers || [], ...data.flow }, bus, bin, model && data.whatif?.length ? (wanted) => { open("whatif"); parts.get("whatif")?.attempt(wanted); } : null));
-    if (name === "memory" && data.title !== undefined) failing(section, () => mountSaves(section, { title: data.title, figure: "memory", files: {}, model, bin, say }));
-    if (name === "timings" && data.timings) failing(section, () => mountTimings(section, data.timings, data.title, model, bin, say));
-    if (name === "steps" && data.steps) {
-      parts.set(name, failing(section, () => {
-        const part = mountStepper(section.querySelector(".xl-steps-static"), data.steps, model, bin, programs.length ? bus : null);
-        part.start();
-        return part;
-      }));
-    }
+    const mount = mountOf(name);
+    if (mount) parts.set(name, failing(section, () => mount(section, page)));
   }
   function open(name) {
     const section = panels.find((p) => p.dataset.tab === name);
@@ -160,6 +123,7 @@ export function enliven(root, data, model) {
     begin(section);
     if (held) root.focus({ preventScroll: true });
   }
+  const page = { data, programs, bus, bin, model, say, failing, open, part: (name) => parts.get(name) };
   if (panels.length > 1) {
     const list = h("div", { class: "xl-tabs", role: "tablist" });
     panels.forEach((p, i) => {
@@ -207,8 +171,7 @@ export function enliven(root, data, model) {
       const name = names[(names.indexOf(current) + (event.key === "ArrowRight" ? 1 : names.length - 1)) % names.length];
       open(name);
       tabs.get(name).focus();
-    } else if ((current === "ladder" || current === "passes") && parts.get(current)?.key(event.key)) event.preventDefault();
-    else if (current === "steps" && parts.get("steps")?.key(event.key)) event.preventDefault();
+    } else if (parts.get(current)?.key?.(event.key)) event.preventDefault();
     else if (current === "program" && ways[event.key] && parts.get("program")?.length) {
       const which = programs.findIndex((p) => bus.keys[0]?.startsWith(`${p.index}:`));
       parts.get("program")[Math.max(0, which)].move(ways[event.key]);

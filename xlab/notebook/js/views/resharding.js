@@ -1,6 +1,7 @@
 import { h, listen } from "../kit/dom.js";
 import { bytes } from "../kit/format.js";
 import { makePlayer } from "../kit/player.js";
+import { definePanel } from "../kit/panels.js";
 import { arrowNode, takenBy } from "./dataflow.js";
 import { readLayouts } from "./layout.js";
 import { blocksPicture } from "./mesh.js";
@@ -48,3 +49,5 @@ export function mountResharding(section, data, bin) {
     player.go(devices[i] >= 0 && block.classList.contains("xl-chosen") && few ? 0 : i, false);
   });
 }
+
+definePanel("resharding", (section, { data, bin }) => mountResharding(section, data, bin));

@@ -2,6 +2,7 @@ import { asker } from "../kit/ask.js";
 import { h, icon } from "../kit/dom.js";
 import { makeBus } from "../kit/bus.js";
 import { real, significant } from "../kit/format.js";
+import { definePanel } from "../kit/panels.js";
 import { jaxprColumn, pythonColumn, readProgram } from "./program.js";
 
 /** A run, scrubbed: transport, the whole run as nested bands, code, and the values alive now. */
@@ -339,3 +340,10 @@ export function mountStepper(host, data, model, bin, outer) {
     },
   };
 }
+
+definePanel("steps", (section, { data, programs, model, bus, bin }) => {
+  if (!data.steps) return null;
+  const part = mountStepper(section.querySelector(".xl-steps-static"), data.steps, model, bin, programs.length ? bus : null);
+  part.start();
+  return part;
+});

@@ -1,5 +1,6 @@
 import { h } from "../kit/dom.js";
 import { asker } from "../kit/ask.js";
+import { definePanel } from "../kit/panels.js";
 import { keep } from "./program.js";
 
 /** The waterfall is drawn already; here it gets its files: a trace for Perfetto, the records, and a figure where a kernel can draw it. */
@@ -68,3 +69,6 @@ export function mountTimings(section, data, title, model, bin, say) {
     "JSON (records)": ["timings.json", () => JSON.stringify(data)],
   } });
 }
+
+definePanel("timings", (section, { data, model, bin, say }) => data.timings && mountTimings(section, data.timings, data.title, model, bin, say));
+definePanel("memory", (section, { data, model, bin, say }) => data.title !== undefined && mountSaves(section, { title: data.title, figure: "memory", files: {}, model, bin, say }));

@@ -1,6 +1,7 @@
 import { asker } from "../kit/ask.js";
 import { h } from "../kit/dom.js";
 import { bytes, micros } from "../kit/format.js";
+import { definePanel } from "../kit/panels.js";
 
 /** What if: other specs for the arguments, or another mesh, compiled by the kernel without running and set beside what is. */
 
@@ -178,3 +179,5 @@ export function mountWhatIf(section, programs, model, bin) {
     },
   };
 }
+
+definePanel("whatif", (section, { data, model, bin }) => mountWhatIf(section, data.whatif, model, bin));

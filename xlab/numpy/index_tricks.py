@@ -1,22 +1,20 @@
-"""Remaining names: choosing by index, index grids, changes at positions, files, bits in bytes, printing."""
+"""Index tricks: choosing by index, index grids, putting at positions."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from xlab import lax
-from xlab.backend.client import default_device
 from xlab.core import dtypes
 from xlab.core.array import Array
-from xlab.core.typing import ArrayLike, DeviceLike, DTypeLike, ShapeLike
+from xlab.core.typing import ArrayLike, DTypeLike, ShapeLike
 from xlab.numpy.arithmetic import as_array, scalar
 from xlab.numpy.arithmetic import select_promoted as _choose_by_mask
-from xlab.numpy.creation import array, asarray
+from xlab.numpy.creation import asarray
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import (
     cast_operand,
@@ -29,17 +27,10 @@ from xlab.numpy.operands import (
     shape_of,
 )
 from xlab.numpy.shape import ravel
-from xlab.sharding import Sharding, SingleDeviceSharding
 
-__all__ = ["array_repr", "array_str", "c_", "choose", "diag_indices_from", "fill_diagonal", "frombuffer", "from_dlpack", "fromfile",
-           "fromiter", "fromstring", "get_printoptions", "index_exp", "iterable", "load", "mask_indices", "mgrid", "ogrid",
-           "packbits", "place", "printoptions", "put", "r_", "ravel_multi_index", "s_", "save", "savez", "set_printoptions",
-           "tril_indices_from", "triu_indices_from", "unpackbits", "unravel_index"]  # fmt: skip
+__all__ = ["c_", "choose", "diag_indices_from", "fill_diagonal", "index_exp", "iterable", "mask_indices", "mgrid", "ogrid", "place", "put", "r_", "ravel_multi_index", "s_", "tril_indices_from", "triu_indices_from", "unravel_index"]
 
 index_exp, s_ = np.index_exp, np.s_
-array_repr, array_str = np.array_repr, np.array_str
-get_printoptions, set_printoptions, printoptions = np.get_printoptions, np.set_printoptions, np.printoptions
-save, savez = np.save, np.savez
 iterable = np.iterable
 
 
@@ -432,209 +423,3 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
     n = min(a.shape)
     index = lax.iota(np.int32, n)
     return a.at[(index,) * a.ndim].set(val if not ndim_of(val) else put_flat(lax.full((n,), 0, a.dtype), index, ravel(val)))
-
-
-# -- bytes and files --------------------------------------------------------------------------------------
-
-
-@jit_when_eager(static=("axis", "bitorder"))
-def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
-    """Eight booleans per byte along an axis.
-
-    Args:
-        a: booleans or integers, nonzero meaning 1.
-        axis: the axis to pack along; by default the flattened array.
-        bitorder: 'big' or 'little': which bit of a byte comes first.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> jnp.packbits(jnp.array([1, 0, 1]))
-        Array([160], dtype=uint8)
-    """
-    from xlab.numpy.logic import truth
-    (a,) = check("packbits", a)
-    if not (dtypes.issubdtype(dtype_of(a), np.integer) or dtype_of(a) == np.bool_):
-        raise TypeError("Expected an input array of integer or boolean data type")
-    shifts = _shifts("packbits", bitorder)
-    a, axis = (ravel(a), 0) if axis is None else (as_array(a), axis % ndim_of(a))
-    bits = lax.convert_element_type(truth(a), np.uint8)
-    n = bits.shape[axis]
-    bits = lax.pad(bits, np.uint8(0), [(0, -n % 8, 0) if i == axis else (0, 0, 0) for i in range(bits.ndim)])
-    shape = bits.shape
-    bits = lax.reshape(bits, (*shape[:axis], shape[axis] // 8, 8, *shape[axis + 1:]))
-    wide = lax.broadcast_in_dim(shifts, bits.shape, (axis + 1,))
-    return lax.reduce_sum(lax.shift_left(bits, wide), (axis + 1,))
-
-
-def _shifts(name, bitorder):
-    if bitorder not in ("little", "big"):
-        raise ValueError(f"{name}: 'order' must be either 'little' or 'big', got {bitorder!r}")
-    return np.arange(8, dtype=np.uint8)[::-1 if bitorder == "big" else 1].copy()
-
-
-@jit_when_eager(static=("axis", "count", "bitorder"))
-def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
-    """The eight bits of each byte along an axis.
-
-    Args:
-        a: bytes, uint8.
-        axis: the axis to unpack along; by default the flattened array.
-        count: how many bits to keep.
-        bitorder: 'big' or 'little': which bit of a byte comes first.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> jnp.unpackbits(jnp.array([160], dtype=jnp.uint8))
-        Array([1, 0, 1, 0, 0, 0, 0, 0], dtype=uint8)
-    """
-    (a,) = check("unpackbits", a)
-    if dtype_of(a) != np.uint8:
-        raise TypeError("Expected an input array of unsigned byte data type")
-    shifts = _shifts("unpackbits", bitorder)
-    a, axis = (ravel(a), 0) if axis is None else (as_array(a), axis % ndim_of(a))
-    shape = (*a.shape[:axis + 1], 8, *a.shape[axis + 1:])
-    wide = lax.broadcast_in_dim(a, shape, [i + (i > axis) for i in range(a.ndim)])
-    bits = lax.bitwise_and(lax.shift_right_logical(wide, lax.broadcast_in_dim(shifts, shape, (axis + 1,))), np.uint8(1))
-    bits = lax.reshape(bits, (*a.shape[:axis], a.shape[axis] * 8, *a.shape[axis + 1:]))
-    if count is None:
-        return bits
-    n = bits.shape[axis]
-    if count > n:
-        return lax.pad(bits, np.uint8(0), [(0, count - n, 0) if i == axis else (0, 0, 0) for i in range(bits.ndim)])
-    return lax.slice_in_dim(bits, 0, count if count >= 0 else max(n + count, 0), axis=axis)
-
-
-def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """Arrays from a file of `numpy.save`; bfloat16, which such files call two bytes without meaning, is recognized.
-
-    Values that are no numbers, among them those of the other narrow types, come as NumPy arrays.
-
-    Args:
-        file: a path or an open file.
-        args: as for `numpy.load`.
-        kwargs: as for `numpy.load`.
-
-    Example:
-        >>> import io
-        >>> import xlab.numpy as jnp
-        >>> f = io.BytesIO()
-        >>> jnp.save(f, jnp.ones(2))
-        >>> _ = f.seek(0)
-        >>> jnp.load(f)
-        Array([1., 1.], dtype=float32)
-    """
-    found = np.load(file, *args, **kwargs)
-    if not isinstance(found, np.ndarray):
-        return found
-    if found.dtype == np.dtype("V2"):
-        found = found.view(dtypes.bfloat16)
-    numbers = found.dtype == dtypes.bfloat16 or (found.dtype.kind not in "OSUVMm" and found.dtype.isnative)
-    return asarray(found) if numbers else found
-
-
-def frombuffer(buffer: bytes | Any, dtype: DTypeLike | None = float, count: int = -1, offset: int = 0) -> Array:
-    """A vector from bytes.
-
-    Args:
-        buffer: an object with the buffer interface, such as `bytes`.
-        dtype: the dtype of the items.
-        count: how many items; -1 for all.
-        offset: where to begin, in bytes.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> jnp.frombuffer(bytes([1, 2]), jnp.uint8)
-        Array([1, 2], dtype=uint8)
-    """
-    return asarray(np.frombuffer(buffer, dtype=dtypes.to_dtype(dtype), count=count, offset=offset))
-
-
-def fromiter(iterable: Iterable, dtype: DTypeLike | None, count: int = -1) -> Array:
-    """A vector from the values of an iterable.
-
-    Args:
-        iterable: numbers.
-        dtype: the dtype of the items.
-        count: how many items; -1 for all.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> jnp.fromiter(range(3), int)
-        Array([0, 1, 2], dtype=int32)
-    """
-    return asarray(np.fromiter(iterable, dtype=dtypes.to_dtype(dtype), count=count))
-
-
-def fromfile(file: Any, dtype: DTypeLike | None = float, count: int = -1, sep: str = "", offset: int = 0) -> Array:
-    """A vector from the numbers in a file, read at once: in a traced function they are constants.
-
-    Args:
-        file: a path or an open file.
-        dtype: the dtype of the items.
-        count: how many items; -1 for all.
-        sep: what stands between items written as text.
-        offset: where to begin, in bytes.
-
-    Example:
-        >>> import tempfile, numpy as np, xlab.numpy as jnp
-        >>> with tempfile.TemporaryFile() as file:
-        ...     np.float32([1, 2]).tofile(file), file.seek(0)
-        ...     print(jnp.fromfile(file, jnp.float32))
-        (None, 0)
-        [1. 2.]
-    """
-    return asarray(np.fromfile(file, dtype=dtypes.to_dtype(dtype), count=count, sep=sep, offset=offset))
-
-
-def fromstring(string: str, dtype: DTypeLike | None = float, count: int = -1, *, sep: str) -> Array:
-    """A vector from a text of numbers.
-
-    Args:
-        string: numbers as text.
-        dtype: the dtype of the items.
-        count: how many items; -1 for all.
-        sep: what stands between items written as text.
-
-    Example:
-        >>> import xlab.numpy as jnp
-        >>> jnp.fromstring("1 2", int, sep=" ")
-        Array([1, 2], dtype=int32)
-    """
-    return asarray(np.fromstring(string, dtype=dtypes.to_dtype(dtype), count=count, sep=sep))
-
-
-def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | None = None) -> Array:
-    """An array from another library's, through the DLPack protocol.
-
-    Args:
-        x: an array with the methods `__dlpack__` and `__dlpack_device__`.
-        device: a device or a sharding for the result.
-        copy: True always copies, False never does.
-
-    Raises:
-        TypeError: `x` has no such methods.
-        BufferError: its dtype or layout is none that DLPack knows.
-        ValueError: with `copy=False` the device would need a copy.
-
-    Example:
-        >>> import numpy as np
-        >>> import xlab.numpy as jnp
-        >>> jnp.from_dlpack(np.ones(2, np.float32))
-        Array([1., 1.], dtype=float32)
-    """
-    if not hasattr(x, "__dlpack__"):
-        raise TypeError(f"from_dlpack needs an array with the methods __dlpack__ and __dlpack_device__, got {type(x)}")
-    if copy is False and device is not None:
-        here = x.sharding if isinstance(x, Array) else SingleDeviceSharding(default_device())
-        there = device if isinstance(device, Sharding) else SingleDeviceSharding(device)
-        if there.device_set != here.device_set:
-            raise ValueError(f"from_dlpack: the array is on {here} and device={device} needs a copy, which copy=False forbids: "
-                             f"leave copy out")
-    if isinstance(x, Array):
-        return array(x, copy=bool(copy), device=device)
-    try:
-        host = np.from_dlpack(x)
-    except (RuntimeError, BufferError) as e:
-        raise BufferError(f"from_dlpack cannot take {type(x).__name__} with dtype {getattr(x, 'dtype', 'unknown')} through DLPack: {e} "
-                          "Use asarray, or view it as integers of its width first.") from e
-    return asarray(host.copy() if copy else host, device=device)
