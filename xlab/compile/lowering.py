@@ -46,7 +46,7 @@ def lower(closed: ClosedJaxpr, name: str, request: Request) -> MeshComputation:
     found = resolve(closed, name, request)
     module = _emit(closed, name, request, found)
     return MeshComputation(closed, module, name, found.devices, found.committed, found.kept, found.in_shardings, found.out_shardings,
-                   tuple(sorted(found.donated)), found.mesh, dict(request.compiler_options),
+                   tuple(sorted(found.donated)), found.mesh, dict(request.compiler_options or {}),
                    tuple(i for i in request.donated if i not in found.donated),
                    tuple(request.in_layouts[i] for i in found.kept) if request.in_layouts else (), tuple(request.out_layouts))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,8 +36,7 @@ from xlab.sharding import (
 from xlab.sharding.typed import memory_kind, mesh_of_devices, result_sharding
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """What a program is lowered for. Of arguments and results in order, None where nothing is asked.
 
     Attributes:
@@ -64,15 +62,14 @@ class Request:
     result_name: Callable[[int], str] = "result {}".format
     context_mesh: Any = None
     platform: str | None = None
-    compiler_options: dict = field(default_factory=dict)
+    compiler_options: Mapping[str, Any] | None = None
 
     def arg_name(self, i: int) -> str:
         """What errors call an argument."""
         return self.arg_names[i] if len(self.arg_names) == len(self.arg_shardings) else f"argument {i}"
 
 
-@dataclass(frozen=True)
-class Resolution:
+class Resolution(NamedTuple):
     """The answer. Attributes that are not explained are those of `MeshComputation`, in which they end.
 
     Attributes:
