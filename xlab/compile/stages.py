@@ -13,7 +13,6 @@ from xlab import tree as _tree
 from xlab.backend import compiling as _compiling
 from xlab.backend.client import default_backend
 from xlab.compile import ahead, layouts, runtime_checks, tracing
-from xlab.compile.donating import donations
 from xlab.compile.executable import Executable
 from xlab.compile.lowering import MeshComputation, on_devices
 from xlab.compile.placement import arg_sharding, as_sharding
@@ -137,7 +136,7 @@ class Traced:
     @property
     def donate_argnums(self) -> tuple[int, ...]:
         """Positions, among the leaves of all arguments, of those that are donated."""
-        donated = donations(self._owner, self._in_tree, len(self.jaxpr.in_avals))
+        donated = self._owner.donated(self._in_tree, len(self.jaxpr.in_avals))
         return tuple([i for i, d in enumerate(donated) if d])
 
     @property

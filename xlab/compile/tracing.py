@@ -122,8 +122,8 @@ def context_key() -> tuple:
             state.manual, state.manual_mesh)
 
 
-def argument_names(fun, in_tree, n: int) -> tuple[str, ...]:
-    """Names of flat arguments by path: `x`, `params['w']`, `args[0][1]`."""
+def argument_names(fun, in_tree, n: int, static: Sequence[int] = ()) -> tuple[str, ...]:
+    """Names of flat arguments by path: `x`, `params['w']`, `args[0][1]`. Those at `static` positions are not among them."""
     import inspect
     try:
         args, kwargs = _tree.unflatten(in_tree, list(range(n)))
@@ -132,7 +132,7 @@ def argument_names(fun, in_tree, n: int) -> tuple[str, ...]:
         return tuple(f"args[{i}]" for i in range(n))
     roots = []
     star = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
-    plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    plain = [p.name for i, p in enumerate(parameters) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and i not in static]
     for i in range(len(args)):
         if i < len(plain):
             roots.append(plain[i])
