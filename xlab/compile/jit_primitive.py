@@ -25,8 +25,20 @@ def _batched(sharding, axis, dim, params):
     return sharding.update(spec=sharding.spec.update(partitions=tuple(partitions)))
 
 
-define_call(jit_p, "jaxpr", AlignedParams("in_shardings", "out_shardings", batched=_batched),
-            AlignedParams("donated_invars", added=False, whole_only=True))
+class _Donation(AlignedParams):
+    """What is donated is donated to the whole call: the parts of one that is split or transposed still need it."""
+
+    def known(self, params, unknown, split):
+        return {"donated_invars": (False,) * (len(unknown) - sum(unknown))}
+
+    def unknown(self, params, unknown, split):
+        return {"donated_invars": (False,) * (len(split.residuals) + sum(unknown))}
+
+    def transpose(self, params, linear, nonzero, nonzero_out):
+        return {"donated_invars": (False,) * (len(linear) - sum(linear) + sum(nonzero))}
+
+
+define_call(jit_p, "jaxpr", AlignedParams("in_shardings", "out_shardings", batched=_batched), _Donation("donated_invars", added=False))
 
 
 def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, compiler_options_kvs=(), **_):

@@ -11,7 +11,7 @@ from xlab import lax, observe
 from xlab.compile.history import explain, parts
 from xlab.experimental.layout import Format, Layout
 from xlab.observe.records import Compilation, Record
-from xlab.observe.records.ledger_text import key_table
+from xlab.observe.records.ledger import key_table
 
 X = np.ones(5, np.float32)
 

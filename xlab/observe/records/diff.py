@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xlab.observe.records.nouns import Record, _record
+from xlab.observe.records.base import Record, _record
 from xlab.observe.records.text import add_form
 from xlab.observe.records.units import plural, table
 

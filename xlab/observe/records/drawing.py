@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlab.observe.records.nouns import Record, _record
+from xlab.observe.records.base import Record, _record
 from xlab.observe.records.text import add_form
 
 

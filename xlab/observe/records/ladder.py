@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from xlab.observe.records.nouns import Equation, Program, Record, _record
+from xlab.observe.records.base import Record, _record
+from xlab.observe.records.program import Equation, Program
 from xlab.observe.records.text import add_form
 from xlab.observe.records.units import plural, table
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from xlab.observe.records.nouns import Record, Source, _record
+from xlab.observe.records.base import Record, _record
+from xlab.observe.records.source import Source
 from xlab.observe.records.text import add_form
 from xlab.observe.records.units import plural, size_text, table
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-from xlab.observe.records.nouns import Record, _record
+from xlab.observe.records.base import Record, _record
 from xlab.observe.records.text import add_form
 from xlab.observe.records.units import plural, table, time_text
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlab.observe.records.nouns import Layout, Record, Transfer, _record
+from xlab.observe.records.base import Record, _record
+from xlab.observe.records.layout import Layout
 from xlab.observe.records.text import add_form
+from xlab.observe.records.transfers import Transfer
 from xlab.observe.records.units import plural, size_text, table, time_text
 
 SHOWN = 16

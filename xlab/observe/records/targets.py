@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from xlab.observe.records.base import Record, _record
 from xlab.observe.records.diff import Figure
-from xlab.observe.records.nouns import Level, Memory, Record, Transfer, _record
+from xlab.observe.records.memory import Memory
+from xlab.observe.records.program import Level
 from xlab.observe.records.text import add_form
+from xlab.observe.records.transfers import Transfer
 from xlab.observe.records.units import plural, size_text, table
 
 

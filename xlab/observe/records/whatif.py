@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlab.observe.records.nouns import MeshInfo, Record, Report, Transfer, _record
+from xlab.observe.records.base import Record, _record
+from xlab.observe.records.program import MeshInfo
+from xlab.observe.records.report import Report
 from xlab.observe.records.text import add_form
-from xlab.observe.records.transfer_words import (
+from xlab.observe.records.transfers import (
     CAUTION,
+    Transfer,
     transfer_name,
     transfer_origin,
     transfer_over,
