@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from xlab.interpreters import communication
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.program import MeshInfo
 from xlab.observe.records.source import Source, line_text
 from xlab.observe.records.text import Options, add_form, add_table, limited
@@ -16,7 +16,7 @@ CAUTION = "(!)"
 """Stands behind what the partitioner moves because two shardings disagree."""
 
 
-@_record
+@record_type
 class Transfer(Record):
     """One collective: who sends how much to whom, and why.
 
