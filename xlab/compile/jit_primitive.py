@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from xlab.compile import executable as _executable
 from xlab.compile.arguments import check_outermost
 from xlab.compile.devices import sharding_sources
+from xlab.compile.placement import physical_sharding
 from xlab.core.primitive import Primitive
 from xlab.interpreters import mlir
 from xlab.interpreters.calls import AlignedParams, define_call
@@ -51,7 +51,7 @@ def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, compiler
 def _constrain(ctx, x, sharding, aval):
     if not isinstance(sharding, NamedSharding) or ctx.module.devices == 1 or ctx.manual:
         return x  # one device, or code that each device runs by hand
-    sharding = _executable.physical_sharding(sharding, aval)
+    sharding = physical_sharding(sharding, aval)
     physical = mlir.values.physical_aval(aval)
     text = sharding.sdy(physical.ndim, ctx.module.meshes.symbol(sharding.mesh)).removeprefix("#sdy.sharding")
     return ctx.op(f"sdy.sharding_constraint {x} {text} : {mlir.tensor_type(aval)}")

@@ -4,6 +4,8 @@ Reading order: `common.py` (names, groups, types), `casts.py` (how values behave
 `psum_scatter.py`, `all_to_all.py`, `ragged_all_to_all.py`, `ppermute.py`, `one_sided.py`,
 `axis_index.py`. Each primitive comes with its type rule,
 derivative, transpose, batching (also over the axis it names) and StableHLO.
+
+Also: `collective_rules.py` (what each collective moves between devices, and who takes part).
 """
 
 from xlab.lax.collectives import collective_rules as _collective_rules
