@@ -45,14 +45,6 @@ def with_outputs(closed: ClosedJaxpr, out_avals: Sequence) -> ClosedJaxpr:
     return closed.memo(("outputs", tuple(out_avals)), make)
 
 
-def drop_unused_inputs(closed: ClosedJaxpr, candidates: Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
-    """Removes those candidate inputs that the program does not read."""
-    used = {v for e in closed.jaxpr.eqns for v in e.invars if type(v) is Var}
-    used.update(v for v in closed.jaxpr.outvars if type(v) is Var)
-    keep = [not c or v in used for v, c in zip(closed.jaxpr.invars, candidates)]
-    return reorder(closed, [i for i, k in enumerate(keep) if k]), keep
-
-
 def reorder(closed: ClosedJaxpr, inputs: Sequence[int] | None = None, outputs: Sequence[int] | None = None) -> ClosedJaxpr:
     """The program with inputs and outputs chosen by position."""
     j = closed.jaxpr
