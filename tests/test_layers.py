@@ -33,6 +33,8 @@ FLOORS = [
     {"errors", "config", "events"},
 ]
 FLOOR = {room: len(FLOORS) - number for number, rooms in enumerate(FLOORS) for room in rooms}
+# Within `observe` the same: a question may ask those below it.
+QUESTIONS = ["report", "stepping", "comparison", "live", "sharding", "memory", "time", "program", "figures", "records"]
 FACADE = len(FLOORS) + 1          # xlab/__init__.py, __main__.py, tree_util.py, ...: above every room
 
 # What comes from outside. Rooms not named here: numpy, and what jaxlib itself needs.
@@ -126,6 +128,42 @@ def stands_above(item: Import) -> bool:
     return not (here == FACADE or (room == "notebook" and there == FACADE))
 
 
+def test_questions_ask_those_below_them():
+    assert set(QUESTIONS) <= {question_of(name) for name in FILES if room_of(name) == "observe"}
+    report([f"{item.by}, line {item.line}: `{question_of(item.by)}` imports {item.module}, which stands above it"
+            for found in imports().values() for item in found if asks_above(item)])
+
+
+def question_of(module: str) -> str:
+    """The room of `observe` that a module belongs to; empty for `observe` itself."""
+    return module.split(".")[2] if module.count(".") > 1 else ""
+
+
+def asks_above(item: Import) -> bool:
+    """Whether a file of `observe` imports from a question above its own, or the whole room."""
+    if not item.by.startswith("xlab.observe.") or not item.module.startswith("xlab.observe"):
+        return False
+    here, there = question_of(item.by), question_of(item.module)
+    return here != there and (there not in QUESTIONS or here not in QUESTIONS or QUESTIONS.index(here) > QUESTIONS.index(there))
+
+
+def test_no_import_hides_behind_a_string():
+    """Packages load their files by name when these are first used; nothing else imports the package so, where no check would see it."""
+    report([f"{name}, line {node.lineno}: imports a file of the package by its name in a string"
+            for name, path in FILES.items() if path.name not in ("__init__.py", "__main__.py")
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if imports_by_string(node)])
+
+
+def imports_by_string(node: ast.AST) -> bool:
+    """Whether this calls `import_module` or `__import__` with text that begins with the package's name."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    given = node.args[0].values[0] if isinstance(node.args[0], ast.JoinedStr) and node.args[0].values else node.args[0]
+    return (called.strip("_") in ("import_module", "import") and isinstance(given, ast.Constant)
+            and str(given.value).split(".")[0] == "xlab")
+
+
 def test_what_comes_from_outside():
     report([f"{item.by}, line {item.line}: {item.module}; from outside it may import only {sorted(allowed(item.by))}"
             for found in imports().values() for item in found
@@ -210,3 +248,13 @@ def test_the_checker_sees_what_stands_above():
 def test_the_checker_sees_circles():
     assert find_cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
     assert find_cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) is None
+
+
+def test_the_checker_sees_what_stands_above_and_what_hides():
+    def asks(by, module):
+        return asks_above(Import(f"xlab.observe.{by}", 1, f"xlab.observe.{module}".rstrip("."), False))
+
+    assert asks("records.base", "program.hlo") and asks("time.phases", "") and asks("sharding.advice", "report")
+    assert not asks("report", "records.base") and not asks("time.phases", "time.costs")
+    calls = ("import_module('xlab.observe.text')", "importlib.import_module(f'xlab.observe.{x}')", "__import__('xlab')", "import_module('os')", "import_module(x)")
+    assert [imports_by_string(ast.parse(text).body[0].value) for text in calls] == [True, True, True, False, False]

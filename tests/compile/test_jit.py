@@ -113,6 +113,26 @@ class TestStatic:
             assert float(g(2.0, 3)) == 6.0
             assert float(g(2.0, n=4)) == 8.0
 
+    def test_numbers_and_names_together_are_taken_as_they_are(self):
+        """What `wraps` says of a wrapper's parameters is not where it takes them: the second is no `n` here."""
+        def f(scope, n, x):
+            return x * n + len(scope)
+
+        @functools.wraps(f)
+        def wrapper(scope, variables, *args, **kwargs):
+            return f(scope, *args, **kwargs) + variables["v"]
+        g = xlab.jit(wrapper, static_argnums=0, static_argnames="n")
+        assert float(g(("a",), {"v": 5.0}, x=2.0, n=3)) == 12.0
+        assert float(g(("a", "b"), {"v": 5.0}, 3, 2.0)) == 13.0
+
+        def traced(x, n):
+            kinds.append(type(n))
+            return x * n
+        kinds: list[type] = []
+        h = xlab.jit(traced, static_argnums=(), static_argnames="n")
+        assert float(h(2.0, n=3)) == float(h(2.0, 3)) == 6.0
+        assert kinds[0] is int and kinds[1] is not int
+
     def test_equal_values_hit_and_different_types_miss(self):
         fun, calls = counted(lambda x, n: x * n)
         f = xlab.jit(fun, static_argnums=1)

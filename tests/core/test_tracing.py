@@ -166,6 +166,7 @@ class TestLeaks:
 
 
 class TestThreads:
+    @pytest.mark.slow
     def test_many_jits_from_many_threads(self):
         failures = []
 

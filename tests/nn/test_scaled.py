@@ -62,6 +62,7 @@ def test_any_dimension_numbers_and_no_configs():
     assert nn.scaled_dot_general(a, b, numbers, np.float16, configs=config).dtype == np.float16
 
 
+@pytest.mark.slow
 def test_derivatives_are_rounded_products():
     config = [nn.get_scaled_dot_general_config("mxfp8")] * 3
     a, b, ct = (rng.randn(1, n, m).astype(np.float32) for n, m in ((32, 64), (96, 64), (32, 96)))

@@ -61,11 +61,14 @@ def started(home: Path) -> Iterator[Lab]:
         file = settings / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(values))
+    extensions = home / "share" / "labextensions"
+    extensions.mkdir(parents=True)
+    (extensions / "xlab").symlink_to(ROOT / "xlab" / "notebook" / "labextension")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = dict(os.environ, HOME=str(home), JUPYTER_CONFIG_DIR=str(home / "config"), IPYTHONDIR=str(home / "ipython"),
-                       JUPYTER_RUNTIME_DIR=str(home / "runtime"), JUPYTERLAB_SETTINGS_DIR=str(home / "settings"), XLAB_NUM_CPU_DEVICES="8",
+                       JUPYTER_PATH=str(extensions.parent), JUPYTER_RUNTIME_DIR=str(home / "runtime"), JUPYTERLAB_SETTINGS_DIR=str(home / "settings"), XLAB_NUM_CPU_DEVICES="8",
                        PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1",
                "--IdentityProvider.token=", "--ServerApp.password=", f"--ServerApp.root_dir={work}",

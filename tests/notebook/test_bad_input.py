@@ -9,6 +9,7 @@ import pytest
 from IPython.utils.capture import capture_output
 
 import xlab
+from xlab.backend import arrays
 
 SETUP = """
 import numpy as np
@@ -139,6 +140,24 @@ def test_errors_of_plain_cells_show_the_persons_frames_only(lab):
     lab.run_line_magic("load_ext", "xlab")
     assert "/xlab/" not in fails(lab, PLAIN)[1]
     assert "1 / 0" in fails(lab, "1 / 0")[1]
+
+
+def test_values_that_never_come_are_told_of_once(lab, capsys, monkeypatch):
+    """What fails where a result is shown, on many devices, was said twice, each time with our own frames."""
+    lab.run_cell("from xlab import NamedSharding, P, make_mesh\n"
+                 "far = xlab.device_put(jnp.ones((8, 4)), NamedSharding(make_mesh((8,), ('d',)), P('d')));")
+    space = {"error": xlab.errors.CollectiveTimeoutError("they wait for one another")}
+    exec(compile("def unread(shard): raise error", xlab.__file__, "exec"), space)
+    monkeypatch.setattr(arrays, "to_numpy", space["unread"])
+    capsys.readouterr()
+    lab.run_cell("far")
+    text = "".join(capsys.readouterr())
+    assert text.count("CollectiveTimeoutError: they wait for one another") == 1 and "/xlab/" not in text
+
+
+def test_the_layout_of_an_array_that_is_gone_says_so(lab, capsys):
+    lab.run_cell("gone = jnp.ones((8, 4))\ngone.delete()\n%xshard gone")
+    assert "deleted or donated: this is how it lay" in "".join(capsys.readouterr())
 
 
 def test_a_syntax_error_of_somebody_else_still_has_its_traceback(lab):

@@ -12,6 +12,7 @@ import xlab
 from xlab import events, lax
 from xlab.notebook import compile_progress
 from xlab.notebook.compile_progress import CellLine, CompileProgress, TerminalLine, progress_shown
+from xlab.observe.program.analysis_only import analysis_only
 
 X = np.ones(5, np.float32)
 
@@ -72,6 +73,13 @@ def test_a_quick_compile_says_nothing(lines):
     xlab.jit(lambda x: lax.sin(lax.cos(x)), name="quick_one")(X)
     time.sleep(0.3)
     assert lines == [] or all(line.shown for line in lines)
+
+
+def test_a_program_compiled_to_be_looked_at_says_nothing(lines):
+    with analysis_only():
+        xlab.jit(slow("tried"))(X)
+    time.sleep(0.2)
+    assert lines == []
 
 
 def test_many_quick_compiles_are_not_one_long(monkeypatch):

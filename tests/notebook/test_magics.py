@@ -404,7 +404,7 @@ def test_the_cold_time_of_one_operation_and_no_number_of_collectives(run):
 
 
 def test_a_cell_that_runs_again_keeps_the_number_of_its_first_run_in_the_ledger(lab, run):
-    from xlab.compile import ledger
+    from xlab.compile.history import ledger
 
     source = "%%xjit\nzz = jnp.sin(x) * 3 + 1"
     lab.run_cell(source, store_history=True).raise_error()
@@ -413,3 +413,16 @@ def test_a_cell_that_runs_again_keeps_the_number_of_its_first_run_in_the_ledger(
     lab.run_cell(source, store_history=True).raise_error()
     name = [e for e in observe.ledger().entries if e.function == first.shown]
     assert name and first.shown.startswith("In[")
+
+
+def test_an_abstract_mesh_and_a_sharding_over_it_are_drawn(lab):
+    """A cell that ends with one, although there are no devices."""
+    from xlab.notebook import formatters
+    from xlab.sharding import AbstractMesh, NamedSharding
+    from xlab.sharding import PartitionSpec as P
+
+    mesh = AbstractMesh((40, 25), ("data", "model"))
+    for value in (mesh, NamedSharding(mesh, P("data"))):
+        data, _ = lab.display_formatter.format(value)
+        assert "<iframe" in data["text/html"] or "<svg" in data["text/html"], value
+    assert "1,000 abstract devices" in str(formatters.record_of(mesh))

@@ -9,7 +9,7 @@ import xlab
 from tests.observe import programs
 from xlab import lax, observe
 from xlab.observe.records import Record
-from xlab.observe.records.text import report_header
+from xlab.observe.records.report import report_header
 
 
 def test_of_a_sharded_program():

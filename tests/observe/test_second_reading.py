@@ -9,8 +9,8 @@ import xlab
 import xlab.numpy as jnp
 from tests.observe import read_module
 from xlab import lax, observe
-from xlab.observe.records import live_bytes
-from xlab.observe.records.text import report_header
+from xlab.observe.records import buffers
+from xlab.observe.records.report import report_header
 from xlab.sharding import AxisType, NamedSharding, make_mesh
 from xlab.sharding import PartitionSpec as P
 
@@ -205,8 +205,8 @@ def test_memory_is_what_the_runtime_reports_and_the_peak_what_lies_in_it(both):
     assert (m.arguments, m.outputs, m.temporaries) == (stats.argument_size_in_bytes, stats.output_size_in_bytes, stats.temp_size_in_bytes)
     constants = sum(b.size for b in m.buffers if b.kind == "constant")
     assert m.peak <= m.arguments + m.outputs + m.temporaries + m.code + constants
-    alive = [own for _, own in live_bytes.alive_at(m.buffers, m.peak_step)]
-    assert sum(alive) == live_bytes.peak(m.buffers)[1] <= m.peak
+    alive = [own for _, own in buffers.alive_at(m.buffers, m.peak_step)]
+    assert sum(alive) == buffers.peak(m.buffers)[1] <= m.peak
 
 
 def test_numbers_of_collectives_are_given_where_they_were_looked_for(both):

@@ -87,7 +87,7 @@ def test_maps_are_counted():
 
 
 def test_the_ledger_is_bounded():
-    from xlab.compile import ledger
+    from xlab.compile.history import ledger
 
     for i in range(ledger.LIMIT // 50):
         float(xlab.jit(lambda x: x * i + 0.5)(1.0))
@@ -166,3 +166,36 @@ def test_live_arrays_after_many_runs():
         w = f(w, x)
     gc.collect()
     assert len(xlab.live_arrays()) == before
+
+
+def gradient_by_rule(held):
+    f = xlab.custom_vjp(lambda x: x * 2.0)
+    f.defvjp(lambda x: (x * 2.0, None), lambda _, ct: (ct * held.size,))
+    return xlab.jit(xlab.grad(lambda x: f(x)))(1.0)
+
+
+def printed(held):
+    def f(x):
+        xlab.debug.callback(lambda v: held, x)
+        return x
+    return xlab.jit(f)(1.0)
+
+
+def computed_outside(held):
+    return xlab.jit(lambda x: xlab.pure_callback(lambda v: np.float32(held.size), xlab.ShapeDtypeStruct((), np.float32), x))(1.0)
+
+
+@pytest.mark.parametrize("make", [gradient_by_rule, printed, computed_outside])
+def test_what_a_fresh_function_closes_over_goes_with_it(make):
+    """A loop that makes a rule or a callback in each turn keeps none of them."""
+    class Held:
+        size = 1
+    left = []
+    for _ in range(5):
+        held = Held()
+        left.append(weakref.ref(held))
+        make(held)
+        del held
+    xlab.effects_barrier()
+    gc.collect()
+    assert [ref() for ref in left] == [None] * 5

@@ -37,6 +37,7 @@ def together(work, count=8):
         raise errors[0]
 
 
+@pytest.mark.slow
 def test_transformations_in_every_thread():
     """Each thread traces its own composition of everything; no tracer strays into another."""
     x = np.linspace(0.1, 1, 6, dtype=np.float32)

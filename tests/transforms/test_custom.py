@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -416,3 +418,17 @@ class TestZeroCotangents:
                  symbolic_zeros=True)
         assert xlab.grad(lambda x, s: h(*f(x, s)), 1)(2.0, 3.0) == 4.0
         assert [type(g) for g in seen] == [xlab.custom_derivatives.SymbolicZero] * 2
+
+
+def test_what_is_used_is_looked_up_once_for_all_rules_without_cotangents(monkeypatch):
+    """Once for each of them would take the square of a program's length."""
+    transpose = importlib.import_module("xlab.interpreters.ad.transpose")
+    real, calls = transpose._used, []
+    monkeypatch.setattr(transpose, "_used", lambda *args: calls.append(1) or real(*args))
+
+    def f(x):
+        for _ in range(20):
+            quadrupled(x)
+        return 2.0 * x
+    assert float(xlab.grad(f)(1.0)) == 2.0
+    assert len(calls) == 1

@@ -26,6 +26,7 @@ def sound_programs(draw):
 
 
 @pytest.mark.law
+@pytest.mark.slow
 @hypothesis.settings(max_examples=int(os.environ.get("XLAB_RANDOM_PROGRAMS", "40")), phases=[hypothesis.Phase.generate])
 @hypothesis.given(sound_programs())
 def test_laws(program):

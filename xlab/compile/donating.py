@@ -1,34 +1,14 @@
-"""Calls of functions that donate arguments: which arguments those are, and what is noted of each call."""
+"""Calls of functions that donate arguments: what is checked before each, and what is noted of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
 from xlab.backend.pytree import registry
 from xlab.core import donation
 from xlab.core.trace import EVAL, state
-
-
-def donations(jitted, in_tree, n) -> tuple[bool, ...]:
-    """Which leaves of the arguments a function is given for good."""
-    if not jitted.donate_argnums and not jitted.donate_argnames:
-        return (False,) * n
-    args, kwargs = _tree.unflatten(in_tree, list(range(n)))
-    static = jitted.static_argnums
-    out = [False] * n
-    positions = {i - sum(0 <= s < i for s in static) if i >= 0 else i + sum(i < s < 0 for s in static) for i in jitted.donate_argnums}
-    for i, a in enumerate(args):
-        if i in positions or i - len(args) in positions:
-            for leaf in _tree.leaves(a):
-                out[leaf] = True
-    for k, v in kwargs.items():
-        if k in jitted.donate_argnames:
-            for leaf in _tree.leaves(v):
-                out[leaf] = True
-    return tuple(out)
 
 
 def donating(jitted, native: Callable) -> Callable:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from xlab.compile import executable as _executable
 from xlab.compile.arguments import check_outermost
 from xlab.compile.devices import sharding_sources
+from xlab.compile.placement import physical_sharding
 from xlab.core.primitive import Primitive
 from xlab.interpreters import mlir
 from xlab.interpreters.calls import AlignedParams, define_call
@@ -25,8 +25,20 @@ def _batched(sharding, axis, dim, params):
     return sharding.update(spec=sharding.spec.update(partitions=tuple(partitions)))
 
 
-define_call(jit_p, "jaxpr", AlignedParams("in_shardings", "out_shardings", batched=_batched),
-            AlignedParams("donated_invars", added=False, whole_only=True))
+class _Donation(AlignedParams):
+    """What is donated is donated to the whole call: the parts of one that is split or transposed still need it."""
+
+    def known(self, params, unknown, split):
+        return {"donated_invars": (False,) * (len(unknown) - sum(unknown))}
+
+    def unknown(self, params, unknown, split):
+        return {"donated_invars": (False,) * (len(split.residuals) + sum(unknown))}
+
+    def transpose(self, params, linear, nonzero, nonzero_out):
+        return {"donated_invars": (False,) * (len(linear) - sum(linear) + sum(nonzero))}
+
+
+define_call(jit_p, "jaxpr", AlignedParams("in_shardings", "out_shardings", batched=_batched), _Donation("donated_invars", added=False))
 
 
 def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, compiler_options_kvs=(), **_):
@@ -39,7 +51,7 @@ def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, compiler
 def _constrain(ctx, x, sharding, aval):
     if not isinstance(sharding, NamedSharding) or ctx.module.devices == 1 or ctx.manual:
         return x  # one device, or code that each device runs by hand
-    sharding = _executable.physical_sharding(sharding, aval)
+    sharding = physical_sharding(sharding, aval)
     physical = mlir.values.physical_aval(aval)
     text = sharding.sdy(physical.ndim, ctx.module.meshes.symbol(sharding.mesh)).removeprefix("#sdy.sharding")
     return ctx.op(f"sdy.sharding_constraint {x} {text} : {mlir.tensor_type(aval)}")

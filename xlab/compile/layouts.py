@@ -1,27 +1,16 @@
 """Arrays whose dimensions lie in memory in another order than the default.
 
 A `Format` in `in_shardings`, `out_shardings` or `device_put` asks for one. Programs are compiled for the layouts they were asked for,
-the default one elsewhere; an argument that lies otherwise is brought into place by a program of its own before the call.
+the default one elsewhere; an argument that lies otherwise is brought into place by a program of its own before the call (`executable.py`).
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-
 from xlab.backend import arrays as _arrays
-from xlab.backend import caches
 from xlab.core.array import is_native_array
-from xlab.core.avals import ShapedArray
 from xlab.sharding.placement import Format, Layout, default_layout
 
 _made = False      # whether an array of another layout was made in this process
-_jit: Callable = None  # type: ignore[assignment]  # set by `jit.py`
-
-
-def set_jit(jit: Callable) -> None:
-    global _jit
-    _jit = jit
 
 
 def in_use() -> bool:
@@ -58,19 +47,6 @@ def layout_of(x) -> Layout:
     return Layout(_arrays.major_to_minor(x))
 
 
-def ensure_layout(x, asked: Layout | None, given, name: str):
-    """The placed argument `given` in the layout that a program was compiled for: the one asked for, or the default."""
-    target = asked or default_layout(x.ndim)
-    found = layout_of(x)
-    if found == target:
-        return x
-    if asked is not None and is_native_array(given) and given._committed:
-        raise ValueError(f"Layout passed to jit does not match the layout on the respective arg: jit({name}) was asked for {asked}, and got an "
-                         f"array of type {x.aval.str_short()} that lies as {found}. Bring it there with xlab.device_put(x, Format(...)), or "
-                         f"leave this entry of in_shardings out.")
-    return relayout(x, target)
-
-
 def is_default(layout: Layout) -> bool:
     """Whether dimensions lie in the order of their numbers."""
     return layout == default_layout(len(layout.major_to_minor))
@@ -79,20 +55,6 @@ def is_default(layout: Layout) -> bool:
 def of_words(layout: Layout, ndim: int) -> Layout:
     """The layout of the `ndim`-dimensional words that an array of keys in this layout is made of."""
     return Layout((*layout.major_to_minor, *range(len(layout.major_to_minor), ndim)))
-
-
-def relayout(x, target: Layout):
-    """A copy of the array in another layout, where it is."""
-    return _copier(x.aval, x.sharding, layout_of(x), target)(x)
-
-
-@functools.lru_cache(maxsize=512)
-def _copier(aval: ShapedArray, sharding, source: Layout, target: Layout):
-    note((source, target))
-    return _jit(lambda x: x.copy(), name="relayout", in_shardings=Format(source, sharding), out_shardings=Format(target, sharding))
-
-
-caches.register(_copier.cache_clear)
 
 
 def attribute(layout: Layout | None, aval, what: str) -> list[str]:

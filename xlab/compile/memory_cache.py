@@ -16,6 +16,7 @@ from xlab.backend import caches
 from xlab.compile.dispatch_cache import PythonDispatchCache
 from xlab.compile.tracing import identity
 from xlab.core import source_info
+from xlab.sharding import NamedSharding
 
 _BETWEEN_LOOKS = 512            # compiles
 _FULL = 0.75
@@ -54,6 +55,26 @@ class Programs:
         self.lowered.clear()
         self.executables.clear()
         self.dispatch_cache.clear()
+
+
+def program_key(closed: Any, placements: tuple, mesh: Any) -> tuple:
+    """What tells one compiled form of a jitted function from another. Specs that differ in trailing Nones place alike."""
+    return id(closed), tuple(map(shortest, placements)), mesh
+
+
+def shortest(sharding: Any) -> Any:
+    """The same sharding under its shortest spec.
+
+    >>> from xlab.sharding import PartitionSpec, make_mesh
+    >>> shortest(NamedSharding(make_mesh((1,), ("x",)), PartitionSpec("x", None))).spec
+    P('x',)
+    """
+    if type(sharding) is not NamedSharding or not len(sharding.spec) or sharding.spec[-1] is not None:
+        return sharding
+    used = len(sharding.spec)
+    while used and sharding.spec[used - 1] is None:
+        used -= 1
+    return NamedSharding(sharding.mesh, sharding.spec.update(partitions=sharding.spec[:used]), memory_kind=sharding.memory_kind)
 
 
 def programs_of(fun: Callable, options: tuple) -> Programs:

@@ -17,12 +17,14 @@ from xlab.backend.arrays import ArrayImpl
 from xlab.backend.client import default_device
 from xlab.backend.transfer_guards import between_devices
 from xlab.core import dtypes
-from xlab.core.array import KeyArray, is_native_array, set_from_host
+from xlab.core.array import KeyArray, is_native_array, key_sharding, set_from_host
 from xlab.core.avals import ShapedArray
 from xlab.core.donation import check_alive
+from xlab.core.refs import Ref
 from xlab.core.trace import Tracer
 from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.sharding import (
+    UNCONSTRAINED,
     Format,
     NamedSharding,
     PartitionSpec,
@@ -51,6 +53,38 @@ def as_sharding(x):
                                f"a mesh with xlab.set_mesh(mesh)")
         return NamedSharding(mesh, x)
     raise TypeError(f"expected a sharding, a PartitionSpec or None, got {x!r} of type {type(x).__name__}")
+
+
+def arg_sharding(x):
+    """The sharding of a committed array; None for values that go where the program goes."""
+    if type(x) is Ref:
+        x = x.peek()
+    if isinstance(x, KeyArray):
+        return key_sharding(arg_sharding(x.base), x.aval.ndim)
+    if is_native_array(x) and x._committed:
+        return from_native(x._sharding)
+    return None
+
+
+def physical_sharding(sharding, aval):
+    """A sharding of keys as a sharding of the array they are made of."""
+    if isinstance(sharding, NamedSharding) and isinstance(aval, ShapedArray) and dtypes.is_extended(aval.dtype):
+        spec = tuple(sharding.spec) + (None,) * (aval.ndim - len(sharding.spec))
+        return NamedSharding(sharding.mesh, PartitionSpec(*spec, *(None,) * len(aval.dtype.base_shape)),
+                             memory_kind=sharding.memory_kind)
+    return sharding
+
+
+def is_open(sharding) -> bool:
+    """Whether some dimension is left to the compiler, so that only the compiled program says how the value lies."""
+    return isinstance(sharding, NamedSharding) and UNCONSTRAINED in sharding.spec
+
+
+def settled(sharding):
+    """How a value lies whose sharding leaves dimensions open: these are not cut."""
+    if not is_open(sharding):
+        return sharding
+    return sharding.update(spec=PartitionSpec(*(None if p is UNCONSTRAINED else p for p in sharding.spec)))
 
 
 def host_array(x, aval: ShapedArray) -> np.ndarray:

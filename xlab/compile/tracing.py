@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import caches
-from xlab.compile import explain, keys, logs
+from xlab.compile import logs
+from xlab.compile.history import explain, parts
+from xlab.compile.history.provenance import provenance
 from xlab.config import config
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
 from xlab.core.refs import is_ref
@@ -120,8 +122,8 @@ def context_key() -> tuple:
             state.manual, state.manual_mesh)
 
 
-def argument_names(fun, in_tree, n: int) -> tuple[str, ...]:
-    """Names of flat arguments by path: `x`, `params['w']`, `args[0][1]`."""
+def argument_names(fun, in_tree, n: int, static: Sequence[int] = ()) -> tuple[str, ...]:
+    """Names of flat arguments by path: `x`, `params['w']`, `args[0][1]`. Those at `static` positions are not among them."""
     import inspect
     try:
         args, kwargs = _tree.unflatten(in_tree, list(range(n)))
@@ -130,7 +132,7 @@ def argument_names(fun, in_tree, n: int) -> tuple[str, ...]:
         return tuple(f"args[{i}]" for i in range(n))
     roots = []
     star = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
-    plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    plain = [p.name for i, p in enumerate(parameters) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and i not in static]
     for i in range(len(args)):
         if i < len(plain):
             roots.append(plain[i])
@@ -189,11 +191,11 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
                                                 lambda *so_far: attrs.update(closed=ClosedJaxpr(*so_far))))
         program = TracedProgram(closed, out["tree"], name)
         attrs.update(equations=len(closed.jaxpr.eqns), closed=closed)
-    program.closed.memo(explain.WHY, lambda: (reason, differences))
-    program.closed.memo(explain.MADE_BY, lambda: around)
-    if state.trace is EVAL:
-        closure = {variable: keys.short(value) for variable, value in explain.closed_over(fun).items()}
-        program.closed.memo(keys.TRACED, lambda: keys.traced(fun, in_tree, arg_names, in_avals, static, key[3], closure))
+    notes = provenance(program.closed)
+    notes.reason, notes.differences, notes.made_by = reason, differences, around
+    if outermost:
+        closure = {variable: parts.short(value) for variable, value in explain.closed_over(fun).items()}
+        notes.traced = parts.traced(fun, in_tree, arg_names, in_avals, static, key[3], closure)
     if not any(isinstance(c, Tracer) for c in program.closed.consts):
         per_fun[key] = program
     return program

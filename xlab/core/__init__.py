@@ -5,6 +5,11 @@ primitive), `jaxpr.py` (programs as data), `check.py` and `printing.py`, `source
 `dtypes.py`, `array.py`. May import sharding, tree, backend and the ground floor. It promises that equal types are
 identical objects and that no primitive is named here.
 
+Also: `donation.py` (arrays that were given away), `extension.py` (what those who write transformations and analyses
+of their own need of the language), `promotion.py` (the promotion lattice), `refs.py` (mutable references),
+`sharding_rules.py` (how the results of a primitive are sharded), `tokens.py` (values without data), `tracebacks.py` (tracebacks
+as people want to read them), `typing.py` (types for annotations).
+
 What users of `xlab.core` expect under that name is passed on from the files, when first used.
 """
 

@@ -383,9 +383,11 @@ class Tracer:
 
     def _number(self, convert):
         value = self.concrete()
-        # A float has a derivative, which Python's number would be without.
-        if value is not None and (convert is int or not dtypes.issubdtype(_avals.aval_of(value).dtype, np.inexact)):  # type: ignore[attr-defined]
-            return convert(value)
+        if value is not None:
+            aval = _avals.aval_of(value)
+            # A float has a derivative, which Python's number would be without.
+            if convert is int or not dtypes.issubdtype(aval.dtype, np.inexact):  # type: ignore[attr-defined]
+                return convert(value)
         raise ConcretizationTypeError(
             f"{convert.__name__}() needs a number, got {self._describe()} at {source_info.describe_caller()}. Keep it an array "
             f"(x.astype(...); xlab.numpy has the functions of Python's math), or make the argument it comes from static.")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import compress
+from operator import not_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,12 +81,12 @@ class ParamUpdater:
 
 def keep(values: Sequence, flags: Sequence) -> tuple:
     """The values whose flag is set."""
-    return tuple([v for v, f in zip(values, flags) if f])
+    return tuple(compress(values, flags))
 
 
 def drop(values: Sequence, flags: Sequence) -> tuple:
     """The values whose flag is not set."""
-    return tuple([v for v, f in zip(values, flags) if not f])
+    return tuple(compress(values, map(not_, flags)))
 
 
 class AlignedParams(ParamUpdater):
@@ -96,24 +98,17 @@ class AlignedParams(ParamUpdater):
         residual: `residual(aval, params)`, the entry of a value that the known part hands to the unknown part; by default `added`.
         batched: `batched(entry, axis, dim, params)`, the entry of a value with a batch dimension at `dim`.
         cotangent: `cotangent(entry)`, the entry of a cotangent of a value.
-        whole_only: entries are about the call as a whole, as donation is: where it is split or transposed they are all `added`.
     """
 
     def __init__(self, operands: str | None = None, results: str | None = None, *, added: Any = None,
-                 residual: Callable | None = None, batched: Callable | None = None, cotangent: Callable | None = None,
-                 whole_only: bool = False):
-        self.operands, self.results, self.added, self.whole_only = operands, results, added, whole_only
+                 residual: Callable | None = None, batched: Callable | None = None, cotangent: Callable | None = None):
+        self.operands, self.results, self.added = operands, results, added
         self.residual = residual or (lambda aval, params: added)
         self.batched = batched or (lambda entry, axis, dim, params: entry)
         self.cotangent = cotangent or (lambda entry: entry)
 
     def _entries(self, params) -> tuple[tuple, tuple]:
         return params[self.operands] if self.operands else (), params[self.results] if self.results else ()
-
-    def _changes(self, ins, outs) -> dict:
-        if self.whole_only:
-            ins, outs = [self.added for _ in ins], [self.added for _ in outs]
-        return self._named(ins, outs)
 
     def _named(self, ins, outs) -> dict:
         changes = {self.operands: tuple(ins)} if self.operands else {}
@@ -127,20 +122,20 @@ class AlignedParams(ParamUpdater):
 
     def known(self, params, unknown, split):
         ins, outs = self._entries(params)
-        return self._changes(drop(ins, unknown), (*drop(outs, split.unknown_out), *(self.residual(a, params) for a in split.made)))
+        return self._named(drop(ins, unknown), (*drop(outs, split.unknown_out), *[self.residual(a, params) for a in split.made]))
 
     def unknown(self, params, unknown, split):
         ins, outs = self._entries(params)
         known = drop(ins, unknown)
         residuals = [self.residual(a, params) if source is None or not ins else known[source]
                      for a, source in zip(split.residuals, split.forwarded)]
-        return self._changes((*residuals, *keep(ins, unknown)), keep(outs, split.unknown_out))
+        return self._named((*residuals, *keep(ins, unknown)), keep(outs, split.unknown_out))
 
     def transpose(self, params, linear, nonzero, nonzero_out):
         ins, outs = self._entries(params)
         cts = keep(outs, nonzero) if self.results else (self.added,) * sum(nonzero)
         back = keep(keep(ins, linear), nonzero_out) if self.operands else (self.added,) * sum(nonzero_out)
-        return self._changes((*drop(ins, linear), *map(self.cotangent, cts)), map(self.cotangent, back))
+        return self._named((*drop(ins, linear), *map(self.cotangent, cts)), map(self.cotangent, back))
 
     def batch(self, params, axis, dims, out_dims):
         ins, outs = self._entries(params)
@@ -186,9 +181,15 @@ class Call:
             return operands, changed
         consts, changed[self.param] = pe.open_closed_jaxpr(new)     # constants of an open jaxpr are operands
         if consts:
-            for updater in self.updaters:
-                changed.update(updater.prepend(changed, len(consts), 0))
+            changed.update(self.added(changed, len(consts)))
         return (*consts, *operands), changed
+
+    def added(self, params: dict, operands: int) -> dict:
+        """The parameters that change with more operands in front."""
+        changes: dict = {}
+        for updater in self.updaters:
+            changes.update(updater.prepend(params, operands, 0))
+        return changes
 
     def bind(self, new: ClosedJaxpr, operands: Sequence, params: dict, how: str = "", *args) -> list:
         """Calls another jaxpr: see `applied`."""
@@ -260,9 +261,9 @@ class Call:
         invars, params = self.applied(new, keep(eqn.invars, used), eqn.params, "dce", used, used_outputs)
         return used, eqn.replace(invars=list(invars), outvars=list(keep(eqn.outvars, used_outputs)), params=params)
 
-    def discharge(self, eqn, cells, operands):
+    def discharge(self, eqn, ref_mask, operands):
         with self.context(eqn.params):
-            new, written = discharge_jaxpr(self.closed(eqn.params), cells)
+            new, written = discharge_jaxpr(self.closed(eqn.params), ref_mask)
         outs = self.bind(new, operands, eqn.params, "discharge", written)
         n = len(eqn.outvars)
         return dict(zip(written, outs[n:])), outs[:n]

@@ -42,7 +42,7 @@ class CallPrimitive(Primitive):
 
     def __init__(self, name: str, *updaters: ParamUpdater):
         super().__init__(name, hidden=True)
-        define_call(self, "call_jaxpr", *updaters)
+        self.call = define_call(self, "call_jaxpr", *updaters)
 
     def bind(self, *args, **params):
         if "call_jaxpr" not in params:
@@ -51,7 +51,7 @@ class CallPrimitive(Primitive):
                 return fun(*args)
             closed = pe.trace_to_closed_jaxpr(fun, [aval_of(x) for x in args], DebugInfo(getattr(fun, "__name__", self.name)))
             consts, jaxpr = pe.open_closed_jaxpr(closed)
-            args, params = [*consts, *args], {**params, "call_jaxpr": pe.close_jaxpr(jaxpr)}
+            args, params = [*consts, *args], {**params, **self.call.added(params, len(consts)), "call_jaxpr": pe.close_jaxpr(jaxpr)}
         return super().bind(*args, **params)
 
 

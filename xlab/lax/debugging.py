@@ -72,10 +72,11 @@ def _split_static(args, kwargs):
             dynamic.append(x)
         else:
             static[i] = x
+    count = len(flat)
 
-    def restore(values):
+    def restore(values):        # kept by the program, whose tracers must not be: they would keep the function that was traced
         values = iter(values)
-        return [static[i] if i in static else next(values) for i in range(len(flat))]
+        return [static[i] if i in static else next(values) for i in range(count)]
     return dynamic, restore, in_tree
 
 

@@ -21,6 +21,7 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters.ad import Zero, instantiate_zeros, is_undefined_primal
+from xlab.interpreters.control_flow import OpaqueFlow, control_flow_rules
 from xlab.interpreters.mlir.values import dims_text, physical_aval
 from xlab.lax import elementwise as _e
 from xlab.lax import sharding_in_types
@@ -359,6 +360,7 @@ def _family(name: str, accepts, combine=None, op: str | None = None):
     sharding_rules[prim] = sharding_in_types.scatter
     batching.primitive_batchers[prim] = functools.partial(_scatter_batch, prim)
     mlir.register_text_lowering(prim, _scatter_lowering(op, _clipped(prim)))
+    control_flow_rules[prim] = lambda params: OpaqueFlow((("update", params["update_jaxpr"]),) if params["update_jaxpr"] is not None else ())
     return prim
 
 

@@ -101,7 +101,9 @@ def _sort_jvp(primals, tangents, *, dimension, is_stable, num_keys):
 
 def take_along(x, index, axis: int):
     """Elements at one position along an axis for every place of `index`, whose other dimensions are those of `x`."""
-    ndim = aval_of(x).ndim
+    ndim, dtype = aval_of(x).ndim, aval_of(x).dtype
+    if aval_of(x).shape[axis] == 0:
+        return full_like(index, 0, dtype)       # nothing, from nowhere: a gather has no slice to take
     others = tuple(i for i in range(ndim) if i != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     # A dimension of size 0 leaves nothing to read, not even slices of size 1.

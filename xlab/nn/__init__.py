@@ -1,6 +1,8 @@
 """Functions of neural networks: activations, softmax and its kin, attention; `initializers` for parameters.
 
 Reading order: `activations.py`, `softmax.py`, `attention.py`. May import `numpy` and everything below it.
+
+Also: `scaled.py` (products of arrays rounded to narrow numbers in blocks).
 """
 
 from xlab.nn.activations import (

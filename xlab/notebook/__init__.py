@@ -5,6 +5,11 @@ show, fail well), `deferred_display.py` (the result first, its report after it),
 then `tour.py`, `lab.py`, `doctor.py`, `report_command.py`, which `python -m xlab` calls. May import the public names of `xlab` and
 `xlab.observe`; IPython and the widget packages are imported when they are used.
 
+Also: `assets.py` (joins the ES modules and styles of the views into the one module a browser is given),
+`compile_progress.py` (a sign of life while something compiles for long), `completions.py` (completions after a
+magic), `experiments.py` (what a live report answers when other placements are asked for), `tracebacks.py` (errors of
+a cell as the person should see them).
+
 Everything a magic shows can be had from Python: `show(observe.report(session))`.
 """
 

@@ -121,7 +121,7 @@ def script(tabs: frozenset[str] | None = None) -> str:
 
 @functools.cache
 def loader() -> str:
-    """The small module each live widget carries: it fetches the joined one from the kernel once per page."""
+    """The small module each live widget carries: it finds the joined one, once per page."""
     return (ROOT / "loader.js").read_text(encoding="utf-8").replace("XLAB_DIGEST", digest())
 
 

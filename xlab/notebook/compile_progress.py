@@ -16,6 +16,7 @@ from html import escape
 from typing import Any, Protocol
 
 from xlab import events
+from xlab.observe.program.analysis_only import is_looking
 
 FIRST = 2.0
 """Seconds of one compile before a line appears."""
@@ -90,7 +91,9 @@ class CompileProgress:
     # -- where something compiles ------------------------------------------------------------------------
 
     def begin(self, kind: str, name: str) -> Callable[[], None]:
-        """A stage begins; what is returned is called at its end."""
+        """A stage begins; what is returned is called at its end. Programs that are compiled to be looked at are nobody's wait."""
+        if is_looking():
+            return _nothing
         now = time.monotonic()
         with self._lock:
             at = self._now
@@ -139,6 +142,10 @@ class CompileProgress:
                     self._wake.clear()
         except Exception:       # a sign of life is not worth an error
             self._thread = None
+
+
+def _nothing() -> None:
+    """The end of a stage that nobody hears of."""
 
 
 class TerminalLine:

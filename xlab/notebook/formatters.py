@@ -56,14 +56,15 @@ def record_of(value: Any, shape: tuple[int, ...] | None = None) -> Any:
     from xlab.compile.stages import Compiled, Lowered, Traced
     from xlab.core.jaxpr import ClosedJaxpr, Jaxpr
     from xlab.observe.records import Record
-    from xlab.sharding import Mesh
+    from xlab.sharding import AbstractMesh, Mesh
 
     if isinstance(value, Record):
         return value
-    if isinstance(value, Mesh):
+    if isinstance(value, (Mesh, AbstractMesh)):
         from xlab.observe.program.program import mesh_info
 
-        return mesh_info(value)
+        info = mesh_info(value)
+        return info.replace(platform="abstract") if isinstance(value, AbstractMesh) else info
     if isinstance(value, xlab.sharding.Sharding):
         if shape is None:
             raise TypeError(f"{value!r} says how an array lies on devices, for any shape: show(sharding, shape=(8, 4))")
@@ -191,14 +192,18 @@ def _array(array: Any) -> dict[str, str]:
     from xlab.notebook.views import view_for
     from xlab.notebook.views.page import inline
     from xlab.notebook.views.static_svg import static_svg
-    from xlab.observe.records.text import layout_line
+    from xlab.observe.records.layout import layout_line
 
     if not isinstance(array, xlab.Array) or len(array.sharding.device_set) < 2:
+        return {}
+    try:
+        shown = _plain(array)
+    except Exception:       # values that cannot be read: the text form, which comes next, says why
         return {}
     layout = observe.layout(array)
     view = view_for(layout)
     tree = view.tree(layout)
-    page = (f"{_plain(array)}<details style='margin-top:6px'><summary style='cursor:pointer;font-size:12px'>"
+    page = (f"{shown}<details style='margin-top:6px'><summary style='cursor:pointer;font-size:12px'>"
             f"<span style='border:1px solid currentColor;border-radius:4px;padding:1px 7px;opacity:.8;display:inline-block;vertical-align:top;box-sizing:border-box;max-width:calc(100% - 2em);"
             f"font-family:var(--jp-code-font-family,monospace)'>{escape(layout_line(layout))}</span></summary>"
             f"{inline(view, tree)}</details>")
@@ -208,6 +213,7 @@ def _array(array: Any) -> dict[str, str]:
 # By name, so that nothing is imported before such an object exists.
 _BUNDLES: dict[tuple[str, str], Callable[[Any], dict[str, str]]] = {
     ("xlab.sharding.mesh", "Mesh"): _drawn,
+    ("xlab.sharding.mesh", "AbstractMesh"): _drawn,
     ("xlab.sharding.named", "NamedSharding"): _sharding,
     ("jaxlib._jax", "ArrayImpl"): _array,
 }

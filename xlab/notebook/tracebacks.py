@@ -11,11 +11,13 @@ from types import CodeType, TracebackType
 from typing import Any
 
 import xlab
+from xlab.config import config
 from xlab.core.source_info import is_internal, shown_name
 from xlab.core.tracebacks import chain, concerns, entries
 from xlab.core.tracebacks import shorten as _shorten
 from xlab.observe.records import Failure, Source
 
+_PACKAGE = os.path.dirname(os.path.abspath(xlab.__file__)) + os.sep
 _OWN = os.path.join(os.path.dirname(os.path.abspath(xlab.__file__)), "notebook") + os.sep
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
@@ -50,12 +52,21 @@ def register(shell: Any) -> None:
 
     def structured(etype=None, value=None, tb=None, tb_offset=None, *args, **kwargs):
         presented = hasattr(value, "_render_traceback_")        # by `present`, with a traceback of its own
-        if value is not None and not presented and concerns(value) and _frames(tb):
-            tb, tb_offset = shorten(value).__traceback__, 0
+        if value is not None and not presented:
+            if concerns(value) and _frames(tb):
+                tb, tb_offset = shorten(value).__traceback__, 0
+            elif tb is not None and not _frames(tb) and _by_showing(tb):
+                tb, tb_offset = None, 0
         return shown(etype, value, tb, tb_offset, *args, **kwargs)
 
     structured.instead_of = shown  # type: ignore[attr-defined]
     shell.InteractiveTB.structured_traceback = structured
+
+
+def _by_showing(tb: TracebackType | None) -> bool:
+    """Whether an error arose where the shell shows a result, from the runtime and not from what draws: no line of the person's has part in it."""
+    last = list(entries(tb))[-1].tb_frame.f_code.co_filename
+    return config.traceback_filtering != "off" and last.startswith(_PACKAGE) and not last.startswith(_OWN)
 
 
 def unregister(shell: Any) -> None:

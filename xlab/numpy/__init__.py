@@ -4,6 +4,18 @@ Reading order: `operands.py` (which values are accepted and how types meet), `uf
 `arithmetic.py` and `logic.py` (elementwise functions of several), `reductions.py`, `shape.py`, `joining.py`, `insert_delete.py`,
 `searching.py`, `sets.py`, `tensor_contractions.py`, `einsum.py`; `jit_when_eager.py` makes such a function one program when it is called eagerly. May import `parallel` and
 everything below it. Results equal the reference's in value, dtype and weak type.
+
+Also: `linalg/` (linear algebra), `array_methods.py` (operators and methods of arrays), `bits.py` (`packbits`, `unpackbits`), `creation.py` (arrays from values, ranges and
+nothing), `cumulative.py` (running sums, products and differences), `einsum_path.py` (the order in which an `einsum`
+multiplies), `fft.py` (Fourier transforms under the names of `numpy.fft`), `fitting.py` (`polyfit`),
+`flip_roll_repeat.py` (elements in other places), `functional.py` (functions of functions), `functions.py`
+(elementwise functions of special uses), `grids.py` (ranges, grids and triangles), `histograms.py` (how many elements lie in each bin),
+`index_entries.py` (what an index means), `index_tricks.py` (`choose`, `mgrid`, `put`), `indexing.py` (indexing by NumPy's rules),
+`io.py` (files, bytes, printing), `nan_reductions.py` (reductions that leave NaN out), `padding.py` (`pad`, by mode),
+`polynomials.py` (polynomials as vectors of coefficients), `quantiles.py` (medians and percentiles), `scalars.py` (scalar types
+(`jnp.float32` and the like)), `sorting.py` (sorting and positions in sorted order), `statistics.py` (averages,
+covariance, interpolation), `ufunc.py` (functions of scalars as functions of arrays), `ufunc_methods.py` (the
+elementwise functions that have a ufunc's methods), `updates.py` (`x.at[index]`).
 """
 
 from xlab.numpy.arithmetic import (

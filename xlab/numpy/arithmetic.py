@@ -380,16 +380,19 @@ def _logaddexp(x, y):
     return select_promoted(lax.ne(delta, delta), lax.add(x, y), soft)
 
 
-@_logaddexp.defjvp
-def _logaddexp_jvp(primals, tangents):
-    # The shares exp(x - out) and exp(y - out), with infinities taken as equal.
-    out = _logaddexp(*primals)
-    parts = [lax.mul(t, lax.exp(lax.sub(_finite(v), _finite(out)))) for v, t in zip(primals, tangents)]
-    return out, lax.add(*parts)
+def _shares(function, power):
+    """The rule of a logarithm of summed powers: shares `power(x - out)` and `power(y - out)`; of an infinite sum that of the infinite."""
+    def share(v, out):
+        infinite = lax.bitwise_and(lax.eq(v, scalar(np.inf, v)), lax.eq(out, scalar(np.inf, out)))
+        return power(select_like(infinite, 0, lax.sub(v, out)))
+
+    def rule(primals, tangents):
+        out = function(*primals)
+        return out, lax.add(*(lax.mul(t, share(v, out)) for v, t in zip(primals, tangents)))
+    return rule
 
 
-def _finite(x):
-    return select_like(lax.eq(x, scalar(np.inf, x)), 0, x)
+_logaddexp.defjvp(_shares(_logaddexp, lax.exp))
 
 
 @jit_when_eager
@@ -407,10 +410,18 @@ def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = (lax.complex(lax.mul(lax.real(v), ln2), lax.mul(lax.imag(v), ln2)) for v in (x, y))
         out = _logaddexp(x, y)
         return lax.complex(lax.div(lax.real(out), ln2), lax.div(lax.imag(out), ln2))
+    return _logaddexp2(x, y)
+
+
+@custom_jvp
+def _logaddexp2(x, y):
     delta = lax.sub(x, y)
     soft = lax.div(lax.log1p(lax.exp2(lax.neg(lax.abs(delta)))), scalar(float(np.log(2)), delta))
     soft = lax.add(lax.max(x, y), soft)
     return select_promoted(lax.ne(delta, delta), lax.add(x, y), soft)
+
+
+_logaddexp2.defjvp(_shares(_logaddexp2, lax.exp2))
 
 
 @jit_when_eager

@@ -1,10 +1,11 @@
 """Observation: everything the runtime can say of itself, as plain records with a text form.
 
-Reading order: `record_base.py` (what a record is), `records.py` (the nouns), `text.py` and `units.py` (how they read), `recorder.py` (a block of work), `program/stages.py`
-(what a question concerns), `program.py` and `names.py`, `hlo.py`, `layout.py`, `moves.py`, `transfers.py` and `reasons.py`, `memory.py`,
-`phases.py`, `profile.py`, `stepping.py`, `report.py`; then `ladder.py` (a function under each transformation), `passes.py` (what the
-compiler's passes change), `difference.py` (two programs), `targets.py` (other machines). May import every room but the notebook's. Promises: looking changes
-nothing, a sharded array is never gathered, and nothing is dropped silently. Parts load when first used.
+Rooms by question, each asking those above it in this list: `records/` (what is known, as data and text), `figures/` (records drawn),
+`program/` (what is the program?), `time/` (what took how long, and why was it compiled?), `memory/` (how much does it need?), `sharding/`
+(what lies where, what is sent, and what would change it?), `live/` (which arrays are alive?), `comparison/` (two programs, or another
+machine), `stepping/` (what does each equation compute?); then `report.py`, which asks all for one recording, and `environment.py` (versions).
+May import every room but the notebook's. Promises: looking changes nothing, a sharded array is never gathered, and nothing is
+dropped silently. Makers load when first used.
 
 >>> import numpy as np, xlab
 >>> with record() as session:

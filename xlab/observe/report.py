@@ -29,6 +29,7 @@ from xlab.observe.records import (
 )
 from xlab.observe.records.passes import Pass
 from xlab.observe.records.targets import Scheduled
+from xlab.observe.records.units import an
 from xlab.observe.sharding.program_layouts import program_layouts, rebuilt
 from xlab.observe.sharding.transfers import transfers as _transfers
 from xlab.observe.time.ledger import ledger
@@ -132,7 +133,7 @@ def _notices(layouts: Any, moved: Any, used: Any) -> list[Notice]:
     for t in moved:
         if t.reshards:
             often = " in a loop" if t.times is None else f" {t.times} times" if t.times > 1 else ""
-            out.append(Notice("warning", f"the partitioner adds an {t.kind}{f', run{often}' if often else ''}: {t.reason}",
+            out.append(Notice("warning", f"the partitioner adds {an(t.kind)}{f', run{often}' if often else ''}: {t.reason}",
                               "collectives", t.fix, t.equation, t.program, t.source))
     out += [Notice("warning", f"donated argument {name} was not used: {why}", "memory", program=m.program)
             for m in used for name, why in m.refused]

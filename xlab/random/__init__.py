@@ -4,6 +4,9 @@ Reading order: `keys.py` (what a key is and how new ones are made), `threefry.py
 `bits.py` (the primitives), `drawing.py` (what distributions share), `continuous.py`, `discrete.py`, `gamma.py`, `poisson.py`,
 `matrices.py`.
 Imports what is below it.
+
+Also: `binomial.py` (binomial and multinomial numbers, by two methods), `rbg.py` (keys of the compiler's own
+generator), `reuse.py` (following keys).
 """
 
 from xlab.random import reuse as _reuse  # has keys followed

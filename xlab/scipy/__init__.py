@@ -1,5 +1,9 @@
 """SciPy's functions on our arrays. Rooms are imported when they are first used.
 
+Rooms: `linalg/`, `special/`, `stats/`, `sparse/` (iterative solvers). Files: `fft.py` (discrete cosine transforms of the second type and their inverses), `integrate.py` (integrals of
+sampled functions), `ndimage.py` (reading arrays between their entries), `signal.py` (convolutions and correlations of
+arrays of any rank).
+
 Example:
     >>> import xlab
     >>> float(xlab.scipy.special.expit(0.0))

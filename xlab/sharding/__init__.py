@@ -4,6 +4,8 @@ Reading order: `mesh`, `spec`, `indices` (pure arithmetic), `named` (the shardin
 compiler's forms), `current` (the current mesh), `placement` (layouts and memories). May import `tree`, `backend` and the
 ground floor. Promises that equal meshes and shardings are equal, hashable and cheap to compare.
 
+Also: `typed.py` (shardings inside types).
+
 Example:
     >>> from xlab.sharding import AbstractMesh, NamedSharding, PartitionSpec as P
     >>> NamedSharding(AbstractMesh((4, 2), ("data", "model")), P("data", "model")).shard_shape((8, 8))

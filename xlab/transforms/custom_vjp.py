@@ -101,7 +101,8 @@ def _forward_mode(*_, name="a function", **__):
 
 
 # The tangent of a custom_vjp function: known only by its transpose.
-custom_lin_p = Primitive("custom_lin", multiple_results=True, auto_pvary=False)
+# Not to be kept by its parameters: they would keep the rules, and what those close over.
+custom_lin_p = Primitive("custom_lin", multiple_results=True, auto_pvary=False, context_dependent=True)
 custom_lin_p.takes_refs = True
 custom_lin_p.transposes_zeros = True     # a rule may answer zeros with anything, such as the state it hands out as a gradient
 custom_lin_p.def_abstract_eval(lambda *avals, out_avals, **_: out_avals)

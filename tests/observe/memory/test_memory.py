@@ -11,7 +11,8 @@ from xlab import lax, observe
 from xlab.backend import compiling
 from xlab.observe.memory import buffer_assignment, protobuf
 from xlab.observe.program.stages import program_stages
-from xlab.observe.records import Buffer, live_bytes
+from xlab.observe.records import Buffer
+from xlab.observe.records.buffers import alive_at, live_bytes, peak
 
 W = np.ones((32, 32), np.float32)
 
@@ -94,13 +95,13 @@ def test_what_is_no_message_is_refused(data):
 def test_the_peak_counts_what_shares_a_place_once():
     buffers = (Buffer("a", 8, start=0, end=9, allocation=0), Buffer("inside a", 4, start=2, end=3, allocation=0),
                Buffer("later", 16, start=10, end=10, allocation=0), Buffer("b", 5, start=2, end=10, allocation=1), Buffer("own", 1, start=3, end=3))
-    assert live_bytes.live_bytes(buffers, 12) == [8, 8, 13, 14, 13, 13, 13, 13, 13, 13, 21, 0]
-    assert live_bytes.peak(buffers) == (10, 21) and live_bytes.peak(()) == (-1, 0)
+    assert live_bytes(buffers, 12) == [8, 8, 13, 14, 13, 13, 13, 13, 13, 13, 21, 0]
+    assert peak(buffers) == (10, 21) and peak(()) == (-1, 0)
 
 
 def test_many_buffers_at_one_place_take_no_time_squared():
     many = [Buffer(f"b{n}", n % 7 + 1, start=n, end=n + 1, allocation=0) for n in range(50_000)]
-    assert live_bytes.peak(many)[1] == 7
+    assert peak(many)[1] == 7
 
 
 def test_the_peak_is_what_the_compiler_laid_out():
@@ -130,8 +131,8 @@ def test_a_refused_donation_says_why():
 def test_buffers_that_overlap_at_other_offsets_count_their_bytes_once():
     buffers = (Buffer("a", 8, start=0, end=3, allocation=0), Buffer("b", 8, start=1, end=2, allocation=0, offset=4),
                Buffer("c", 4, start=2, end=2, allocation=0, offset=6), Buffer("own", 5, start=1, end=1))
-    assert live_bytes.live_bytes(buffers, 5) == [8, 17, 12, 8, 0]
-    alive = live_bytes.alive_at(buffers, 2)
+    assert live_bytes(buffers, 5) == [8, 17, 12, 8, 0]
+    alive = alive_at(buffers, 2)
     assert [(b.name, own) for b, own in alive] == [("a", 8), ("b", 4), ("c", 0)]
 
 
@@ -142,5 +143,5 @@ def test_the_peak_of_a_loop_is_no_more_than_all_there_is():
 
     m = observe.memory(xlab.jit(xlab.value_and_grad(loss)), W, np.ones((10, 32, 32), np.float32))
     assert m.peak <= m.arguments + m.outputs + m.temporaries + sum(b.size for b in m.buffers if b.kind == "constant")
-    alive = live_bytes.alive_at(m.buffers, m.peak_step)
-    assert sum(own for _, own in alive) == live_bytes.peak(m.buffers)[1] == m.peak
+    alive = alive_at(m.buffers, m.peak_step)
+    assert sum(own for _, own in alive) == peak(m.buffers)[1] == m.peak

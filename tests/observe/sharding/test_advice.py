@@ -9,7 +9,7 @@ import xlab
 import xlab.numpy as jnp
 from tests.observe import programs
 from xlab import lax, observe
-from xlab.observe.records.transfer_words import sentences
+from xlab.observe.records.transfers import sentences
 from xlab.sharding import NamedSharding
 from xlab.sharding import PartitionSpec as P
 

@@ -25,6 +25,8 @@ class MeshTable:
         key = (axes, ids)
         found = self._symbols.get(key)
         if found is None:
+            for name, _ in axes:
+                _check_axis(str(name))
             found = "mesh" if not self._symbols else f"mesh_{len(self._symbols)}"
             self._symbols[key] = found
         return found
@@ -51,6 +53,13 @@ class MeshTable:
                 f", device_ids=[{', '.join(map(str, ids))}]"
             out.append(f"  sdy.mesh @{symbol} = <[{parts}]{suffix}>")
         return out
+
+
+def _check_axis(name: str) -> None:
+    """Refuses a name that ends the process: the partitioner reads escaped letters of a mesh's axes back and aborts."""
+    if not name.isascii() or not name.isprintable() or "\\" in name:
+        raise ValueError(f"the mesh has an axis named {name!r}: the compiler reads names of axes in printable ASCII without backslashes only. "
+                         f"Make the mesh with another name for it, such as 'data'")
 
 
 def constrain(ctx, x: str, aval, explicit=None) -> str:

@@ -2,6 +2,9 @@
 
 `common.py` (tracing bodies, agreeing on types), `cond.py`, `while_loop.py`, `scan.py`, `loops.py` (fori_loop, map,
 associative_scan, written through the others), `linear_solve.py` and `root.py` (solutions that know their derivative).
+
+Also: `custom_jvp_call.py` (the call of a function with a forward derivative rule of its own), `platform.py`
+(`platform_dependent`), `refs.py` (references in loops and branches).
 """
 
 from xlab.lax.control import refs as _refs

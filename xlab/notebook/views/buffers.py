@@ -6,7 +6,7 @@ from typing import Any
 
 from xlab.notebook.views.draw import Node, h, key, table, warning
 from xlab.observe.records import Buffer, Memory
-from xlab.observe.records.live_bytes import alive_at, live_bytes
+from xlab.observe.records.buffers import alive_at, live_bytes
 from xlab.observe.records.units import plural, size_text
 
 WIDTH, MAP_HEIGHT, CURVE_HEIGHT, GUTTER = 820, 250, 64, 62

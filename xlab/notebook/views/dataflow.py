@@ -14,7 +14,7 @@ from xlab.notebook.views.layout import MOST_DEVICES, mesh_data
 from xlab.notebook.views.mesh import mesh_places
 from xlab.notebook.views.tabs import add_tab, arguments_of, report_mesh
 from xlab.observe.records import Layout, MeshInfo, Report, Transfer
-from xlab.observe.records.transfer_words import (
+from xlab.observe.records.transfers import (
     advice_word,
     sentences,
     transfer_name,

@@ -16,7 +16,7 @@ from xlab.notebook.views.draw import HUES, Node, clean, h, key, panel, warning
 from xlab.notebook.views.mesh import CELL, axis_legend, cell, label_of, mesh_svg, svg, used_axes
 from xlab.notebook.views.tabs import add_tab, report_mesh
 from xlab.observe.records import Layout, MeshInfo
-from xlab.observe.records.text import layout_line, places
+from xlab.observe.records.layout import layout_line, places
 from xlab.observe.records.units import plural, size_text
 from xlab.observe.sharding.intermediates import blocks_of
 

@@ -7,7 +7,7 @@ from typing import Any
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import Node, h, panel, table
 from xlab.observe.records import Compilation, Ledger
-from xlab.observe.records.ledger_text import sentence
+from xlab.observe.records.ledger import sentence
 from xlab.observe.records.units import plural, time_text
 
 MOST_COMPILES = 100

@@ -58,7 +58,8 @@ for(const n of ["layout-color0","layout-color1","ui-font-color1","ui-font-color2
 document.body.style.background=from.getPropertyValue("--jp-layout-color0");};
 if(host&&host.dataset.jpThemeLight){look();new MutationObserver(look).observe(host,{attributes:true,attributeFilter:["data-jp-theme-light"]});}
 if(frame)new ResizeObserver(()=>{frame.style.height=Math.ceil(root.getBoundingClientRect().height)+2+"px";}).observe(root);
-}catch{root.dataset.frame="foreign";}
+}catch{root.dataset.frame="foreign";
+new ResizeObserver(()=>parent.postMessage({xlabHeight:Math.ceil(root.getBoundingClientRect().height)+2},"*")).observe(root);}
 })();"""
 """All the script of a picture that needs none: the host's theme, and a frame as tall as the picture."""
 

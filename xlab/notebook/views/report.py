@@ -9,7 +9,7 @@ from xlab.notebook.views.draw import Node, clean, h, key, panel
 from xlab.notebook.views.tabs import Tab, ended_before_a_program, tabs
 from xlab.observe.records import Failure, Notice, Report
 from xlab.observe.records.drawing import Drawing
-from xlab.observe.records.text import report_header
+from xlab.observe.records.report import report_header
 
 FIGURE = Request("figure", {"of": Field(str, ("timings", "memory"))}, Drawing, "a part of the report as matplotlib draws it")
 

@@ -11,7 +11,7 @@ from xlab.notebook.views.ledger import ledger_node
 from xlab.notebook.views.tabs import add_tab, ended_before_a_program
 from xlab.observe.records import Ledger, Phase, Report, Timing
 from xlab.observe.records.passes import Pass
-from xlab.observe.records.text import warm_text
+from xlab.observe.records.phases import warm_text
 from xlab.observe.records.units import plural, time_text
 from xlab.observe.time.phases import self_times
 

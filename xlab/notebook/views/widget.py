@@ -19,8 +19,28 @@ PACKED_FROM = 1000
 """Lines of programs from which on a live page is sent its data packed."""
 TICK = 2.0
 """Seconds between two looks at a widget that a page has left. A kernel busy with a cell looks once, however long the cell takes."""
+CHOICE = "application/vnd.xlab.view+json"
+"""What `labextension/` draws in JupyterLab: the live view where there is one, and otherwise the saved page of the same output."""
 WAIT, CALL = 30, 15
 """Ticks that a deleted output may be taken back in, and ticks that other pages have to say they still show it."""
+
+
+class Front(anywidget.AnyWidget):
+    """Module and styles of all views. A page gets them beside the first view it is sent, so no view waits for a kernel that is busy."""
+
+    _esm = "export default {};"
+    module = traitlets.Unicode().tag(sync=True)
+    css = traitlets.Unicode().tag(sync=True)
+
+
+_fronts: list[Front] = []
+
+
+def front() -> str:
+    """The name of this kernel's `Front`, made when first asked for."""
+    if not _fronts or _fronts[0].comm is None:
+        _fronts[:] = [Front(module=assets.module(), css=assets.styles())]
+    return str(_fronts[0].model_id)
 
 
 class ReportWidget(anywidget.AnyWidget):
@@ -28,11 +48,12 @@ class ReportWidget(anywidget.AnyWidget):
 
     A page says when it shows the widget, and when nobody there looks any more because the output is gone: after a while in which the
     output may come back, and in which any other page may say that it still shows it, the widget closes. A page that is loaded again, or
-    closed, says nothing, and nothing ends. Each widget carries a small loader; the module of all views is sent once per page.
+    closed, says nothing, and nothing ends. Each widget carries a small loader; the module of all views stands in `front`.
     """
 
     _esm = traitlets.Unicode().tag(sync=True)
     payload = traitlets.Dict().tag(sync=True)
+    front = traitlets.Unicode().tag(sync=True)
 
     def __init__(
         self, view: View, record: Record, handlers: Mapping[str, Handler] | None = None,
@@ -40,7 +61,7 @@ class ReportWidget(anywidget.AnyWidget):
     ) -> None:
         whole = view.payload(record)
         saved = view.bundle(record, whole)
-        super().__init__(payload=_sent(whole), _esm=assets.loader())
+        super().__init__(payload=_sent(whole), front=front(), _esm=assets.loader())
         self._saved = saved
         self._view = view
         self._handlers = {**view.handlers(record), **(handlers or {})}
@@ -81,7 +102,7 @@ class ReportWidget(anywidget.AnyWidget):
         """Text and a saved page beside the live view, so that the output reads where no kernel is."""
         live = super()._repr_mimebundle_(**options)
         data, metadata = live if isinstance(live, tuple) else (live, {})
-        return {**(data or {}), **self._saved}, metadata
+        return {**(data or {}), CHOICE: {}, **self._saved}, metadata
 
     @property
     def is_open(self) -> bool:

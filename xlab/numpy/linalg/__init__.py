@@ -1,6 +1,8 @@
 """Linear algebra under the names of `numpy.linalg`.
 
 Reading order: `norms.py`, `tensor_contractions.py`, `decompositions.py`, `systems.py` (solutions, inverses), `determinants.py`.
+
+Also: `products.py` (products in the forms of the array API).
 """
 
 from xlab.numpy.linalg.decompositions import *

@@ -12,8 +12,8 @@ from xlab.observe.program.program import program
 from xlab.observe.program.stages import ProgramStages, program_stages
 from xlab.observe.records import Equation, Memory, Program, Transfer, Variable
 from xlab.observe.records.diff import Diff, Figure, Pair
-from xlab.observe.records.text import equation_text
-from xlab.observe.records.transfer_words import transfer_name, transfer_origin, transfer_over
+from xlab.observe.records.program import equation_text
+from xlab.observe.records.transfers import transfer_name, transfer_origin, transfer_over
 from xlab.observe.records.units import size_text, time_text
 from xlab.observe.sharding.transfers import transfers
 from xlab.observe.time.phases import time

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.observe.records import Layout, Transfer
-from xlab.observe.records.text import layout_line
-from xlab.observe.records.transfer_words import transfer_name, transfer_over
+from xlab.observe.records.layout import layout_line
+from xlab.observe.records.transfers import transfer_name, transfer_over
 from xlab.observe.records.units import size_text
 
 _MOST_LABELS = 6

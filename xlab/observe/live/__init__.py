@@ -1,1 +1,4 @@
-"""Which arrays are alive now, and which line made them?"""
+"""Which arrays are alive now, and which line made them?
+
+`live.py`; `allocation_sites.py` knows the lines.
+"""

@@ -12,7 +12,7 @@ from xlab.observe.program import hlo as _hlo
 from xlab.observe.program import names as _names
 from xlab.observe.program.stages import ProgramStages, program_stages
 from xlab.observe.records import Buffer, Memory
-from xlab.observe.records import live_bytes as _live_bytes
+from xlab.observe.records import buffers as _buffer_records
 
 # Operations whose result is their operand's memory, or part of it.
 _ALIASES = frozenset({"bitcast", "tuple", "get-tuple-element", "optimization-barrier", "while", "copy-done", "all-reduce-done",
@@ -39,7 +39,7 @@ def memory(what: Any, *args: Any, program: int = 0, **kwargs: Any) -> Memory:
     buffers = _buffers(stages)
     # The compiler's own peak leaves temporaries out on some platforms: what it laid out itself tells. Inner values of a loop count as
     # alive all through it, so that this is the most that can be alive.
-    peak_step, alive = _live_bytes.peak(buffers)
+    peak_step, alive = _buffer_records.peak(buffers)
     donated, refused = _donations(stages)
     return Memory(stages.name, stats.argument_size_in_bytes, stats.output_size_in_bytes, stats.temp_size_in_bytes, stats.alias_size_in_bytes,
                   stats.generated_code_size_in_bytes, max(stats.peak_memory_in_bytes, alive), peak_step, buffers, donated, refused, program)

@@ -239,7 +239,9 @@ def mlir_level(name: str, text: str) -> Level:
 
 
 _VALUE_SHARDING = re.compile(r"sdy\.sharding = #sdy\.sharding_per_value<\[(.*?)\]>\}|out_sharding=(<@\w+, \[[^\]]*\][^>]*>)")
-_ONE = re.compile(r"<@\w+, \[((?:\{[^}]*\}(?:, )?)*)\]")
+_DIMENSION = r'\{((?:[^"}]|"[^"]*")*)\}'
+_ONE = re.compile(rf"<@\w+, \[((?:{_DIMENSION}(?:, )?)*)\]")
+_HEX = re.compile(r"\\([0-9A-F]{2})")
 _RESULTS = re.compile(r"tensor<([^>]*)>")
 
 
@@ -248,12 +250,23 @@ def parse_sharding(text: str) -> tuple[tuple[str, ...], ...]:
 
     >>> parse_sharding('<@mesh, [{"data", "model"}, {}]>')
     (('data', 'model'), ())
+    >>> parse_sharding('<@mesh, [{"{a}", "b"}, {}]>')
+    (('{a}', 'b'), ())
     """
     found = _ONE.search(text)
     if not found:
         return ()
-    return tuple(tuple(a.strip('"').replace('":', ":") for a in re.findall(r'"[^"]*"(?::\(\d+\)\d+)?', dim))
-                 for dim in re.findall(r"\{([^}]*)\}", found.group(1)))
+    return tuple(tuple(_unescaped(a.strip('"').replace('":', ":")) for a in re.findall(r'"[^"]*"(?::\(\d+\)\d+)?', dim))
+                 for dim in re.findall(_DIMENSION, found.group(1)))
+
+
+def _unescaped(name: str) -> str:
+    r"""A name as it was before MLIR wrote it between quotes.
+
+    >>> _unescaped(r"a\22b")
+    'a"b'
+    """
+    return _HEX.sub(lambda m: chr(int(m.group(1), 16)), name)
 
 
 def result_shardings(line: str) -> list[tuple[tuple, tuple[int, ...]]]:

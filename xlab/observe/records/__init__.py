@@ -1,36 +1,37 @@
-"""What is known, as plain data: frozen dataclasses with a text form and JSON, which hold no live object and import nothing but one another."""
+"""What is known, as plain data: frozen dataclasses with a text form and JSON, which hold no live object and import nothing but one another.
+
+`base.py` (what a record is), `text.py` and `units.py` (how they read); then records, each with its text form: `source.py`, `program.py`,
+`layout.py`, `transfers.py`, `phases.py`, `ledger.py`, `memory.py`, `buffers.py`, `stepping.py`, `passes.py`, `ladder.py`, `diff.py`,
+`targets.py`, `whatif.py`, `resharding.py`, `live.py`, `drawing.py`, `report.py`. A file that is put here is found.
+
+A record is built of str, int, float, bool, None, tuples and other records, so it can be saved, compared in a test or sent to a browser.
+Three conventions join the records of one program to each other:
+
+* an **equation id** is an int, unique in one `Program` including its nested programs; `-1` means "none";
+* a **program index** is a position in `Report.programs`;
+* **times** are microseconds as float, **sizes** are bytes as int, and `None` means "not known", never zero.
+
+>>> t = Type("f32", (8, 4), spec=(("data",), ("model",)))
+>>> t.text
+'f32[8@data,4@model]'
+>>> Record.from_json(t.to_json()) == t
+True
+"""
 
 from importlib import import_module as _import_module
 from pkgutil import iter_modules as _iter_modules
 
-from xlab.observe.records.nouns import (
-    Block,
-    Buffer,
-    Compilation,
-    Difference,
-    Equation,
-    Failure,
-    Layout,
-    Ledger,
-    Level,
-    Listing,
-    Memory,
-    MeshInfo,
-    Notice,
-    Phase,
-    Program,
-    Record,
-    Report,
-    ShardSummary,
-    Source,
-    Step,
-    StepTrace,
-    Timing,
-    Transfer,
-    Type,
-    Value,
-    Variable,
-)
+from xlab.observe.records.base import Record
+from xlab.observe.records.buffers import Buffer
+from xlab.observe.records.layout import Block, Layout
+from xlab.observe.records.ledger import Compilation, Difference, Ledger
+from xlab.observe.records.memory import Memory
+from xlab.observe.records.phases import Phase, Timing
+from xlab.observe.records.program import Equation, Level, MeshInfo, Program, Type, Variable
+from xlab.observe.records.report import Failure, Notice, Report
+from xlab.observe.records.source import Listing, Source
+from xlab.observe.records.stepping import ShardSummary, Step, StepTrace, Value
+from xlab.observe.records.transfers import Transfer
 
 __all__ = [
     "Block",

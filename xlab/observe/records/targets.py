@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.diff import Figure
-from xlab.observe.records.nouns import Level, Memory, Record, Transfer, _record
+from xlab.observe.records.memory import Memory
+from xlab.observe.records.program import Level
 from xlab.observe.records.text import add_form
+from xlab.observe.records.transfers import Transfer
 from xlab.observe.records.units import plural, size_text, table
 
 
-@_record
+@record_type
 class AsyncOperation(Record):
     """An asynchronous operation of a schedule: begun by instruction `start`, waited for by `done`, with `between` of work in between.
 
@@ -25,7 +28,7 @@ class AsyncOperation(Record):
     equation: int = -1
 
 
-@_record
+@record_type
 class Scheduled(Record):
     """One program for a target that need not be there.
 

@@ -78,3 +78,12 @@ def table(
         ]
         lines.append((indent + gap.join(cells)).rstrip())
     return "\n".join(lines)
+
+
+def an(word: str) -> str:
+    """A word with its article.
+
+    >>> an("all_gather"), an("collective_permute")
+    ('an all_gather', 'a collective_permute')
+    """
+    return f"{'an' if word[:1] in 'aeio' else 'a'} {word}"

@@ -54,7 +54,10 @@ def layout(what: Any, shape: Any = None, *, dtype: Any = np.float32, name: str =
             raise TypeError(f"layout takes an array or a sharding with a shape, given {what!r} of type {type(what).__name__}")
         if sharding is None:
             raise ValueError(f"{what} has no sharding to lay out")
-    return of_sharding(sharding, aval, name, committed, **more)
+    made = of_sharding(sharding, aval, name, committed, **more)
+    if is_native_array(what) and what.is_deleted():
+        return made.replace(warnings=(*made.warnings, "it was deleted or donated: this is how it lay"))
+    return made
 
 
 def of_sharding(sharding: Sharding, aval: Any, name: str = "", committed: bool = True, **more: Any) -> Layout:

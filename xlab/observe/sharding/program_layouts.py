@@ -8,6 +8,7 @@ from xlab.core.avals import ShapedArray
 from xlab.observe.program.program import program as _program
 from xlab.observe.program.stages import ProgramStages
 from xlab.observe.records import Layout, Transfer
+from xlab.observe.records.units import an
 from xlab.observe.sharding.intermediates import decisions, intermediates, why_of
 from xlab.observe.sharding.layout import of_sharding
 
@@ -50,6 +51,6 @@ def rebuilt(layouts: Sequence[Layout], moved: Sequence[Transfer]) -> Sequence[La
         if at is None:
             at = next((i for i in here if out[i].equation >= 0 and out[i].equation == t.equation), None)
         if at is not None:
-            words = f"an {t.kind} rebuilds it whole on every device (full rematerialization): it is {t.operand}, {t.needed}"
+            words = f"{an(t.kind)} rebuilds it whole on every device (full rematerialization): it is {t.operand}, {t.needed}"
             out[at] = out[at].replace(warnings=(*out[at].warnings, words))
     return out

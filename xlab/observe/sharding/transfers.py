@@ -9,7 +9,7 @@ from xlab.interpreters import communication
 from xlab.observe.figures.placements import plot_transfers
 from xlab.observe.program.stages import program_stages
 from xlab.observe.records import Transfer
-from xlab.observe.records.transfer_words import advice_word
+from xlab.observe.records.transfers import advice_word
 from xlab.observe.sharding.advice import followed
 from xlab.observe.sharding.collectives import collectives
 

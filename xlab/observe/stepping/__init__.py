@@ -1,1 +1,5 @@
-"""What does each equation compute? A program run one equation at a time."""
+"""What does each equation compute? A program run one equation at a time.
+
+`frames.py` (nested programs), `devices.py` (bodies that are written per device), `machine.py` (runs equations), `values.py` (values
+summarized), `breakpoints.py`, `stepper.py`, `first_difference.py` (two runs side by side).
+"""

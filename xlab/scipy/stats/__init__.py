@@ -1,6 +1,8 @@
 """Probability distributions, a module each, as SciPy names them.
 
-`functions.py` holds what they share.
+`functions.py` holds what they share, `ranks.py` ranks and standard errors of samples. Continuous: `beta`, `cauchy`, `chi2`, `dirichlet`,
+`expon`, `gamma`, `gennorm`, `gumbel_l`, `gumbel_r`, `laplace`, `logistic`, `multivariate_normal`, `norm`, `pareto`, `t`, `truncnorm`, `uniform`,
+`vonmises`, `wrapcauchy`. Discrete: `bernoulli`, `betabinom`, `binom`, `geom`, `multinomial`, `nbinom`, `poisson`.
 
 Example:
     >>> from xlab.scipy import stats

@@ -42,13 +42,15 @@ export function start() {
   fitFrame(root);
 }
 
-/** The frame of a saved picture is as tall as what is in it, whichever tab is open. */
+/** The frame of a saved picture is as tall as what is in it, whichever tab is open; a page that lets us reach nothing is told how tall. */
 function fitFrame(root) {
   try {
     const frame = window.frameElement;
-    if (!frame) return;
+    if (!frame && parent === window) return;
     const fit = () => {
-      frame.style.height = `${Math.min(1000, Math.ceil(root.getBoundingClientRect().height) + 2)}px`;
+      const tall = Math.min(1000, Math.ceil(root.getBoundingClientRect().height) + 2);
+      if (frame) frame.style.height = `${tall}px`;
+      else parent.postMessage({ xlabHeight: tall }, "*");
     };
     fit();
     new ResizeObserver(fit).observe(root);

@@ -1,4 +1,4 @@
-"""How many bytes of a program are alive at each step of its schedule."""
+"""Buffers of a compiled program, and how many bytes are alive at each step of its schedule."""
 
 from __future__ import annotations
 
@@ -6,7 +6,32 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xlab.observe.records.nouns import Buffer
+from xlab.observe.records.base import Record, record_type
+from xlab.observe.records.source import Source, line_text
+from xlab.observe.records.text import Options, add_form
+from xlab.observe.records.units import size_text
+
+
+@record_type
+class Buffer(Record):
+    """One logical buffer, alive from step `start` to `end`; `kind`: argument, output, temporary, constant. `allocation` -1: unknown."""
+
+    name: str
+    size: int
+    kind: str = "temporary"
+    start: int = 0
+    end: int = 0
+    instruction: str = ""
+    equation: int = -1
+    source: Source | None = None
+    allocation: int = -1
+    offset: int = 0
+
+
+def _buffer(b: Buffer, o: Options) -> str:
+    return f"{b.name} {size_text(b.size)} {b.kind}, alive {b.start}–{b.end}" + (
+        f", {line_text(b.source)}" if b.source else ""
+    )
 
 
 def changes(buffers: Sequence[Buffer]) -> dict[int, int]:
@@ -100,3 +125,6 @@ def alive_at(buffers: Sequence[Buffer], step: int) -> list[tuple[Buffer, int]]:
             taken[b.allocation] += free
         out.append((b, sum(stop - start for start, stop in free)))
     return out
+
+
+add_form(Buffer, _buffer)

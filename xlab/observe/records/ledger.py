@@ -1,13 +1,53 @@
-"""The ledger in words: a sentence per compile, its key beside the earlier ones, the fix."""
+"""Why programs were compiled: a sentence per compile, its key beside the earlier ones, the fix."""
 
 from __future__ import annotations
 
-from xlab.observe.records.nouns import Compilation, Difference, Ledger
+from xlab.observe.records.base import Record, record_type
+from xlab.observe.records.source import Source
+from xlab.observe.records.text import add_form
 from xlab.observe.records.units import plural, table, time_text
 
 MOST_ROWS = 12
 
 _NTH = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+
+
+@record_type
+class Difference(Record):
+    """One part of a cache key that changed. `cause`: shape, dtype, weak type, structure, static value, sharding, …"""
+
+    cause: str
+    what: str = ""
+    was: str = ""
+    now: str = ""
+
+
+@record_type
+class Compilation(Record):
+    """One compile in the ledger: the `nth` of its function, `reason` as a sentence, the `fix` as code, `spent_us` all of them until then.
+
+    `cache`: `disk hit` or `disk miss` where the persistent cache was asked, `disk` why it missed. `key` has `(part, text)` for parts that
+    differ from an earlier key of the function; `earlier` are these keys, `(nth, parts)`, oldest first.
+    """
+    function: str
+    nth: int = 1
+    duration_us: float = 0.0
+    reason: str = ""
+    fix: str = ""
+    differences: tuple[Difference, ...] = ()
+    source: Source | None = None
+    cache: str = ""
+    disk: str = ""
+    key: tuple[tuple[str, str], ...] = ()
+    earlier: tuple[tuple[int, tuple[tuple[str, str], ...]], ...] = ()
+    spent_us: float = 0.0
+
+
+@record_type
+class Ledger(Record):
+    """Every compile of the session, oldest first."""
+
+    entries: tuple[Compilation, ...] = ()
 
 
 def nth_word(n: int) -> str:
@@ -82,3 +122,8 @@ def ledger_text(ledger: Ledger, times: bool = False, limit: int | None = None) -
         *([f"  … {plural(more, 'earlier compile')}: text(record, limit=None) shows all"] if more else []),
         *("  " + compilation_text(e, times).replace("\n", "\n  ") for e in shown),
     ])
+
+
+add_form(Difference, lambda d, o: difference_text(d))
+add_form(Compilation, lambda c, o: compilation_text(c, o.times))
+add_form(Ledger, lambda ledger, o: ledger_text(ledger, o.times, o.limit))

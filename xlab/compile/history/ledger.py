@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from xlab.compile import disk_cache, explain, keys
+from xlab.compile import disk_cache
+from xlab.compile.history.parts import PlacementKey, TracingKey
+from xlab.compile.history.provenance import provenance
 from xlab.core import source_info
 
 LIMIT = 1000
@@ -35,7 +37,7 @@ class Entry:
     reason: str
     differences: tuple[tuple[str, str, str, str], ...] = ()
     eager: bool = False
-    key: tuple[keys.TracingKey | None, keys.PlacementKey | None] = (None, None)
+    key: tuple[TracingKey | None, PlacementKey | None] = (None, None)
     disk: disk_cache.CacheLookup = disk_cache.NOTHING
     made_by: tuple[str, ...] = ()
     shown: str = ""
@@ -64,22 +66,27 @@ def unlisted() -> Iterator[None]:
         _here.unlisted = before
 
 
-def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: keys.PlacementKey | None = None,
+def is_unlisted() -> bool:
+    """Whether this thread is inside `unlisted`."""
+    return getattr(_here, "unlisted", False)
+
+
+def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: PlacementKey | None = None,
         disk: disk_cache.CacheLookup = disk_cache.NOTHING) -> None:
     """Notes a compile of a program."""
-    if getattr(_here, "unlisted", False):
+    if is_unlisted():
         return
     eqns = closed.jaxpr.eqns
     position = closed.jaxpr.debug_info.position
     eager = len(eqns) == 1 and eqns[0].primitive.name == name
-    made_by = closed.memo(explain.MADE_BY, lambda: ())
-    if position and not eager and (made_by or source_info.is_internal(position.rpartition(":")[0] or position)):
+    notes = provenance(closed)
+    if position and not eager and (notes.made_by or source_info.is_internal(position.rpartition(":")[0] or position)):
         called = _library_call(name)
         if called is not None:
             eager, public, position = True, *called
             reason, name = reason.replace(f"`{name}`", f"`{public}`"), public
-    key = None if eager else closed.memo(keys.TRACED, lambda: None)
-    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk, made_by,
+    key = None if eager else notes.traced
+    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk, notes.made_by,
                          source_info.shown_name(position.rpartition(":")[0] if position.rpartition(":")[2].isdigit() else position) or ""))
 
 

@@ -18,8 +18,6 @@ from xlab.sharding import NamedSharding, SingleDeviceSharding
 LONGEST = 80
 """Characters of one part."""
 
-TRACED = "parts of the key it was traced for"   # a program's own note
-
 _numbers = itertools.count(1)
 _numbered: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
@@ -43,26 +41,6 @@ class PlacementKey(NamedTuple):
     mesh: Any
     options: Mapping[str, Any]
     jit: int
-
-
-def of_program(closed: Any, placements: tuple, mesh: Any) -> tuple:
-    """What tells one compiled form of a jitted function from another. Specs that differ in trailing Nones place alike."""
-    return id(closed), tuple(map(shortest, placements)), mesh
-
-
-def shortest(sharding: Any) -> Any:
-    """The same sharding under its shortest spec.
-
-    >>> from xlab.sharding import PartitionSpec, make_mesh
-    >>> shortest(NamedSharding(make_mesh((1,), ("x",)), PartitionSpec("x", None))).spec
-    P('x',)
-    """
-    if type(sharding) is not NamedSharding or not len(sharding.spec) or sharding.spec[-1] is not None:
-        return sharding
-    used = len(sharding.spec)
-    while used and sharding.spec[used - 1] is None:
-        used -= 1
-    return NamedSharding(sharding.mesh, sharding.spec.update(partitions=sharding.spec[:used]), memory_kind=sharding.memory_kind)
 
 
 def number(thing: Any) -> int:

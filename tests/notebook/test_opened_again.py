@@ -1,0 +1,67 @@
+"""Outputs where the kernel does not answer: while it is busy, after it has ended, in somebody else's Lab."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.notebook.labs import LONG, SHORT, command, kernel_of, open_and_run, until
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.notebook]
+CELLS = [
+    "%load_ext xlab",
+    "import time\nimport xlab\nfrom xlab import numpy as jnp\nx = jnp.ones((8, 4))\ndef f(x):\n    return jnp.sum(jnp.tanh(x) * 2)",
+    "%%xjit\ny = f(x)",
+    "%xstep f(x)",
+    "%xshard x",
+]
+VIEWS = 3
+
+
+@pytest.fixture
+def page(browser):
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    page = context.new_page()
+    page.complaints = []
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    yield page
+    context.close()
+    assert not page.complaints
+
+
+def test_views_are_drawn_while_the_kernel_is_busy(lab, page):
+    busy = "while not globals().get('seen'):\n    time.sleep(0.1)\n    seen = (lambda p: p.exists())(__import__('pathlib').Path('seen'))"
+    open_and_run(page, lab, lab.write("busy.ipynb", [*CELLS, busy, "print('the end of', 'the wait')"]), "")
+    try:
+        until(page, lambda: page.locator(".jp-OutputArea .xl-live").count() == VIEWS, "a view waits for the kernel")
+        assert not page.locator(".jp-OutputArea-output", has_text="the end of the wait").count()
+    finally:
+        (lab.work / "seen").touch()
+    page.locator(".jp-OutputArea-output", has_text="the end of the wait").wait_for(timeout=LONG)
+
+
+def test_a_notebook_opened_again_draws_what_was_saved(lab, page):
+    """With its kernel gone, and in the Lab of somebody who did not run it: there its frames can reach nothing."""
+    name = lab.write("again.ipynb", [*CELLS, "print('the end of', 'the run')"])
+    open_and_run(page, lab, name, "the end of the run")
+    until(page, lambda: page.locator(".jp-OutputArea .xl-live").count() == VIEWS, "not all views are drawn")
+    command(page, "docmanager:save")
+    was = kernel_of(lab, name)["id"]
+    page.evaluate("jupyterapp.serviceManager.sessions.shutdownAll()")
+    until(page, lambda: kernel_of(lab, name).get("id") != was, "the kernel does not end")
+    given = json.loads((lab.work / name).read_text())
+    given["cells"][0]["source"] = "# somebody else's"
+    (lab.work / "given.ipynb").write_text(json.dumps(given))
+
+    for opened, sandboxed in ((name, False), ("given.ipynb", True)):
+        page.goto(f"{lab}/lab/tree/{opened}?reset")
+        frames = page.locator(".jp-OutputArea .xl-saved iframe")
+        until(page, lambda frames=frames: frames.count() == VIEWS, f"{opened}: not all saved pages stand there")
+        for i in range(VIEWS):
+            frames.nth(i).scroll_into_view_if_needed(timeout=SHORT)
+            frames.nth(i).content_frame.locator(".xl-live, .xl").first.wait_for(timeout=SHORT)
+            assert (frames.nth(i).get_attribute("sandbox") == "allow-scripts") == sandboxed
+        tall = frames.nth(0).content_frame.locator(".xl-report").bounding_box()["height"]
+        until(page, lambda frames=frames, tall=tall: abs(frames.nth(0).bounding_box()["height"] - tall) < 30, f"{opened}: the frame does not fit")
+        assert not page.locator(".jp-OutputArea", has_text="Error displaying widget").count()

@@ -1,0 +1,107 @@
+// What JupyterLab draws of an output of xlab: the live view where the kernel that made it answers, and otherwise the page that was saved
+// with it. Alone, JupyterLab prefers the live view even in a notebook opened again, where its kernel is no more.
+(() => {
+  const OURS = "application/vnd.xlab.view+json";
+  const LIVE = "application/vnd.jupyter.widget-view+json";
+  const PAGE = "text/html";
+  const soon = 400;
+
+  /** The saved page; one that was run by others than the reader stands in a frame that can reach nothing. */
+  function saved(model) {
+    const made = document.createElement("template");
+    made.innerHTML = String(model.data[PAGE] ?? "");
+    if (!model.trusted) {
+      const frame = made.content.querySelector("iframe");
+      frame?.setAttribute("sandbox", "allow-scripts");
+      made.content.replaceChildren(...(frame ? [frame] : []));
+    }
+    const node = document.createElement("div");
+    node.className = "xl-saved";
+    node.append(made.content);
+    return node;
+  }
+
+  const outputOf = (Panel) => class extends Panel {
+    constructor(registry) {
+      super();
+      this.registry = registry;
+    }
+
+    async renderModel(model) {
+      this.end();
+      const page = document.createElement("div");
+      this.node.append(page);
+      this.timer = setTimeout(() => page.append(saved(model)), soon);
+      if (!model.trusted || !this.registry.mimeTypes.includes(LIVE)) return;
+      const live = this.registry.createRenderer(LIVE);
+      Object.assign(live.node.style, { height: 0, overflow: "hidden", visibility: "hidden" });
+      this.addWidget(live);
+      this.seen = new MutationObserver(() => {
+        if (!live.node.querySelector(".xl-live")) return;
+        this.stop();
+        page.remove();
+        Object.assign(live.node.style, { height: "", overflow: "", visibility: "" });
+      });
+      this.seen.observe(live.node, { childList: true, subtree: true, attributes: true, attributeFilter: ["class"] });
+      live.renderModel(model).catch(() => {});
+    }
+
+    stop() {
+      clearTimeout(this.timer);
+      this.seen?.disconnect();
+    }
+
+    end() {
+      this.stop();
+      for (const widget of [...this.widgets]) widget.dispose();
+      this.node.replaceChildren();
+    }
+
+    dispose() {
+      if (!this.isDisposed) this.stop();
+      super.dispose();
+    }
+  };
+
+  /** Frames that can reach nothing say how tall they are. */
+  globalThis.addEventListener("message", ({ data, source }) => {
+    const tall = data?.xlabHeight;
+    if (typeof tall !== "number") return;
+    const frame = [...document.querySelectorAll(".xl-saved iframe")].find((f) => f.contentWindow === source);
+    if (frame) frame.style.height = `${Math.min(Math.max(tall, 20), 1000)}px`;
+  });
+
+  let shared = {};
+  const module = async (name) => (await Object.values(shared[name])[0].get())();
+
+  async function extension() {
+    const [{ INotebookTracker }, { Panel }] = await Promise.all([module("@jupyterlab/notebook"), module("@lumino/widgets")]);
+    const Output = outputOf(Panel);
+    const known = new WeakSet();
+    const teach = (notebook) => {
+      const registry = notebook.content.rendermime;
+      if (known.has(registry)) return;
+      known.add(registry);
+      registry.addFactory({ safe: true, mimeTypes: [OURS], createRenderer: () => new Output(registry) }, -20);
+    };
+    const plugin = {
+      id: "xlab:outputs",
+      autoStart: true,
+      requires: [INotebookTracker],
+      activate: (_app, notebooks) => {
+        notebooks.forEach(teach);
+        notebooks.widgetAdded.connect((_sender, notebook) => teach(notebook));
+      },
+    };
+    return () => ({ __esModule: true, default: plugin });
+  }
+
+  globalThis._JUPYTERLAB = Object.assign(globalThis._JUPYTERLAB ?? {}, {
+    xlab: {
+      init: (scope) => {
+        shared = scope;
+      },
+      get: extension,
+    },
+  });
+})();

@@ -1,0 +1,129 @@
+"""How an array lies on devices."""
+
+from __future__ import annotations
+
+from xlab.observe.records.base import Record, record_type
+from xlab.observe.records.program import MeshInfo, Type
+from xlab.observe.records.text import Options, add_form
+from xlab.observe.records.units import plural, size_text
+
+
+@record_type
+class Block(Record):
+    """What one device holds: `slices` is `(start, stop)` per dimension; equal slices have `copy` 0, 1, 2, …"""
+
+    device: int
+    slices: tuple[tuple[int, int], ...]
+    copy: int = 0
+
+
+@record_type
+class Layout(Record):
+    """How an array lies on devices.
+
+    `blocks` has one entry per device in mesh order; `copies` devices hold each piece. `role` is `argument`, `output`,
+    `intermediate` or empty. `why` has a chain of steps per mesh axis, earliest first. `equation` made the value.
+    """
+
+    name: str
+    type: Type
+    mesh: MeshInfo | None = None
+    shard_shape: tuple[int, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    copies: int = 1
+    bytes_per_device: int = 0
+    bytes_total: int = 0
+    committed: bool = False
+    memory_kind: str = ""
+    role: str = ""
+    why: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    equation: int = -1
+    program: int = 0
+
+
+def places(
+    layout: Layout,
+) -> tuple[list[list[tuple[int, int]]], dict[tuple[int, ...], list[int]]]:
+    """Return the distinct `(start, stop)` cuts per dimension, and the devices at each index of cuts.
+
+    >>> l = Layout("x", Type("f32", (4,)), blocks=(Block(0, ((0, 2),)), Block(1, ((2, 4),))))
+    >>> places(l)
+    ([[(0, 2), (2, 4)]], {(0,): [0], (1,): [1]})
+    """
+    rank = len(layout.type.shape)
+    cuts = [sorted({b.slices[d] for b in layout.blocks}) for d in range(rank)]
+    where = [{cut: i for i, cut in enumerate(c)} for c in cuts]
+    cells: dict[tuple[int, ...], list[int]] = {}
+    for block in layout.blocks:
+        cells.setdefault(tuple(where[d][s] for d, s in enumerate(block.slices)), []).append(
+            block.device
+        )
+    return cuts, cells
+
+
+def layout_line(layout: Layout) -> str:
+    """One sentence: type, mesh, shard, copies, bytes.
+
+    >>> layout_line(Layout("x", Type("f32", (8,)), bytes_per_device=32, bytes_total=32))
+    'x: f32[8] on one device, 32 B'
+    """
+    head = f"{layout.name}: " if layout.name else ""
+    head += layout.type.text
+    mesh = layout.mesh
+    if mesh is None or mesh.size == 1:
+        tail = " on one device"
+        return head + tail + (f", {size_text(layout.bytes_total)}" if layout.bytes_total else "")
+    shard = f"{layout.type.dtype}[{','.join(map(str, layout.shard_shape))}]"
+    line = f"{head} over {mesh.text}: shard {shard}, {plural(layout.copies, 'copy')}"
+    if layout.bytes_per_device:
+        line += f", {size_text(layout.bytes_per_device)} per device, {size_text(layout.bytes_total)} in all"
+    if layout.memory_kind not in ("", "device", "unpinned_host"):
+        line += f", in {layout.memory_kind}"
+    return line
+
+
+def _layout(layout: Layout, o: Options) -> str:
+    lines = [layout_line(layout)]
+    if len(layout.blocks) > 1:
+        lines += _block_drawing(layout)
+    if layout.why:
+        lines += [("       " if i else "  why: ") + chain for i, chain in enumerate(layout.why)]
+    lines += [f"  warning: {w}" for w in layout.warnings]
+    return "\n".join(lines)
+
+
+def _block_drawing(layout: Layout) -> list[str]:
+    cuts, cells = places(layout)
+    if len(cells) == 1 or len(cells) > 256:
+        devices = next(iter(cells.values())) if len(cells) == 1 else []
+        return (
+            [f"  whole on each of {plural(len(devices), 'device')}"]
+            if devices
+            else [f"  {len(cells)} different blocks"]
+        )
+    rank = len(cuts)
+    rows_cuts = cuts[-2] if rank > 1 else [(0, 1)]
+    columns = len(cuts[-1])
+    leading = sorted({key[:-2] for key in cells}) if rank > 2 else [()]
+    width = max(len(",".join(map(str, d))) for d in cells.values()) + 2
+    lines = []
+    for lead in leading:
+        if rank > 2:
+            spans = ", ".join("{}:{}".format(*cuts[d][i]) for d, i in enumerate(lead))
+            lines.append(f"  [{spans}, …]")
+        for row in range(len(rows_cuts)):
+            lines.append(
+                "  "
+                + ("┌" if row == 0 else "├")
+                + ("┬" if row == 0 else "┼").join(["─" * width] * columns)
+                + ("┐" if row == 0 else "┤")
+            )
+            held = [cells.get((*lead, row, c) if rank > 1 else (c,), []) for c in range(columns)]
+            lines.append("  │" + "│".join(",".join(map(str, h)).center(width) for h in held) + "│")
+        lines.append("  └" + "┴".join(["─" * width] * columns) + "┘")
+    return lines
+
+
+add_form(Block, lambda b, o: f"device {b.device}: [{', '.join(f'{s}:{e}' for s, e in b.slices)}]" + (f" copy {b.copy}" if b.copy else ""))
+add_form(Layout, _layout)

@@ -1,0 +1,61 @@
+"""Memory of a compiled program, per device, and the buffers behind it."""
+
+from __future__ import annotations
+
+from xlab.observe.records.base import Record, record_type
+from xlab.observe.records.buffers import Buffer, alive_at
+from xlab.observe.records.text import Options, add_form
+from xlab.observe.records.units import size_text, table
+
+MOST_STEPS = 1 << 22
+"""Steps of a schedule that a record from elsewhere may speak of: pictures draw each."""
+
+
+@record_type
+class Memory(Record):
+    """Bytes per device of one compiled program. `donated` and `refused` are argument names; `refused` carry their reason."""
+
+    function: str = ""
+    arguments: int = 0
+    outputs: int = 0
+    temporaries: int = 0
+    aliased: int = 0
+    code: int = 0
+    peak: int = 0
+    peak_step: int = -1
+    buffers: tuple[Buffer, ...] = ()
+    donated: tuple[str, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    program: int = 0
+
+    def contradiction(self) -> str:
+        """A buffer alive for longer than any program."""
+        wrong = next((i for i, b in enumerate(self.buffers) if not all(-1 <= step < MOST_STEPS for step in (b.start, b.end))), None)
+        return "" if wrong is None else f"buffers[{wrong}] must start and end at steps up to {MOST_STEPS:,}"
+
+
+def memory_text(m: Memory, o: Options) -> str:
+    rows = [
+        ("arguments", m.arguments),
+        ("outputs", m.outputs),
+        ("temporaries", m.temporaries),
+        ("aliased", m.aliased),
+        ("code", m.code),
+        *([("peak", m.peak)] if m.peak else []),
+    ]
+    lines = [
+        f"{m.function}: peak {size_text(m.peak) + ' per device' if m.peak else 'not known'}",
+        table([(n, size_text(v)) for n, v in rows], "lr"),
+    ]
+    alive = [(b, own) for b, own in alive_at(m.buffers, m.peak_step) if own]
+    if alive:
+        shown = ", ".join(f"{b.name} {size_text(own)}" for b, own in alive[:6]) + (
+            f" and {len(alive) - 6} more, {size_text(sum(own for _, own in alive[6:]))}" if len(alive) > 6 else "")
+        lines.append(f"  alive at the peak: {shown}")
+    if m.donated:
+        lines.append("  donated and used: " + ", ".join(m.donated))
+    lines += [f"  donated, not used: {name}: {why}" for name, why in m.refused]
+    return "\n".join(lines)
+
+
+add_form(Memory, memory_text)

@@ -1,0 +1,147 @@
+"""Everything one cell did."""
+
+from __future__ import annotations
+
+from xlab.observe.records.base import Record, record_type
+from xlab.observe.records.layout import Layout, layout_line
+from xlab.observe.records.ledger import Ledger, ledger_text
+from xlab.observe.records.memory import Memory, memory_text
+from xlab.observe.records.passes import Pass
+from xlab.observe.records.phases import Phase, Timing, phases_table, timing_text
+from xlab.observe.records.program import MeshInfo, Program
+from xlab.observe.records.source import Source, line_text, source_text
+from xlab.observe.records.stepping import StepTrace
+from xlab.observe.records.targets import Scheduled
+from xlab.observe.records.text import Options, add_form, limited, text
+from xlab.observe.records.transfers import CAUTION, Transfer, transfers_table
+from xlab.observe.records.units import plural, size_text
+
+
+@record_type
+class Notice(Record):
+    """Something wrong or worth knowing. `severity` is `info`, `warning` or `error`; `tab` is the tab that shows it."""
+
+    severity: str
+    text: str
+    tab: str = "program"
+    fix: str = ""
+    equation: int = -1
+    program: int = 0
+    source: Source | None = None
+
+
+@record_type
+class Failure(Record):
+    """The exception that ended a cell: class name, message, the user's line, and the short traceback."""
+
+    kind: str
+    message: str
+    source: Source | None = None
+    traceback: str = ""
+
+
+@record_type
+class Report(Record):
+    """Everything one cell did. `title` is the function or cell name; `versions` are `(package, version)`; `opens` names a tab.
+
+    `counted` says that collectives were looked for: without it, none in `transfers` says nothing.
+    """
+
+    title: str
+    programs: tuple[Program, ...] = ()
+    layouts: tuple[Layout, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    timings: tuple[Timing, ...] = ()
+    memory: tuple[Memory, ...] = ()
+    passes: tuple[Pass, ...] = ()
+    ledger: Ledger | None = None
+    trace: StepTrace | None = None
+    mesh: MeshInfo | None = None
+    notices: tuple[Notice, ...] = ()
+    error: Failure | None = None
+    versions: tuple[tuple[str, str], ...] = ()
+    opens: str = ""
+    targets: tuple[Scheduled, ...] = ()
+    counted: bool = False
+
+
+def report_header(report: Report, *, times: bool = True, caution: str = CAUTION) -> tuple[str, tuple[str, ...]]:
+    """Return the report's sentence and its three numbers: time, collectives, peak memory."""
+    mesh = report.mesh or next((p.mesh for p in report.programs if p.mesh), None)
+    words = [report.title]
+    if mesh:
+        words.append("×".join(map(str, mesh.axis_sizes)) + " mesh " + "·".join(mesh.axis_names))
+    if report.programs:
+        words.append(plural(sum(n for p in report.programs for _, n in p.counts), "equation"))
+    numbers = []
+    if times:
+        best = [t for t in report.timings if t.function == report.title] or sorted(
+            report.timings, key=lambda t: -(t.cold_us or 0)
+        )
+        numbers += [
+            timing_text(t, Options(True, None)).removeprefix(f"{t.function}: ") for t in best[:1]
+        ]
+    added = sum(t.origin == "partitioner" for t in report.transfers)
+    moved = sum(t.sent_in_run for t in report.transfers)
+    collectives = plural(len(report.transfers), "collective")
+    if report.transfers:
+        least = "≥ " if any(t.times is None for t in report.transfers) else ""
+        collectives += f" · {least}{size_text(moved)} sent per device" + (
+            f" · {added} added by the partitioner" + (f" {caution}" if any(t.reshards for t in report.transfers) else "")
+            if added
+            else ""
+        )
+    if report.transfers or (report.programs and report.counted):
+        numbers.append(collectives)
+    if any(m.peak for m in report.memory):
+        numbers.append(f"peak {size_text(max(m.peak for m in report.memory))} per device")
+    return "   ".join(words), tuple(numbers)
+
+
+def _report(report: Report, o: Options) -> str:
+    sentence, numbers = report_header(report, times=o.times)
+    lines = [sentence, *filter(None, ["   ".join(numbers)])]
+    if report.error:
+        lines += ["", _failure(report.error, o)]
+    lines += [_notice(n, o) for n in report.notices]
+    layouts, more = limited(report.layouts, o, "array")
+    sections = [
+        ("Shardings", ["  " + layout_line(x) for x in layouts] + more),
+        ("Collectives", [transfers_table(report.transfers, o)] if report.transfers else []),
+        ("Phases", [phases_table(report.phases, o)] if report.phases else []),
+        ("Timings", ["  " + timing_text(t, o) for t in report.timings if o.times or t.note]),
+        ("Memory", ["  " + memory_text(m, o).replace("\n", "\n  ") for m in report.memory]),
+        ("Passes", ["  " + text(p, times=o.times, limit=0).splitlines()[0] for p in report.passes if p.changed]),
+        ("Targets", ["  " + text(t, times=o.times, limit=o.limit).replace("\n", "\n  ") for t in report.targets]),
+        (
+            "Ledger",
+            ["  " + ledger_text(report.ledger, o.times, o.limit).replace("\n", "\n  ")]
+            if report.ledger and report.ledger.entries
+            else [],
+        ),
+    ]
+    for title, body in sections:
+        if body:
+            lines += ["", title, *body]
+    return "\n".join(lines)
+
+
+def _notice(n: Notice, o: Options) -> str:
+    return (
+        f"{n.severity}: {n.text}"
+        + (f" ({line_text(n.source)})" if n.source else "")
+        + (f" Fix: {n.fix}" if n.fix else "")
+    )
+
+
+def _failure(f: Failure, o: Options) -> str:
+    lines = [f"{f.kind}: {f.message}"]
+    if f.source:
+        lines.append(f"  at {source_text(f.source, o)}")
+    return "\n".join(lines)
+
+
+add_form(Notice, _notice)
+add_form(Failure, _failure)
+add_form(Report, _report)

@@ -1,0 +1,206 @@
+"""Collectives: who sends how much to whom, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xlab.interpreters import communication
+from xlab.observe.records.base import Record, record_type
+from xlab.observe.records.program import MeshInfo
+from xlab.observe.records.source import Source, line_text
+from xlab.observe.records.text import Options, add_form, add_table, limited
+from xlab.observe.records.units import plural, size_text, table, time_text
+
+CAUTION = "(!)"
+"""Stands behind what the partitioner moves because two shardings disagree."""
+
+
+@record_type
+class Transfer(Record):
+    """One collective: who sends how much to whom, and why.
+
+    Args:
+        kind: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `collective_permute`, …
+        reduction: `add`, `max`, …; empty when nothing is reduced.
+        axes: mesh axes it runs over; empty when the groups are not whole axes.
+        groups: device ids, one tuple per group.
+        pairs: `(source, target)` device ids of a permute.
+        bytes_in, bytes_out: what each device has before and after, each time it runs.
+        times: how often it runs (loop trips multiplied), None = not known.
+        predicted_us, measured_us, wait_us: one time it runs; the last two of the slowest device, waiting for others counted in.
+        runs: how often it ran where it was measured.
+        formula: the text of the prediction, numbers included.
+        origin: `user` (written in the program) or `partitioner` (added by the compiler).
+        call: what the user wrote, for origin `user` (`psum`).
+        reason: why the partitioner needed it, one sentence.
+        fix: what would remove it; `tried` says that the program was compiled like that and it is gone, with nothing larger in its place.
+        operand: the type it moves, as text.
+        instruction: its name in the compiled module.
+        rounds: per round, `(source, target, bytes)` per message.
+        value, needed: the user's name of the value that the partitioner moves, and what needs it otherwise, in words.
+        full_rematerialization: every device rebuilds a whole array to keep a part of it.
+    """
+
+    kind: str
+    reduction: str = ""
+    axes: tuple[str, ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
+    pairs: tuple[tuple[int, int], ...] = ()
+    bytes_in: int = 0
+    bytes_out: int = 0
+    times: int | None = None
+    predicted_us: float | None = None
+    formula: str = ""
+    measured_us: float | None = None
+    wait_us: float | None = None
+    origin: str = "user"
+    call: str = ""
+    reason: str = ""
+    fix: str = ""
+    operand: str = ""
+    instruction: str = ""
+    equation: int = -1
+    program: int = 0
+    source: Source | None = None
+    rounds: tuple[tuple[tuple[int, int, int], ...], ...] = ()
+    mesh: MeshInfo | None = None
+    runs: int | None = None
+    tried: bool = False
+    value: str = ""
+    needed: str = ""
+    full_rematerialization: bool = False
+
+    @property
+    def sent(self) -> float:
+        """Bytes a device sends each time it runs, in a bandwidth-optimal algorithm: the mean over all devices of the mesh.
+
+        >>> Transfer("all_gather", groups=((0, 1, 2, 3),), bytes_in=8).sent
+        24.0
+        """
+        if not self.groups and not self.pairs:
+            sizes = dict(zip(self.mesh.axis_names, self.mesh.axis_sizes)) if self.mesh is not None else {}
+            known = bool(self.axes) and set(self.axes) <= set(sizes) and not communication.by_pairs(self.kind)
+            n = math.prod(sizes[a] for a in self.axes) if known else 0
+            return communication.sent_in_all(self.kind, (tuple(range(n)),), (), self.bytes_in) / n if known else float(self.bytes_in)
+        devices = self.mesh.size if self.mesh is not None else len({d for g in (*self.groups, *self.pairs) for d in g})
+        return communication.sent_in_all(self.kind, self.groups, self.pairs, self.bytes_in) / max(1, devices)
+
+    @property
+    def sent_in_run(self) -> int:
+        """`sent`, loop trips multiplied; a loop of unknown length counts once."""
+        return round(self.sent * (1 if self.times is None else self.times))
+
+    @property
+    def reshards(self) -> bool:
+        """Whether the partitioner moves data only because two shardings disagree; sums of parts are part of the work."""
+        return self.origin == "partitioner" and not communication.reduces(self.kind)
+
+
+def transfer_name(t: Transfer) -> str:
+    """`all_reduce add`."""
+    return f"{t.kind} {t.reduction}".strip()
+
+
+def transfer_over(t: Transfer) -> str:
+    """The mesh axes, or the groups, it runs over."""
+    if t.axes:
+        return ",".join(t.axes)
+    if t.groups:
+        return f"{plural(len(t.groups), 'group')} of {len(t.groups[0])}"
+    return f"{plural(len(t.pairs), 'pair')}" if t.pairs else "all"
+
+
+def transfer_origin(t: Transfer, caution: str = CAUTION) -> str:
+    """`you (psum)`, `partitioner`, or `partitioner (!)` where two shardings disagree."""
+    if t.origin == "user":
+        return f"you ({t.call})" if t.call else "you"
+    return f"partitioner {caution}" if t.reshards else "partitioner"
+
+
+def advice_word(tried: bool) -> str:
+    """What goes before advice: a promise where it was followed and held."""
+    return "Remove it: " if tried else "Might remove it (not tried): "
+
+
+def sentences(reason: str, fix: str, tried: bool = True) -> str:
+    """A reason and what to do about it, as sentences.
+
+    >>> sentences("w is split", "keep it whole"), sentences("", "keep it whole", tried=False)
+    ('w is split. Remove it: keep it whole.', 'Might remove it (not tried): keep it whole.')
+    """
+    return " ".join(s + "." * (not s.endswith(".")) for s in (reason, f"{advice_word(tried)}{fix}" if fix else "") if s)
+
+
+def transfers_table(transfers: Sequence[Transfer], o: Options) -> str:
+    shown, more = limited(transfers, o, "collective")
+    rows = [
+        (
+            "op",
+            "over",
+            "in → out per device",
+            "× times",
+            "predicted",
+            *(("measured", "wait") if o.times else ()),
+            "origin",
+            "line",
+        )
+    ]
+    for t in shown:
+        measured = (time_text(t.measured_us), time_text(t.wait_us)) if o.times else ()
+        rows.append(
+            (
+                transfer_name(t),
+                transfer_over(t),
+                f"{size_text(t.bytes_in)} → {size_text(t.bytes_out)}",
+                str(t.times) if t.times is not None else f"? ({t.runs} measured)" if o.times and t.runs else "?",
+                time_text(t.predicted_us),
+                *measured,
+                transfer_origin(t),
+                line_text(t.source),
+            )
+        )
+    lines = [table(rows, "llrrr" + ("rr" if o.times else "") + "ll")]
+    reasons = list(dict.fromkeys((transfer_name(t), t.reason, t.fix, t.tried) for t in shown if t.reason))
+    for name, reason, fix, tried in reasons:
+        lines.append(f"  {name}: " + sentences(reason, fix, tried))
+    if len(transfers) > 1:
+        lines.append("  in one run: " + run_line(transfers))
+    if o.times and any(t.measured_us is not None for t in shown):
+        lines.append("  measured: each time it ran, on its slowest device, waiting for the others included")
+    return "\n".join(lines + more)
+
+
+def run_line(transfers: Sequence[Transfer]) -> str:
+    """What one run of a program sends over each axis, and what all of it should take; trips of loops multiplied.
+
+    >>> run_line([Transfer("all_gather", axes=("a",), groups=((0, 1),), bytes_in=8, times=3, predicted_us=2.0)])
+    'each device sends 24 B over a; 6.00 µs predicted'
+    """
+    sent: dict[str, int] = {}
+    us = 0.0
+    for t in transfers:
+        times = 1 if t.times is None else t.times
+        sent[transfer_over(t)] = sent.get(transfer_over(t), 0) + t.sent_in_run
+        us += (t.predicted_us or 0.0) * times
+    parts = [f"{size_text(n)} over {name}" for name, n in sorted(sent.items())]
+    unknown = " (loops of unknown length counted once)" * any(t.times is None for t in transfers)
+    return f"each device sends {', '.join(parts)}; {time_text(us)} predicted{unknown}"
+
+
+def _transfer(t: Transfer, o: Options) -> str:
+    times = f" × {t.times}" if t.times is not None else " × ?"
+    line = (
+        f"{transfer_name(t)} over {transfer_over(t)}: {size_text(t.bytes_in)} → {size_text(t.bytes_out)} per device"
+        f"{times}, {transfer_origin(t)}" + (f", {line_text(t.source)}" if t.source else "")
+    )
+    extra = [
+        t.reason,
+        f"{advice_word(t.tried)}{t.fix}" if t.fix else "",
+        f"t = {t.formula}" if t.formula else "",
+    ]
+    return "\n".join([line, *("  " + e for e in extra if e)])
+
+
+add_form(Transfer, _transfer)
+add_table(Transfer, transfers_table)
