@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xlab import tree as _tree
-from xlab.compile.explain import origin_of
+from xlab.compile.history.explain import origin_of
 from xlab.compile.tracing import argument_names, function_name
 from xlab.core.avals import aval_of as shaped_abstractify
 from xlab.core.jaxpr import DebugInfo

@@ -138,9 +138,9 @@ def measure(browser, folder: Path) -> list[tuple[str, float, float, str]]:
     out.append(("1,000 equations: make the report's page", time.perf_counter() - begin, 0.3, "s"))
     out.append(("1,000 equations: its size", len(html) / 1000, 300, "kB"))
     page.goto("about:blank")
-    page.add_script_tag(content=assets.body("kit/layered.js") + "\nglobalThis.layered = layered;")
+    page.add_script_tag(content=assets.body("kit/sugiyama.js") + "\nglobalThis.sugiyamaLayout = sugiyamaLayout;")
     times = page.evaluate(
-        """(g) => Array.from({ length: 9 }, () => { const t = performance.now(); layered(g.w, g.h, g.from, g.to); return performance.now() - t; })""",
+        """(g) => Array.from({ length: 9 }, () => { const t = performance.now(); sugiyamaLayout(g.w, g.h, g.from, g.to); return performance.now() - t; })""",
         gradient(5_000))
     out.append(("5,000 nodes: layout of a gradient graph", statistics.median(times), 100, "ms"))
     page.close()

@@ -142,7 +142,7 @@ def test_a_jit_that_donates_is_a_jit():
 
 
 def test_the_line_is_that_of_a_users_call_in_records_too():
-    from xlab.compile import ledger
+    from xlab.compile.history import ledger
     f = xlab.jit(xlab.grad(lambda v: (v ** 3).sum()), donate_argnums=0)
     f(jnp.ones(8))
     entry = ledger.entries[-1]

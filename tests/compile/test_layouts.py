@@ -7,7 +7,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
-from xlab.compile import ledger
+from xlab.compile.history import ledger
 from xlab.experimental.layout import Format, Layout
 from xlab.sharding import AxisType, NamedSharding, P, SingleDeviceSharding
 

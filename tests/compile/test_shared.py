@@ -10,7 +10,8 @@ import pytest
 import xlab
 import xlab.numpy as jnp
 from xlab import lax, observe
-from xlab.compile import ledger, tracing
+from xlab.compile import tracing
+from xlab.compile.history import ledger
 from xlab.sharding import AxisType, NamedSharding
 from xlab.sharding import PartitionSpec as P
 

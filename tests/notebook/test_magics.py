@@ -404,7 +404,7 @@ def test_the_cold_time_of_one_operation_and_no_number_of_collectives(run):
 
 
 def test_a_cell_that_runs_again_keeps_the_number_of_its_first_run_in_the_ledger(lab, run):
-    from xlab.compile import ledger
+    from xlab.compile.history import ledger
 
     source = "%%xjit\nzz = jnp.sin(x) * 3 + 1"
     lab.run_cell(source, store_history=True).raise_error()

@@ -87,7 +87,7 @@ def test_maps_are_counted():
 
 
 def test_the_ledger_is_bounded():
-    from xlab.compile import ledger
+    from xlab.compile.history import ledger
 
     for i in range(ledger.LIMIT // 50):
         float(xlab.jit(lambda x: x * i + 0.5)(1.0))

@@ -1,4 +1,4 @@
-"""Calls of programs that were compiled ahead of time: they fit what the program was compiled for, or every mismatch is named."""
+"""Checks the arguments of ahead-of-time compiled programs; an error names every mismatch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlab import tree as _tree
-from xlab.compile import keys
-from xlab.compile.executable import Executable, arg_sharding
+from xlab.compile.executable import Executable
+from xlab.compile.history.parts import short
+from xlab.compile.placement import arg_sharding
 from xlab.core.avals import aval_of
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.sharding import NamedSharding
@@ -17,7 +18,7 @@ SHOWN = 5
 
 
 def leaves(owner: Any, static: tuple, in_tree: Any, names: Sequence[str], args: tuple, kwargs: dict) -> list:
-    """The flat arguments of a call in which static arguments are left out, as the program has them already, or are what they were.
+    """The flat dynamic arguments of a call; static arguments may be omitted or must be unchanged.
 
     Args:
         static: the static arguments the program was compiled for, as the jit that made it flattened them.
@@ -33,9 +34,9 @@ def leaves(owner: Any, static: tuple, in_tree: Any, names: Sequence[str], args: 
         values = dict(kwargs)
         fixed = {i: args[i] for i, _ in nums} if len(args) == n else {}
         found = {k: values.pop(k) for k, _ in by_name if k in values}
-        wrong = [f"`{_static_name(owner, i)}`: compiled for {was!r}, called with {keys.short(fixed[i])}" for i, was in nums
+        wrong = [f"`{_static_name(owner, i)}`: compiled for {was!r}, called with {short(fixed[i])}" for i, was in nums
                  if i in fixed and not _same(was, fixed[i])]
-        wrong += [f"`{k}`: compiled for {was!r}, called with {keys.short(found[k])}" for k, was in by_name if k in found and not _same(was, found[k])]
+        wrong += [f"`{k}`: compiled for {was!r}, called with {short(found[k])}" for k, was in by_name if k in found and not _same(was, found[k])]
         if wrong:
             raise TypeError(f"{owner.name} was compiled for other values of its static arguments: {listed(wrong)}. They are part of the program: "
                             f"leave them out, or compile it again for other values")
@@ -70,7 +71,7 @@ def _structures(owner, static, in_tree, names, flat, given_tree) -> str:
 
 
 def listed(wrong: Sequence[str]) -> str:
-    """The first of them, and how many there are when these are not all."""
+    """The first items as text, with the total number where some are omitted."""
     return "; ".join(wrong[:SHOWN]) + (f" ({SHOWN} of {len(wrong)} shown)" if len(wrong) > SHOWN else "")
 
 

@@ -1,13 +1,172 @@
-"""Which arguments of a function its user means, by number or by name."""
+"""Arguments of a jitted function: which are static or donated, where they and the results lie, and what errors call them."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
-from xlab.compile.tracing import function_name
+from xlab import tree as _tree
+from xlab.compile import layouts
+from xlab.compile.devices import check_memory, is_compatible
+from xlab.compile.placement import as_sharding
+from xlab.compile.resolve import Request
+from xlab.compile.tracing import TracedProgram, argument_names, function_name, result_name
+from xlab.sharding import Format, PartitionSpec, Sharding, get_concrete_mesh
+
+
+class Arguments:
+    """The options of one `jit` about its arguments and results: static, donated, shardings.
+
+    With `moves_arguments`, arguments are moved to the device named by `jit(device=, backend=)`.
+    """
+
+    def __init__(self, fun: Callable, name: str, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
+                 moves_arguments: bool):
+        self.fun, self.name, self.moves_arguments = fun, name, moves_arguments
+        self.in_shardings, self.out_shardings = in_shardings, out_shardings
+        self.static_argnums, self.static_argnames = static_positions(fun, static_argnums, static_argnames)
+        self.donate_argnums, self.donate_argnames = static_positions(fun, donate_argnums, donate_argnames)
+        check_apart(fun, (self.static_argnums, self.static_argnames), (self.donate_argnums, self.donate_argnames))
+
+    def flatten(self, args, kwargs):
+        """Dynamic leaves, their structure, and the static values as a hashable key."""
+        nums, names = self.static_argnums, self.static_argnames
+        if not nums and not names:
+            flat, in_tree = _tree.flatten((args, kwargs))
+            return flat, in_tree, ()
+        n = len(args)
+        fixed = {i % n if n else i for i in nums if -n <= i < n}
+        static = (tuple((i, StaticValue(args[i], self.name)) for i in sorted(fixed)),
+                  tuple((k, StaticValue(kwargs[k], self.name)) for k in sorted(kwargs) if k in names))
+        dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
+        dynamic_kw = {k: v for k, v in kwargs.items() if k not in names}
+        flat, in_tree = _tree.flatten((dynamic, dynamic_kw))
+        return flat, in_tree, static
+
+    def names(self, in_tree, n: int, static: tuple) -> tuple[str, ...]:
+        """What errors call the leaves of the arguments that are not static."""
+        return argument_names(self.fun, in_tree, n, [i for i, _ in static[0]] if static else ())
+
+    def donated(self, in_tree, n: int) -> tuple[bool, ...]:
+        """Which leaves of the arguments are donated."""
+        if not self.donate_argnums and not self.donate_argnames:
+            return (False,) * n
+        args, kwargs = _tree.unflatten(in_tree, list(range(n)))
+        static = self.static_argnums
+        out = [False] * n
+        positions = {i - sum(0 <= s < i for s in static) if i >= 0 else i + sum(i < s < 0 for s in static) for i in self.donate_argnums}
+        for i, a in enumerate(args):
+            if i in positions or i - len(args) in positions:
+                for leaf in _tree.leaves(a):
+                    out[leaf] = True
+        for k, v in kwargs.items():
+            if k in self.donate_argnames:
+                for leaf in _tree.leaves(v):
+                    out[leaf] = True
+        return tuple(out)
+
+    def of_arguments(self, in_tree, n: int, read: Callable[[Any], Any]) -> tuple:
+        """For each flat argument, what `read` takes from the user's `in_shardings`."""
+        shardings = self.in_shardings
+        if shardings is None:
+            return (None,) * n
+        args, kwargs = _tree.unflatten(in_tree, list(range(n)))
+        if kwargs and not self.moves_arguments:
+            raise ValueError(f"jit({self.name}) with in_shardings does not support keyword arguments, got {', '.join(sorted(kwargs))}: "
+                             f"in_shardings say in order where positional arguments lie. Pass them by position, or leave in_shardings out "
+                             f"and place the arguments with xlab.device_put.")
+        each = tuple(shardings) if isinstance(shardings, (list, tuple)) else (shardings,) * len(args)
+        try:
+            flat = _tree.flatten_prefix("in_shardings", each, args, is_leaf=is_sharding_leaf)
+        except ValueError as e:
+            raise ValueError(f"in_shardings of jit({self.name}) must be a sharding for all {len(args)} positional arguments, or a pytree prefix of "
+                             f"their tuple: {e}") from None
+        return tuple(map(read, (*flat, *(shardings,) * (n - len(flat)))))
+
+    def of_results(self, program: TracedProgram, read: Callable[[Any], Any]) -> tuple:
+        """For each flat result, what `read` takes from the user's `out_shardings`."""
+        n = len(program.closed.out_avals)
+        if self.out_shardings is None:
+            return (None,) * n
+        like = _tree.unflatten(program.out_tree, list(range(n)))
+        try:
+            flat = _tree.flatten_prefix("out_shardings", self.out_shardings, like, is_leaf=is_sharding_leaf)
+        except ValueError as e:
+            raise ValueError(f"out_shardings of jit({self.name}) must be a pytree prefix of what it returns: {e}") from None
+        return tuple(map(read, flat))
+
+    def request(self, program: TracedProgram, placements: tuple, flat: list, in_tree, *, keep_unused: bool,
+                compiler_options: Mapping[str, Any], platform: str | None = None) -> Request:
+        """The `Request` to lower a traced program for arguments with these placements."""
+        names = program.closed.jaxpr.debug_info.arg_names
+        n, ref_discharge = in_tree.num_leaves, program.ref_discharge
+        ins = self.of_arguments(in_tree, n, as_sharding)
+        for i, (asked, given) in enumerate(zip(ins, placements)):
+            aval = program.closed.in_avals[i]
+            if asked is not None and given is not None and not self.moves_arguments and not is_compatible(asked, given, aval.ndim):
+                path = names[i] if i < len(names) else f"argument {i}"
+                raise ValueError(
+                    f"jit({self.name}) got argument `{path}` of type {aval} with sharding {given}, but in_shardings asks "
+                    f"for {asked}. Move it first with xlab.device_put(x, {asked}), or leave this entry of in_shardings "
+                    f"out to follow the argument.")
+            check_memory(asked, aval, lambda i=i: f"jit({self.name}) got argument `{names[i] if i < len(names) else i}`")
+        donated = [i for i, d in enumerate(self.donated(in_tree, n)) if d]
+        outs = self.of_results(program, as_sharding)
+        if ref_discharge is not None:       # references keep their places, and their buffers
+            ins += (None,) * len(ref_discharge.captured)
+            outs = (*outs[:ref_discharge.n_out], *(placements[i] for i in ref_discharge.written))
+            donated = sorted({*donated, *ref_discharge.written} - (set(ref_discharge.refs) - set(ref_discharge.written)))
+        in_layouts = self.of_arguments(in_tree, n, layouts.requested_layout)
+        in_layouts = tuple(w or getattr(x, "_layout", None) for x, w in zip(flat, in_layouts))    # of a ShapeDtypeStruct
+        out_layouts = self.of_results(program, layouts.requested_layout)
+        return Request(
+            placements, in_shardings=ins, out_shardings=outs, donated=donated, keep_unused=keep_unused,
+            arg_names=names, result_name=functools.partial(result_name, program.out_tree), context_mesh=get_concrete_mesh(),
+            compiler_options=compiler_options,
+            in_layouts=layouts.pad_layouts(in_layouts, len(ins)), out_layouts=layouts.pad_layouts(out_layouts, len(outs)), platform=platform)
+
+
+class StaticValue:
+    """A static argument as part of a key: by value, with an error that explains when it has no hash."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value, name):
+        try:
+            hash(value)
+        except TypeError:
+            raise ValueError(
+                f"a static argument of jit({name}) is {value!r} of type {type(value).__name__}, which has no hash, so it "
+                f"cannot select a compiled program: use a hashable value (a tuple instead of a list), or do not mark it "
+                f"static if it is an array") from None
+        self.value = value
+
+    def __eq__(self, other):
+        return type(other) is StaticValue and type(self.value) is type(other.value) and self.value == other.value
+
+    def __hash__(self):
+        return hash(self.value)
+
+    def __repr__(self):
+        return repr(self.value)
+
+
+def put_back(static, args, kwargs):
+    """The arguments with the static ones in their places."""
+    args = list(args)
+    for i, s in static[0]:
+        args.insert(i, s.value)
+    return tuple(args), {**kwargs, **{k: s.value for k, s in static[1]}}
+
+
+def is_sharding_leaf(x) -> bool:
+    """Whether a node is a leaf in a pytree of shardings."""
+    return x is None or isinstance(x, (Sharding, PartitionSpec, Format))
 
 
 def static_positions(fun, nums, names) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -42,7 +201,7 @@ def static_positions(fun, nums, names) -> tuple[tuple[int, ...], tuple[str, ...]
 
 
 def check_apart(fun, static: tuple, donated: tuple) -> None:
-    """Raises where an argument is static and donated: what is part of the program has no buffer to give away."""
+    """Raises where an argument is both static and donated: a static argument has no buffer to donate."""
     if donated[0] or donated[1]:
         both = [*sorted({*static[1]} & {*donated[1]}), *([] if static[1] and donated[1] else sorted({*static[0]} & {*donated[0]}))]
         if both:
@@ -51,7 +210,7 @@ def check_apart(fun, static: tuple, donated: tuple) -> None:
 
 
 def _parameters(fun):
-    """Positional names, all names, and whether there are `*args` and `**kwargs`; None where nobody can tell."""
+    """Positional names, all names, and whether there are `*args` and `**kwargs`; None if the signature is unknown."""
     code = getattr(fun, "__code__", None)
     if code is not None and not hasattr(fun, "__wrapped__") and not hasattr(fun, "__signature__"):
         # Read off the code object: `inspect` takes a hundred times as long, and this runs for every function at import.
@@ -68,7 +227,7 @@ def _parameters(fun):
 
 
 def check_outermost(options, name: str, source=None) -> None:
-    """Raises where a program with compiler options of its own would become part of another."""
+    """Raises where a jitted function with its own compiler options is called inside another program."""
     if options:
         raise ValueError(f"compiler_options can only be given to the outermost jit: {dict(options)} of jit({name}){f' at {source}' if source else ''} "
                          f"would be lost, since it is compiled as a part of the program around it. Give them to that one.")

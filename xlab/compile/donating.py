@@ -1,41 +1,21 @@
-"""Calls of functions that donate arguments: which arguments those are, and what is noted of each call."""
+"""Calls with donated arguments: the check before each call, and the record of donated arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
 from xlab.backend.pytree import registry
 from xlab.core import donation
 from xlab.core.trace import EVAL, state
 
 
-def donations(jitted, in_tree, n) -> tuple[bool, ...]:
-    """Which leaves of the arguments a function is given for good."""
-    if not jitted.donate_argnums and not jitted.donate_argnames:
-        return (False,) * n
-    args, kwargs = _tree.unflatten(in_tree, list(range(n)))
-    static = jitted.static_argnums
-    out = [False] * n
-    positions = {i - sum(0 <= s < i for s in static) if i >= 0 else i + sum(i < s < 0 for s in static) for i in jitted.donate_argnums}
-    for i, a in enumerate(args):
-        if i in positions or i - len(args) in positions:
-            for leaf in _tree.leaves(a):
-                out[leaf] = True
-    for k, v in kwargs.items():
-        if k in jitted.donate_argnames:
-            for leaf in _tree.leaves(v):
-                out[leaf] = True
-    return tuple(out)
-
-
 def donating(jitted, native: Callable) -> Callable:
-    """A jitted function that donates: every call does what `native` does, and notes the arrays it took.
+    """Wraps a jitted function with donated arguments: calls `native` and records which arrays it took.
 
-    A program may only start on arrays that are apart, and whoever uses one of these later has to be told of this call: native code
-    does neither, and where a program runs on several devices it ends the process instead.
+    Donated arrays must not share buffers, and a later use of one must raise an error that names this call. Native code checks
+    neither; on several devices it would end the process.
     """
     name = f"jit({jitted.name})"
     numbers, names = {*jitted.donate_argnums}, {*jitted.donate_argnames}

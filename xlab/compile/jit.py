@@ -1,7 +1,7 @@
 """`jit`: a function as one compiled program.
 
-A jitted function is jaxlib's native callable. The first call with new types comes to `_Jit.cache_miss`, which traces, lowers and
-compiles; from then on the native fast path answers without Python. Under another transformation the call becomes one
+A jitted function is jaxlib's native callable. The first call with new types reaches `_Jit.cache_miss`, which traces, lowers
+and compiles; later calls take the native fast path. Under another transformation the call becomes one
 `jit` equation with the traced program inside.
 """
 
@@ -18,16 +18,17 @@ import numpy as np
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
-from xlab.compile import executable as _executable
-from xlab.compile import explain, keys, layouts, memory_cache, runtime_checks
-from xlab.compile.arguments import check_apart, check_outermost, static_positions
-from xlab.compile.devices import check_memory, deprecated_device_sharding, is_compatible
-from xlab.compile.donating import donating, donations
-from xlab.compile.executable import Executable, arg_sharding
+from xlab.compile import layouts, memory_cache, runtime_checks
+from xlab.compile.arguments import Arguments, check_outermost, is_sharding_leaf, put_back
+from xlab.compile.devices import deprecated_device_sharding
+from xlab.compile.donating import donating
+from xlab.compile.executable import Executable
+from xlab.compile.history import explain, parts
 from xlab.compile.jit_primitive import jit_p
-from xlab.compile.placement import as_sharding, host_array, on_default_device, place
+from xlab.compile.lowering import MeshComputation, lower
+from xlab.compile.placement import arg_sharding, as_sharding, host_array, on_default_device, place
 from xlab.compile.ref_discharge import check_arguments, check_captured, discharge_refs
-from xlab.compile.tracing import TracedProgram, function_name, made_of, result_name, trace_program
+from xlab.compile.tracing import TracedProgram, function_name, made_of, trace_program
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
@@ -37,26 +38,19 @@ from xlab.core.refs import AbstractRef, Ref
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.interpreters import mlir
-from xlab.sharding import Format, PartitionSpec, Sharding, get_concrete_mesh
+from xlab.sharding import get_concrete_mesh
 
 
-class _Jit:
-    """What belongs to one jitted function. `for_view` says that nobody but a view asked for it, `reason` why it compiles if that is known.
-
-    With `moves_arguments` they come to the device that `jit(device=, backend=)` named, from wherever they are.
-    """
+class _Jit(Arguments):
+    """The state of one jitted function. `for_view`: made for a view only; `reason`: why it compiles, if known."""
 
     for_view = False
     reason = ""
 
     def __init__(self, fun, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums,
                  donate_argnames, keep_unused, inline, name, compiler_options, moves_arguments=False):
-        self.fun, self.moves_arguments = fun, moves_arguments
-        self.name = name or function_name(fun)
-        self.in_shardings, self.out_shardings = in_shardings, out_shardings
-        self.static_argnums, self.static_argnames = static_positions(fun, static_argnums, static_argnames)
-        self.donate_argnums, self.donate_argnames = static_positions(fun, donate_argnums, donate_argnames)
-        check_apart(fun, (self.static_argnums, self.static_argnames), (self.donate_argnums, self.donate_argnames))
+        super().__init__(fun, name or function_name(fun), in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums,
+                         donate_argnames, moves_arguments)
         self.keep_unused, self.inline = keep_unused, inline
         self.compiler_options = dict(compiler_options or {})
         self.options = self.all_options()
@@ -64,39 +58,24 @@ class _Jit:
         self.executables, self.dispatch_cache = self.programs.executables, self.programs.dispatch_cache
 
     def all_options(self) -> tuple:
-        """Everything besides the function that was given to `jit`: where it is equal, the programs are."""
+        """All options given to `jit`: jits of one function with equal options share their programs."""
         shardings: tuple = ()
         if self.in_shardings is not None or self.out_shardings is not None:
-            ins, in_tree = _tree.flatten(self.in_shardings, is_leaf=_is_sharding_leaf)
-            outs, out_tree = _tree.flatten(self.out_shardings, is_leaf=_is_sharding_leaf)       # specs of results as they were asked for
-            shardings = *map(keys.shortest, ins), in_tree, *outs, out_tree
+            ins, in_tree = _tree.flatten(self.in_shardings, is_leaf=is_sharding_leaf)
+            outs, out_tree = _tree.flatten(self.out_shardings, is_leaf=is_sharding_leaf)       # specs of results as they were asked for
+            shardings = *map(memory_cache.shortest, ins), in_tree, *outs, out_tree
         return (self.name, shardings, self.static_argnums, self.static_argnames, self.donate_argnums, self.donate_argnames,
                 self.keep_unused, self.inline, self.moves_arguments, *((k, type(v), v) for k, v in sorted(self.compiler_options.items())))
 
     def is_plain(self) -> bool:
-        """Whether it was made with no options, so that it compiles what anybody else's jit of the function would."""
+        """Whether `jit` was called without options, so that its programs equal those of any plain jit."""
         return not any((self.in_shardings, self.out_shardings, self.static_argnums, self.static_argnames, self.donate_argnums,
                         self.donate_argnames, self.keep_unused, self.inline, self.compiler_options)) and self.name == function_name(self.fun)
 
     # -- from a call to a program ----------------------------------------------------------------------
 
-    def flatten(self, args, kwargs):
-        """Dynamic leaves, their structure, and the static values as a hashable key."""
-        nums, names = self.static_argnums, self.static_argnames
-        if not nums and not names:
-            flat, in_tree = _tree.flatten((args, kwargs))
-            return flat, in_tree, ()
-        n = len(args)
-        fixed = {i % n if n else i for i in nums if -n <= i < n}
-        static = (tuple((i, _Static(args[i], self.name)) for i in sorted(fixed)),
-                  tuple((k, _Static(kwargs[k], self.name)) for k in sorted(kwargs) if k in names))
-        dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
-        dynamic_kw = {k: v for k, v in kwargs.items() if k not in names}
-        flat, in_tree = _tree.flatten((dynamic, dynamic_kw))
-        return flat, in_tree, static
-
     def program(self, flat: list, in_tree, static) -> TracedProgram:
-        """The traced program; in `flat`, wrapped arrays give way to the arrays they wrap."""
+        """The traced program; in `flat`, wrapped arrays are replaced by the arrays they wrap."""
         avals = []
         for i, x in enumerate(flat):
             try:
@@ -116,7 +95,7 @@ class _Jit:
         if refs:
             check_arguments(self.name, flat, names)
         if static:
-            program = trace_program(self.fun, in_tree, avals, static=static, rebuild=functools.partial(_put_back, static),
+            program = trace_program(self.fun, in_tree, avals, static=static, rebuild=functools.partial(put_back, static),
                                     names=names, label=self.name)
         else:
             program = trace_program(self.fun, in_tree, avals, label=self.name)
@@ -124,29 +103,10 @@ class _Jit:
             check_captured(self.name, program.closed, flat, names)
         return program
 
-    def names(self, in_tree, n, static):
-        from xlab.compile.tracing import argument_names
-        if not static or not static[0]:
-            return argument_names(self.fun, in_tree, n)
-        try:
-            parameters = list(inspect.signature(self.fun).parameters)
-        except (TypeError, ValueError):
-            return tuple(f"args[{i}]" for i in range(n))
-        fixed = {i for i, _ in static[0]}
-        left = [p for i, p in enumerate(parameters) if i not in fixed]
-        args, kwargs = _tree.unflatten(in_tree, list(range(n)))
-        out = []
-        for i, a in enumerate(args):
-            root = left[i] if i < len(left) else f"args[{i}]"
-            out.extend(root + _tree.keystr(path) for path, _ in _tree.flatten_with_path(a)[0])
-        for k in sorted(kwargs):
-            out.extend(k + _tree.keystr(path) for path, _ in _tree.flatten_with_path(kwargs[k])[0])
-        return tuple(out)
-
     # -- the call --------------------------------------------------------------------------------------
 
     def known(self, flat, in_tree, static) -> tuple | None:
-        """The result, in a tuple, where Python starts a program that answered a call like this one before."""
+        """On a hit in the Python dispatch cache: runs the program and returns its result in a tuple."""
         if self.dispatch_cache and not _observed() and not layouts.has_custom_layout(flat):
             known = self.dispatch_cache.find(flat, in_tree, static)
             if known is not None:
@@ -181,15 +141,15 @@ class _Jit:
         return _tree.unflatten(program.out_tree, outs), self.fast_path(compiled, program, flat, in_tree, static)
 
     def check(self, outs, flat, in_tree, static):
-        """Under `debug_nans` or `debug_infs`: raises where the values they watch for came from."""
+        """Under `debug_nans` or `debug_infs`: raises at the operation that produced such a value."""
         if getattr(self.fun, "_apply_primitive", False):
             runtime_checks.check_eager(self.name, outs)
             return
         kind = runtime_checks.find(outs)
         if kind is not None:
-            # On arrays of ours: in NumPy and Python no operation could be blamed.
+            # On our arrays: NumPy and Python operations cannot be checked.
             args, kwargs = _tree.unflatten(in_tree, map(_on_device, flat))
-            args, kwargs = _put_back(static, args, kwargs) if static else (args, kwargs)
+            args, kwargs = put_back(static, args, kwargs) if static else (args, kwargs)
             runtime_checks.explain(kind, self.name, lambda: self.fun(*args, **kwargs))
 
     def fast_path(self, compiled, program, flat, in_tree, static):
@@ -210,10 +170,10 @@ class _Jit:
         else:
             moved, closed = hoisted(program.closed)
             n = len(moved)
-            ins = self.shardings_for(self.in_shardings, in_tree, program, len(flat))
+            ins = self.of_arguments(in_tree, len(flat), as_sharding)
             outs = jit_p.bind(*moved, *flat, jaxpr=closed, in_shardings=(None,) * n + ins,
-                              out_shardings=self.out_shardings_for(program),
-                              donated_invars=(False,) * n + donations(self, in_tree, len(flat)),
+                              out_shardings=self.of_results(program, as_sharding),
+                              donated_invars=(False,) * n + self.donated(in_tree, len(flat)),
                               name=self.name, keep_unused=self.keep_unused, inline=False,
                               compiler_options_kvs=tuple(sorted(self.compiler_options.items())))
         return _tree.unflatten(program.out_tree, outs)
@@ -221,7 +181,7 @@ class _Jit:
     def executable(self, program, flat, in_tree) -> Executable:
         """The compiled program for these argument placements."""
         placements = tuple(map(arg_sharding, flat))
-        key = keys.of_program(program.closed, placements, get_concrete_mesh())
+        key = memory_cache.program_key(program.closed, placements, get_concrete_mesh())
         found = self.executables.get(key)
         if found is not None and found.lowered.closed is program.closed:
             events.emit("cache_hit", name=self.name, cache="memory", executable=found)
@@ -229,15 +189,16 @@ class _Jit:
         reason, differences = explain.compile_miss(self, program.closed, key)
         events.emit("cache_miss", name=self.name, cache="memory", reason=reason, closed=program.closed)
         try:
-            return self.compiled(self.lowered(program, placements, flat, in_tree), in_tree, reason, differences)
+            return self.compiled(self.lowered(program, placements, flat, in_tree, key), in_tree, reason, differences)
         except BaseException:
             explain.compile_ended(self, program.closed)
             raise
 
-    def lowered(self, program, placements, flat, in_tree) -> _executable.MeshComputation:
-        """The program lowered for these placements, once for all who ask."""
+    def lowered(self, program, placements, flat, in_tree, key=None) -> MeshComputation:
+        """The program lowered for these placements; cached."""
+        key = key or memory_cache.program_key(program.closed, placements, get_concrete_mesh())
         wanted = tuple(getattr(x, "_layout", None) for x in flat)       # of a ShapeDtypeStruct
-        key = keys.of_program(program.closed, placements, get_concrete_mesh()) + ((wanted,) if any(wanted) else ())
+        key += (wanted,) if any(wanted) else ()
         found = self.programs.lowered.get(key)
         if found is None or found.closed is not program.closed:
             found = self.lower(program, placements, flat, in_tree)
@@ -245,130 +206,34 @@ class _Jit:
             self.programs.keep(self.programs.lowered, key, found)
         return found
 
+    def lower(self, program, placements, flat, in_tree, platform=None) -> MeshComputation:
+        """The program lowered for these placements, or for another platform."""
+        return lower(program.closed, self.name, self.request(program, placements, flat, in_tree, keep_unused=self.keep_unused,
+                                                             compiler_options=self.compiler_options, platform=platform))
+
     def compiled(self, lowered, in_tree, reason, differences=()) -> Executable:
-        """The executable of a program that `lowered` made, once for all who ask."""
+        """The executable of a program that `lowered` returned; cached."""
         found = self.executables.get(lowered.key)
         if found is not None and found.lowered is lowered:
             return found
         _, placements, mesh = lowered.key[:3]
         made = Executable(lowered, reason, differences,
-                          keys.PlacementKey(placements, mesh, explain.options_of(self), keys.number(self.programs)))
+                          parts.PlacementKey(placements, mesh, explain.options_of(self), parts.number(self.programs)))
         made.made_by = weakref.ref(self), in_tree
         self.programs.keep(self.executables, lowered.key, made)
         return made
 
-    def lower(self, program, placements, flat, in_tree, platform=None) -> _executable.MeshComputation:
-        names = program.closed.jaxpr.debug_info.arg_names
-        n, ref_discharge = in_tree.num_leaves, program.ref_discharge
-        ins = self.shardings_for(self.in_shardings, in_tree, program, n)
-        for i, (asked, given) in enumerate(zip(ins, placements)):
-            aval = program.closed.in_avals[i]
-            if asked is not None and given is not None and not self.moves_arguments and not is_compatible(asked, given, aval.ndim):
-                path = names[i] if i < len(names) else f"argument {i}"
-                raise ValueError(
-                    f"jit({self.name}) got argument `{path}` of type {aval} with sharding {given}, but in_shardings asks "
-                    f"for {asked}. Move it first with xlab.device_put(x, {asked}), or leave this entry of in_shardings "
-                    f"out to follow the argument.")
-            check_memory(asked, aval, lambda i=i: f"jit({self.name}) got argument `{names[i] if i < len(names) else i}`")
-        donated = [i for i, d in enumerate(donations(self, in_tree, n)) if d]
-        outs = self.out_shardings_for(program)
-        if ref_discharge is not None:       # references keep their places, and their buffers
-            ins += (None,) * len(ref_discharge.captured)
-            outs = (*outs[:ref_discharge.n_out], *(placements[i] for i in ref_discharge.written))
-            donated = sorted({*donated, *ref_discharge.written} - (set(ref_discharge.refs) - set(ref_discharge.written)))
-        in_layouts = self.flat_in(self.in_shardings, in_tree, n, layouts.requested_layout)
-        in_layouts = tuple(w or getattr(x, "_layout", None) for x, w in zip(flat, in_layouts))    # of a ShapeDtypeStruct
-        out_layouts = self.flat_out(program, layouts.requested_layout)
-        return _executable.lower(
-            program.closed, self.name, placements, in_shardings=ins, out_shardings=outs, donated=donated, keep_unused=self.keep_unused,
-            arg_names=names, result_name=functools.partial(result_name, program.out_tree), context_mesh=get_concrete_mesh(),
-            compiler_options=self.compiler_options,
-            in_layouts=layouts.pad_layouts(in_layouts, len(ins)), out_layouts=layouts.pad_layouts(out_layouts, len(outs)), platform=platform)
-
-    # -- shardings and donation ------------------------------------------------------------------------
-
-    def shardings_for(self, shardings, in_tree, program, n) -> tuple:
-        return self.flat_in(shardings, in_tree, n, as_sharding)
-
-    def flat_in(self, shardings, in_tree, n, read) -> tuple:
-        """What `read` finds in the user's word on each argument."""
-        if shardings is None:
-            return (None,) * n
-        args, kwargs = _tree.unflatten(in_tree, list(range(n)))
-        if kwargs and not self.moves_arguments:
-            raise ValueError(f"jit({self.name}) with in_shardings does not support keyword arguments, got {', '.join(sorted(kwargs))}: "
-                             f"in_shardings say in order where positional arguments lie. Pass them by position, or leave in_shardings out "
-                             f"and place the arguments with xlab.device_put.")
-        each = tuple(shardings) if isinstance(shardings, (list, tuple)) else (shardings,) * len(args)
-        try:
-            flat = _tree.flatten_prefix("in_shardings", each, args, is_leaf=_is_sharding_leaf)
-        except ValueError as e:
-            raise ValueError(f"in_shardings of jit({self.name}) must be a sharding for all {len(args)} positional arguments, or a pytree prefix of "
-                             f"their tuple: {e}") from None
-        return tuple(map(read, (*flat, *(shardings,) * (n - len(flat)))))
-
-    def out_shardings_for(self, program) -> tuple:
-        return self.flat_out(program, as_sharding)
-
-    def flat_out(self, program, read) -> tuple:
-        """What `read` finds in the user's word on each result."""
-        n = len(program.closed.out_avals)
-        if self.out_shardings is None:
-            return (None,) * n
-        like = _tree.unflatten(program.out_tree, list(range(n)))
-        try:
-            flat = _tree.flatten_prefix("out_shardings", self.out_shardings, like, is_leaf=_is_sharding_leaf)
-        except ValueError as e:
-            raise ValueError(f"out_shardings of jit({self.name}) must be a pytree prefix of what it returns: {e}") from None
-        return tuple(map(read, flat))
-
 
 def _observed() -> bool:
-    """Whether every call has to be looked at."""
+    """Whether a listener or check needs to see every call."""
     return bool(events.listeners or config.debug_nans or config.debug_infs or config.debug_key_reuse or config.no_execution)
 
 
-class _Static:
-    """A static argument as part of a key: by value, with an error that explains when it has no hash."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value, name):
-        try:
-            hash(value)
-        except TypeError:
-            raise ValueError(
-                f"a static argument of jit({name}) is {value!r} of type {type(value).__name__}, which has no hash, so it "
-                f"cannot select a compiled program: use a hashable value (a tuple instead of a list), or do not mark it "
-                f"static if it is an array") from None
-        self.value = value
-
-    def __eq__(self, other):
-        return type(other) is _Static and type(self.value) is type(other.value) and self.value == other.value
-
-    def __hash__(self):
-        return hash(self.value)
-
-    def __repr__(self):
-        return repr(self.value)
-
-
 def _on_device(x):
-    """An argument that is host data as an array of its type; others as they are."""
+    """Host data as an array of its type; other arguments unchanged."""
     if not isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)) or (aval := aval_of(x)).dtype == dtypes.float0:
         return x
     return on_default_device(host_array(x, aval), aval)
-
-
-def _put_back(static, args, kwargs):
-    args = list(args)
-    for i, s in static[0]:
-        args.insert(i, s.value)
-    return tuple(args), {**kwargs, **{k: s.value for k, s in static[1]}}
-
-
-def _is_sharding_leaf(x) -> bool:
-    return x is None or isinstance(x, (Sharding, PartitionSpec, Format))
 
 
 def _leaked(tracer, name):
@@ -407,7 +272,7 @@ def jit(fun: Callable | None = None, *, in_shardings: Any = None, out_shardings:
         static_argnums: int | Sequence[int] | None = None, static_argnames: str | Sequence[str] | None = None,
         donate_argnums: int | Sequence[int] | None = None, donate_argnames: str | Sequence[str] | None = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool = False, name: str | None = None,
-        compiler_options: dict[str, Any] | None = None) -> Callable:
+        compiler_options: dict[str, Any] | None = None) -> Any:
     """Compiles a function: traced once per combination of argument types, then run as one program.
 
     Args:
@@ -470,7 +335,7 @@ def _jit_impl(*args, jaxpr, **params):
 
 
 def compiled_jaxpr(closed: ClosedJaxpr, params: dict) -> Callable:
-    """A native callable for a program that was traced already."""
+    """A native callable for an already traced program."""
     key = ("callable", *(params[p] for p in ("name", "in_shardings", "out_shardings", "donated_invars", "keep_unused",
                                              "compiler_options_kvs")))
 
@@ -484,5 +349,3 @@ def compiled_jaxpr(closed: ClosedJaxpr, params: dict) -> Callable:
                    keep_unused=params["keep_unused"], compiler_options=dict(params["compiler_options_kvs"]))
     return closed.memo(key, make)
 
-
-layouts.set_jit(jit)

@@ -1,10 +1,10 @@
-"""The primitive of `jit`: a call of a traced program, and what every interpreter makes of it. It is run by `jit.py`."""
+"""The `jit` primitive, a call of a traced program, and its rules. `jit.py` runs it."""
 
 from __future__ import annotations
 
-from xlab.compile import executable as _executable
 from xlab.compile.arguments import check_outermost
 from xlab.compile.devices import sharding_sources
+from xlab.compile.placement import physical_sharding
 from xlab.core.primitive import Primitive
 from xlab.interpreters import mlir
 from xlab.interpreters.calls import AlignedParams, define_call
@@ -26,7 +26,7 @@ def _batched(sharding, axis, dim, params):
 
 
 class _Donation(AlignedParams):
-    """What is donated is donated to the whole call: the parts of one that is split or transposed still need it."""
+    """Clears donation where a call is split or transposed: its parts may still need the argument."""
 
     def known(self, params, unknown, split):
         return {"donated_invars": (False,) * (len(unknown) - sum(unknown))}
@@ -51,7 +51,7 @@ def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, compiler
 def _constrain(ctx, x, sharding, aval):
     if not isinstance(sharding, NamedSharding) or ctx.module.devices == 1 or ctx.manual:
         return x  # one device, or code that each device runs by hand
-    sharding = _executable.physical_sharding(sharding, aval)
+    sharding = physical_sharding(sharding, aval)
     physical = mlir.values.physical_aval(aval)
     text = sharding.sdy(physical.ndim, ctx.module.meshes.symbol(sharding.mesh)).removeprefix("#sdy.sharding")
     return ctx.op(f"sdy.sharding_constraint {x} {text} : {mlir.tensor_type(aval)}")

@@ -1,36 +1,25 @@
-"""Arrays whose dimensions lie in memory in another order than the default.
+"""Memory layouts: arrays whose dimensions are stored in another order than the default.
 
 A `Format` in `in_shardings`, `out_shardings` or `device_put` asks for one. Programs are compiled for the layouts they were asked for,
-the default one elsewhere; an argument that lies otherwise is brought into place by a program of its own before the call.
+the default one elsewhere; an argument that lies otherwise is brought into place by a program of its own before the call (`executable.py`).
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-
 from xlab.backend import arrays as _arrays
-from xlab.backend import caches
 from xlab.core.array import is_native_array
-from xlab.core.avals import ShapedArray
 from xlab.sharding.placement import Format, Layout, default_layout
 
 _made = False      # whether an array of another layout was made in this process
-_jit: Callable = None  # type: ignore[assignment]  # set by `jit.py`
-
-
-def set_jit(jit: Callable) -> None:
-    global _jit
-    _jit = jit
 
 
 def in_use() -> bool:
-    """Whether arguments have to be looked at: one of them may lie in another order."""
+    """Whether arguments have to be checked: one of them may have a custom layout."""
     return _made
 
 
 def has_custom_layout(flat) -> bool:
-    """Whether an argument does not lie in the default order."""
+    """Whether an argument has another layout than the default."""
     return _made and any(is_native_array(x) and layout_of(x) != default_layout(x.ndim) for x in flat)
 
 
@@ -45,54 +34,27 @@ def requested_layout(x):
 
 
 def note(layouts) -> None:
-    """Says that arrays of these layouts come into being."""
+    """Notes that arrays with these layouts will be made."""
     global _made
     if not _made and any(w is not None and w != default_layout(len(w.major_to_minor)) for w in layouts):
         _made = True
 
 
 def layout_of(x) -> Layout:
-    """How an array lies in memory."""
+    """The layout of an array."""
     if not _made or not is_native_array(x) or not x.ndim or x.is_deleted():
         return default_layout(x.ndim)
     return Layout(_arrays.major_to_minor(x))
 
 
-def ensure_layout(x, asked: Layout | None, given, name: str):
-    """The placed argument `given` in the layout that a program was compiled for: the one asked for, or the default."""
-    target = asked or default_layout(x.ndim)
-    found = layout_of(x)
-    if found == target:
-        return x
-    if asked is not None and is_native_array(given) and given._committed:
-        raise ValueError(f"Layout passed to jit does not match the layout on the respective arg: jit({name}) was asked for {asked}, and got an "
-                         f"array of type {x.aval.str_short()} that lies as {found}. Bring it there with xlab.device_put(x, Format(...)), or "
-                         f"leave this entry of in_shardings out.")
-    return relayout(x, target)
-
-
 def is_default(layout: Layout) -> bool:
-    """Whether dimensions lie in the order of their numbers."""
+    """Whether a layout is the default, row-major one."""
     return layout == default_layout(len(layout.major_to_minor))
 
 
 def of_words(layout: Layout, ndim: int) -> Layout:
     """The layout of the `ndim`-dimensional words that an array of keys in this layout is made of."""
     return Layout((*layout.major_to_minor, *range(len(layout.major_to_minor), ndim)))
-
-
-def relayout(x, target: Layout):
-    """A copy of the array in another layout, where it is."""
-    return _copier(x.aval, x.sharding, layout_of(x), target)(x)
-
-
-@functools.lru_cache(maxsize=512)
-def _copier(aval: ShapedArray, sharding, source: Layout, target: Layout):
-    note((source, target))
-    return _jit(lambda x: x.copy(), name="relayout", in_shardings=Format(source, sharding), out_shardings=Format(target, sharding))
-
-
-caches.register(_copier.cache_clear)
 
 
 def attribute(layout: Layout | None, aval, what: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is written down of every compilation: lines of log, and with `config.dump_ir_to` the program in files."""
+"""Logs of compilations: log lines, and with `config.dump_ir_to` the programs as files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import logging
 import re
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from xlab.config import config
@@ -16,6 +17,11 @@ MODES = ("stablehlo", "jaxpr")
 _modules, _jaxprs = itertools.count(), itertools.count()
 
 
+def enabled() -> bool:
+    """Whether anybody reads lines about stages of compilation."""
+    return config.log_compiles or logger.isEnabledFor(logging.DEBUG)
+
+
 def log(text: str, *args) -> None:
     """A line about a stage of compilation: a warning under `config.log_compiles`, else for debugging."""
     level = logging.WARNING if config.log_compiles else logging.DEBUG
@@ -23,9 +29,15 @@ def log(text: str, *args) -> None:
         logger.log(level, text, *args)
 
 
-class timed:
-    """Context manager: a line with the name and the seconds when the stage ends, `timed("Finished tracing %s in %.9f sec", name)`."""
+def timed(*what) -> AbstractContextManager:
+    """A line with the name and the seconds when the stage ends, `with timed("Finished tracing %s in %.9f sec", name)`."""
+    return _Timed(*what) if enabled() else _SILENT
 
+
+_SILENT = nullcontext()
+
+
+class _Timed:
     __slots__ = ("start", "what")
 
     def __init__(self, *what):
@@ -52,7 +64,7 @@ def dump(name: str, text: str, closed) -> None:
 
 
 def _safe(name: str) -> str:
-    """A name without what files cannot be called."""
+    """A name without characters that file names cannot contain."""
     return re.sub(r"[^\w.)( -]", "_", name)
 
 

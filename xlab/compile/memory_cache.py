@@ -1,6 +1,6 @@
-"""Programs in memory: what the jits of one function share, and forgetting all of it.
+"""The in-memory cache of programs, shared by all jits of one function, and clearing it.
 
-Everything is forgotten when somebody asks, and before the process runs out of memory maps.
+It is cleared on request, and before the process runs out of memory maps.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from xlab.backend import caches
 from xlab.compile.dispatch_cache import PythonDispatchCache
 from xlab.compile.tracing import identity
 from xlab.core import source_info
+from xlab.sharding import NamedSharding
 
 _BETWEEN_LOOKS = 512            # compiles
 _FULL = 0.75
@@ -28,9 +29,9 @@ _lock = threading.RLock()         # hashing a function may run code of the user,
 
 
 class Programs:
-    """What every jit of one function with the same options has lowered and compiled, by what tells one program from another.
+    """Lowered and compiled programs shared by all jits of one function with equal options, by cache key.
 
-    `number` is their key in the native cache. That cache keeps its keys alive, and a number holds on to nothing.
+    `number` is their key in the native cache. That cache keeps its keys alive, and a number keeps nothing else alive.
     """
 
     __slots__ = ("__weakref__", "dispatch_cache", "executables", "lowered", "number")
@@ -42,7 +43,7 @@ class Programs:
         self.dispatch_cache = PythonDispatchCache()
 
     def keep(self, programs: dict[tuple, Any], key: tuple, made: Any) -> None:
-        """Puts what was made into one of the two tables."""
+        """Stores a program in one of the two tables."""
         if len(programs) > _LIMIT:
             programs.clear()
         with _lock:
@@ -50,10 +51,30 @@ class Programs:
         programs[key] = made
 
     def forget(self) -> None:
-        """Lets go of all of it."""
+        """Drops all of them."""
         self.lowered.clear()
         self.executables.clear()
         self.dispatch_cache.clear()
+
+
+def program_key(closed: Any, placements: tuple, mesh: Any) -> tuple:
+    """The cache key of one executable of a jitted function. Trailing Nones of specs are ignored."""
+    return id(closed), tuple(map(shortest, placements)), mesh
+
+
+def shortest(sharding: Any) -> Any:
+    """The same sharding under its shortest spec.
+
+    >>> from xlab.sharding import PartitionSpec, make_mesh
+    >>> shortest(NamedSharding(make_mesh((1,), ("x",)), PartitionSpec("x", None))).spec
+    P('x',)
+    """
+    if type(sharding) is not NamedSharding or not len(sharding.spec) or sharding.spec[-1] is not None:
+        return sharding
+    used = len(sharding.spec)
+    while used and sharding.spec[used - 1] is None:
+        used -= 1
+    return NamedSharding(sharding.mesh, sharding.spec.update(partitions=sharding.spec[:used]), memory_kind=sharding.memory_kind)
 
 
 def programs_of(fun: Callable, options: tuple) -> Programs:

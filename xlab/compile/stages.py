@@ -1,4 +1,4 @@
-"""Ahead of time: `Traced`, `Lowered`, `Compiled`, each an inspectable step on the way to running."""
+"""Ahead-of-time compilation: the stages `Traced`, `Lowered` and `Compiled`, each inspectable."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from xlab import tree as _tree
 from xlab.backend import compiling as _compiling
 from xlab.backend.client import default_backend
 from xlab.compile import ahead, layouts, runtime_checks, tracing
-from xlab.compile import executable as _executable
-from xlab.compile.donating import donations
-from xlab.compile.executable import Executable, arg_sharding
-from xlab.compile.placement import as_sharding
+from xlab.compile.executable import Executable
+from xlab.compile.lowering import MeshComputation, on_devices
+from xlab.compile.placement import arg_sharding, as_sharding
 from xlab.compile.ref_discharge import copied, discharge_refs
 from xlab.compile.tracing import TracedProgram
 from xlab.core import dtypes
@@ -85,7 +84,7 @@ class ShapeDtypeStruct:
 
     @classmethod
     def like(cls, x) -> ShapeDtypeStruct:
-        """What an array is: its shape, dtype, weak type and sharding."""
+        """The `ShapeDtypeStruct` of an array: its shape, dtype, weak type and sharding."""
         return cls(x.shape, x.dtype, sharding=getattr(x, "sharding", None), weak_type=getattr(x, "weak_type", False))
 
     def __repr__(self):
@@ -136,8 +135,8 @@ class Traced:
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
-        """Positions, among the leaves of all arguments, of those that are donated."""
-        donated = donations(self._owner, self._in_tree, len(self.jaxpr.in_avals))
+        """Positions of the donated leaves among the flat arguments."""
+        donated = self._owner.donated(self._in_tree, len(self.jaxpr.in_avals))
         return tuple([i for i, d in enumerate(donated) if d])
 
     @property
@@ -166,7 +165,7 @@ def _placement(x):
 class Lowered:
     """A traced function lowered to StableHLO for particular devices and shardings."""
 
-    def __init__(self, traced: Traced, lowered: _executable.MeshComputation, ref_discharge=None, texts: dict[str, str] | None = None):
+    def __init__(self, traced: Traced, lowered: MeshComputation, ref_discharge=None, texts: dict[str, str] | None = None):
         self._traced, self._lowered, self._ref_discharge = traced, lowered, ref_discharge
         self._texts = texts or {}       # by platform, where these were asked for
         self._compiled: Compiled | None = None
@@ -213,7 +212,7 @@ class Lowered:
             device_assignment: the devices it runs on, in order, where it was lowered for a mesh without devices; else those it has.
         """
         if compiler_options is not None or device_assignment is not None:
-            there = self._lowered if device_assignment is None else _executable.on_devices(self._lowered, tuple(device_assignment))
+            there = self._lowered if device_assignment is None else on_devices(self._lowered, tuple(device_assignment))
             options = {**self._lowered.compiler_options, **(compiler_options or {})}
             return Compiled(self, Executable(replace(there, compiler_options=options, key=()), AHEAD))
         if self._compiled is None:
@@ -317,7 +316,7 @@ class Compiled:
         refs = ahead.leaves(traced._owner, traced._static, self.in_tree, names[:self.in_tree.num_leaves], args, kwargs)
         flat = refs if ref_discharge is None else ref_discharge.arguments(refs)
         ahead.check(self._lowered.name, self._executable, names, flat)
-        if self._executable.donated and runtime_checks.watching():        # who looks for the operation to blame needs the arguments
+        if self._executable.donated and runtime_checks.watching():        # running again to find the failing operation needs the arguments
             outs = self._executable.call([copied(x) if i in self._executable.lowered.donated else x for i, x in enumerate(flat)])
         else:
             outs = self._executable.call(flat)
@@ -334,7 +333,7 @@ class Compiled:
 
 
 def attach(wrapped, owner, native):
-    """Gives a jitted function its ahead-of-time methods; `native` is what answers its calls."""
+    """Gives a jitted function its ahead-of-time methods; `native` is the callable that runs it."""
     def trace(*args, **kwargs) -> Traced:
         flat, in_tree, static = owner.flatten(args, kwargs)
         return Traced(owner, owner.program(flat, in_tree, static), flat, in_tree, static)

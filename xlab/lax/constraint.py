@@ -7,8 +7,7 @@ from typing import Any
 from xlab import tree as _tree
 from xlab.compile.devices import sharding_sources
 from xlab.compile.dispatch import apply_primitive
-from xlab.compile.executable import physical_sharding
-from xlab.compile.placement import place
+from xlab.compile.placement import physical_sharding, place
 from xlab.core import dtypes
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive

@@ -9,8 +9,14 @@ from xlab.backend import arrays as _arrays
 from xlab.backend.client import Device, default_memory_kind, memory_kinds
 from xlab.compile import layouts
 from xlab.compile.devices import sharding_sources
-from xlab.compile.executable import physical_sharding
-from xlab.compile.placement import check_alive, check_one_value, default_sharding, place
+from xlab.compile.executable import relayout
+from xlab.compile.placement import (
+    check_alive,
+    check_one_value,
+    default_sharding,
+    physical_sharding,
+    place,
+)
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
@@ -62,7 +68,7 @@ def put(x, device, copy_semantics):
         there = put(x, device.sharding, copy_semantics)
         if layouts.layout_of(there) == device.layout:
             return there
-        made = layouts.relayout(there, device.layout)
+        made = relayout(there, device.layout)
         if copy_semantics is ArrayCopySemantics.DONATE_INPUT and is_native_array(x) and not x.is_deleted():
             _arrays.give_up(x)
         return made

@@ -17,6 +17,7 @@ _FIELDS = {"jaxpr": ("programs",), "shardings": ("layouts",), "collectives": ("t
            "timings": ("phases", "timings", "ledger"), "memory": ("memory",)}
 
 _STAGES = {"trace": "tracing", "lower": "lowering", "compile": "compiling"}
+_GOES_ON = ". What a device has begun goes on to its end: if the next call waits, it waits for that, and a loop without an end needs the kernel restarted"
 _DONE = ("trace", "lower", "compile", "execute")
 
 last: Report | None = None
@@ -50,7 +51,8 @@ def recording(title: str, shell: Any, file: str | None = None, flagged: bool = T
         try:
             yield run
         except KeyboardInterrupt:
-            told = interrupted(f"interrupted while {_doing(run)}; all names are as they were before the cell")
+            doing = _doing(run)
+            told = interrupted(f"interrupted while {doing}; all names are as they were before the cell" + ("" if doing in _STAGES.values() else _GOES_ON))
             run.failed = failure(told)
             raise told from None
         except Exception as error:

@@ -9,7 +9,7 @@ import numpy as np
 
 from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
-from xlab.compile.executable import physical_sharding
+from xlab.compile.placement import physical_sharding
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray

@@ -8,8 +8,7 @@ from __future__ import annotations
 import functools
 
 from xlab.backend import arrays as _arrays
-from xlab.compile.executable import physical_sharding
-from xlab.compile.placement import place
+from xlab.compile.placement import physical_sharding, place
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import "./dom.mjs";
 
-const { jaxprPieces, layered, makeGraph, paintJaxpr, readProgram, shortHlo, shortParams, colour, swell, asker } = await import(pathToFileURL(process.argv[2]));
+const { jaxprPieces, sugiyamaLayout, makeGraph, paintJaxpr, readProgram, shortHlo, shortParams, colour, swell, asker } = await import(pathToFileURL(process.argv[2]));
 const kinds = (text, equation = true) => jaxprPieces(text, equation).filter(([kind]) => kind).map(([kind, part]) => `${kind} ${part}`);
 
 // coloured by position: `in`, `if`, `as` are variables where variables stand
@@ -42,7 +42,7 @@ assert.equal(shortHlo('  %d = f32[2]{0} dot(%a, %b), lhs={1}, metadata={op_name=
 
 // the layout is that of Python, to the last bit
 const { graph, expected, program } = JSON.parse(readFileSync(process.argv[3], "utf8"));
-const made = layered(graph.w, graph.h, graph.from, graph.to);
+const made = sugiyamaLayout(graph.w, graph.h, graph.from, graph.to);
 assert.deepEqual([...made.x], expected.x);
 assert.deepEqual([...made.y], expected.y);
 assert.deepEqual(made.links, expected.links);

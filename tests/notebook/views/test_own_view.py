@@ -25,10 +25,10 @@ from xlab.observe.records import Record
 HERE = Path(__file__).parent
 
 RECORD = '''
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 
 
-@_record
+@record_type
 class Sizes(Record):
     """Bytes of every argument of a report."""
 

@@ -6,7 +6,7 @@ import pytest
 import xlab
 from tests.observe import programs
 from xlab import events, lax, observe
-from xlab.compile import explain
+from xlab.compile.history import explain
 
 X = np.ones(5, np.float32)
 
@@ -194,7 +194,7 @@ def test_a_static_value_is_named():
 
 
 def test_the_package_compiles_on_its_own_account():
-    from xlab.compile import ledger
+    from xlab.compile.history import ledger
 
     ledger.entries.clear()
     xlab.random.normal(xlab.random.key(0), (3, 77))

@@ -8,7 +8,7 @@ import pytest
 
 import xlab
 from xlab import lax, observe
-from xlab.compile import explain, keys
+from xlab.compile.history import explain, parts
 from xlab.experimental.layout import Format, Layout
 from xlab.observe.records import Compilation, Record
 from xlab.observe.records.ledger import key_table
@@ -116,7 +116,7 @@ def test_reasons_are_made_on_the_miss_path_only(monkeypatch):
     f = xlab.jit(lambda x: lax.sin(lax.sin(lax.neg(x))), name="only_on_a_miss")
     x = xlab.device_put(X)
     f(x)
-    for module, name in ((explain, "trace_miss"), (explain, "compile_miss"), (keys, "traced"), (keys, "parts"), (keys, "describe")):
+    for module, name in ((explain, "trace_miss"), (explain, "compile_miss"), (parts, "traced"), (parts, "parts"), (parts, "describe")):
         monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("asked for a reason on a hit"))
     for _ in range(3):
         f(x)
@@ -140,7 +140,7 @@ def test_a_key_keeps_no_array_alive():
         return x + held.value.sum()
 
     xlab.jit(reads)(X)
-    assert "a Held" in dict(keys.parts((_trace_key("reads"), None)))["closed-over held"]
+    assert "a Held" in dict(parts.parts((_trace_key("reads"), None)))["closed-over held"]
     del held, reads
     xlab.clear_caches()
     gc.collect()
@@ -148,7 +148,7 @@ def test_a_key_keeps_no_array_alive():
 
 
 def _trace_key(name):
-    from xlab.compile import ledger
+    from xlab.compile.history import ledger
     return [e for e in ledger.entries if e.name == name][-1].key[0]
 
 

@@ -132,6 +132,8 @@ def dims_text(values) -> str:
 
 def escape(text: str) -> str:
     """A string as MLIR spells it between quotes."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return text
     out = []
     for ch in text:
         if ch in '"\\' or ord(ch) < 32 or ord(ch) == 127:

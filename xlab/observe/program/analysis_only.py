@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator
 
 from xlab.backend.native_warnings import suppress_warnings
-from xlab.compile.ledger import is_unlisted as is_looking
-from xlab.compile.ledger import unlisted
+from xlab.compile.history.ledger import is_unlisted as is_looking
+from xlab.compile.history.ledger import unlisted
 
 __all__ = ["is_looking", "analysis_only", "suppress_warnings"]
 

@@ -14,9 +14,10 @@ from typing import Any
 from xlab.backend import caches, compiling
 from xlab.backend import partitioning as _partitioning
 from xlab.backend import propagation as _propagation
-from xlab.compile import executable as _executable
 from xlab.compile.executable import Executable
 from xlab.compile.jit import jit
+from xlab.compile.lowering import MeshComputation, lower
+from xlab.compile.resolve import Request
 from xlab.compile.stages import AHEAD, Compiled, Lowered, ShapeDtypeStruct, Traced
 from xlab.compile.tracing import own
 from xlab.core.jaxpr import (
@@ -37,7 +38,7 @@ class ProgramStages:
     """A program and its stages."""
 
     def __init__(self, closed: ClosedJaxpr, name: str, *, traced: Traced | None = None,
-                 lowered: _executable.MeshComputation | None = None, executable: Executable | None = None, origin: Any = None):
+                 lowered: MeshComputation | None = None, executable: Executable | None = None, origin: Any = None):
         self.closed, self.name = closed, name
         # The jitted function it was traced from, with the structure of its arguments, where these are known.
         self.origin = (traced._owner, traced._in_tree) if traced is not None else origin
@@ -46,12 +47,12 @@ class ProgramStages:
         self._propagation: _propagation.Propagation | None = None
 
     @property
-    def lowered(self) -> _executable.MeshComputation:
+    def lowered(self) -> MeshComputation:
         if self._lowered is None:
             if self._traced is not None:
                 self._lowered = self._traced.lower()._lowered
             else:
-                self._lowered = _executable.lower(self.closed, self.name, [None] * len(self.closed.in_avals))
+                self._lowered = lower(self.closed, self.name, Request([None] * len(self.closed.in_avals)))
         return self._lowered
 
     @property
@@ -255,7 +256,7 @@ def _stage(what: Any) -> ProgramStages | None:
         return ProgramStages(low.closed, low.name, lowered=low, executable=what, origin=(made, in_tree) if (made := owner()) is not None else None)
     if isinstance(what, Lowered):
         return ProgramStages(what._lowered.closed, what.name, lowered=what._lowered, origin=_origin(what))
-    if isinstance(what, _executable.MeshComputation):
+    if isinstance(what, MeshComputation):
         return ProgramStages(what.closed, what.name, lowered=what)
     if isinstance(what, Traced):
         return ProgramStages(what.jaxpr, what.fun_name, traced=what)

@@ -1,6 +1,6 @@
 """What every record is: a frozen dataclass that turns into JSON and back, has a schema number, and shows itself by its text form.
 
-The nouns are in `records.py` and in files of their own; this file knows none of them.
+The records are in files of their own; this file knows none of them.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class Record:
 
 
 @dataclass_transform(frozen_default=True)
-def _record(cls: type[T]) -> type[T]:
+def record_type(cls: type[T]) -> type[T]:
+    """Makes a class a record: a frozen dataclass that JSON is read back into by its name."""
     made = dataclasses.dataclass(frozen=True, slots=True, repr=False)(cls)
     _classes[cls.__name__] = made  # type: ignore[assignment]
     _defaults[cls.__name__] = tuple((f.name, f.default) for f in dataclasses.fields(made))  # type: ignore[arg-type]

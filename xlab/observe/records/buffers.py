@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.source import Source, line_text
 from xlab.observe.records.text import Options, add_form
 from xlab.observe.records.units import size_text
 
 
-@_record
+@record_type
 class Buffer(Record):
     """One logical buffer, alive from step `start` to `end`; `kind`: argument, output, temporary, constant. `allocation` -1: unknown."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.text import add_form
 from xlab.observe.records.units import plural, table
 
 MARKS = {"same": " ", "placed": "@", "changed": "~", "left": "<", "right": ">"}
 
 
-@_record
+@record_type
 class Figure(Record):
     """One number of both programs as text, in a `group`: program, collectives, memory, time. `ratio` is right over left, if it tells."""
 
@@ -28,7 +28,7 @@ class Figure(Record):
         return self.left != self.right
 
 
-@_record
+@record_type
 class Pair(Record):
     """Two equations or collectives that stand on one line. `state`: same, placed (the same, on devices otherwise), changed, left (only
     there) or right."""
@@ -42,7 +42,7 @@ class Pair(Record):
         return "" if self.state in MARKS else f"state must be one of {', '.join(MARKS)}; given {self.state[:40]!r}"
 
 
-@_record
+@record_type
 class Diff(Record):
     """Two programs: their names, their numbers, their arguments and equations line by line, and their collectives."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.text import add_form
 
 
-@_record
+@record_type
 class Drawing(Record):
     """One figure; `kind` is its media type, `parts` are the file cut into pieces that a page takes whole."""
 

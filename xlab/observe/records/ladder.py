@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.program import Equation, Program
 from xlab.observe.records.text import add_form
 from xlab.observe.records.units import plural, table
 
 
-@_record
+@record_type
 class Rung(Record):
     """One program of a ladder.
 
@@ -26,7 +26,7 @@ class Rung(Record):
     derivative: tuple[int, ...] = ()
 
 
-@_record
+@record_type
 class Ladder(Record):
     """One function under each transformation, the function itself first. `left_out` are `(name, why)` of those that do not apply."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.program import MeshInfo, Type
 from xlab.observe.records.text import Options, add_form
 from xlab.observe.records.units import plural, size_text
 
 
-@_record
+@record_type
 class Block(Record):
     """What one device holds: `slices` is `(start, stop)` per dimension; equal slices have `copy` 0, 1, 2, …"""
 
@@ -17,7 +17,7 @@ class Block(Record):
     copy: int = 0
 
 
-@_record
+@record_type
 class Layout(Record):
     """How an array lies on devices.
 

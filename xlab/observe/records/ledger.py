@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.source import Source
 from xlab.observe.records.text import add_form
 from xlab.observe.records.units import plural, table, time_text
@@ -12,7 +12,7 @@ MOST_ROWS = 12
 _NTH = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
-@_record
+@record_type
 class Difference(Record):
     """One part of a cache key that changed. `cause`: shape, dtype, weak type, structure, static value, sharding, …"""
 
@@ -22,7 +22,7 @@ class Difference(Record):
     now: str = ""
 
 
-@_record
+@record_type
 class Compilation(Record):
     """One compile in the ledger: the `nth` of its function, `reason` as a sentence, the `fix` as code, `spent_us` all of them until then.
 
@@ -43,7 +43,7 @@ class Compilation(Record):
     spent_us: float = 0.0
 
 
-@_record
+@record_type
 class Ledger(Record):
     """Every compile of the session, oldest first."""
 

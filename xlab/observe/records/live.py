@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.source import Source
 from xlab.observe.records.text import add_form
 from xlab.observe.records.units import plural, size_text, table
 
 
-@_record
+@record_type
 class LiveArray(Record):
     """One array. `name` is where the notebook holds it, empty for none; `devices` are ids; `sharding` in words; `source` where it was made."""
 
@@ -25,7 +25,7 @@ class LiveArray(Record):
     source: Source | None = None
 
 
-@_record
+@record_type
 class Live(Record):
     """The arrays alive, largest first. `total` counts all of them, `more` those that are not listed; `devices` are `(id, bytes)`.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.buffers import Buffer, alive_at
 from xlab.observe.records.text import Options, add_form
 from xlab.observe.records.units import size_text, table
@@ -11,7 +11,7 @@ MOST_STEPS = 1 << 22
 """Steps of a schedule that a record from elsewhere may speak of: pictures draw each."""
 
 
-@_record
+@record_type
 class Memory(Record):
     """Bytes per device of one compiled program. `donated` and `refused` are argument names; `refused` carry their reason."""
 

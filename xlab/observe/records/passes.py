@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.text import add_form
 from xlab.observe.records.units import plural, table, time_text
 
@@ -23,7 +23,7 @@ Edits = tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...]
 STAGES = {"shardy": "Shardy", "xla": "XLA", "codegen": "code generation"}
 
 
-@_record
+@record_type
 class Pass(Record):
     """One compiler pass of a `stage` (`shardy`, `xla`, `codegen`) and `pipeline`: how many lines it `added` and `removed`.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.text import Options, add_form, add_table, limited
 from xlab.observe.records.units import plural, time_text
 
 
-@_record
+@record_type
 class Phase(Record):
     """A stretch of time. `start_us` counts from the start of the recording; `parent` is an index in the same tuple, or -1.
 
@@ -30,7 +30,7 @@ class Phase(Record):
     error: str = ""
 
 
-@_record
+@record_type
 class Timing(Record):
     """Cold and warm time of one function, never mixed: `warm_us` is the median of `runs` steady runs. `note` says why a time is not there."""
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from xlab.observe.records.base import Record, _record, picture
+from xlab.observe.records.base import Record, picture, record_type
 from xlab.observe.records.source import Listing, Source, line_text
 from xlab.observe.records.text import Options, add_form, limited
 from xlab.observe.records.units import plural
@@ -16,7 +16,7 @@ MOST_DEVICES = 1 << 17
 """Devices of a mesh that a record from elsewhere may speak of: pictures draw each."""
 
 
-@_record
+@record_type
 class Type(Record):
     """A value's type as known before running.
 
@@ -47,7 +47,7 @@ class Type(Record):
         return f"{self.dtype}[{','.join(dims)}]" + (f"{{{' '.join(marks)}}}" if marks else "")
 
 
-@_record
+@record_type
 class MeshInfo(Record):
     """A mesh. `device_ids` and `hosts` (process index per device) are flat, the last axis fastest."""
 
@@ -78,7 +78,7 @@ class MeshInfo(Record):
         return " ".join(f"{n}={s}" for n, s in zip(self.axis_names, self.axis_sizes, strict=True))
 
 
-@_record
+@record_type
 class Variable(Record):
     """A name in a program. `name` is unique in its program (`a`, `b`, …); `note` is the user's own name, if any."""
 
@@ -87,7 +87,7 @@ class Variable(Record):
     note: str = ""
 
 
-@_record
+@record_type
 class Equation(Record):
     """One application of a primitive.
 
@@ -111,7 +111,7 @@ class Equation(Record):
     rule: str | None = None
 
 
-@_record
+@record_type
 class Level(Record):
     """One stage of a program as text, joined to equations.
 
@@ -125,7 +125,7 @@ class Level(Record):
     heat: tuple[tuple[int, float], ...] = ()
 
 
-@_record
+@record_type
 class Program(Record):
     """A traced program. `outputs` are variable names or literal text; `constants` are closed-over arrays.
 

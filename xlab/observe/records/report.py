@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.layout import Layout, layout_line
 from xlab.observe.records.ledger import Ledger, ledger_text
 from xlab.observe.records.memory import Memory, memory_text
@@ -10,14 +10,14 @@ from xlab.observe.records.passes import Pass
 from xlab.observe.records.phases import Phase, Timing, phases_table, timing_text
 from xlab.observe.records.program import MeshInfo, Program
 from xlab.observe.records.source import Source, line_text, source_text
-from xlab.observe.records.stepping import StepTrace
+from xlab.observe.records.stepper import StepTrace
 from xlab.observe.records.targets import Scheduled
 from xlab.observe.records.text import Options, add_form, limited, text
 from xlab.observe.records.transfers import CAUTION, Transfer, transfers_table
 from xlab.observe.records.units import plural, size_text
 
 
-@_record
+@record_type
 class Notice(Record):
     """Something wrong or worth knowing. `severity` is `info`, `warning` or `error`; `tab` is the tab that shows it."""
 
@@ -30,7 +30,7 @@ class Notice(Record):
     source: Source | None = None
 
 
-@_record
+@record_type
 class Failure(Record):
     """The exception that ended a cell: class name, message, the user's line, and the short traceback."""
 
@@ -40,7 +40,7 @@ class Failure(Record):
     traceback: str = ""
 
 
-@_record
+@record_type
 class Report(Record):
     """Everything one cell did. `title` is the function or cell name; `versions` are `(package, version)`; `opens` names a tab.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.layout import Layout
 from xlab.observe.records.text import add_form
 from xlab.observe.records.transfers import Transfer
@@ -13,7 +13,7 @@ from xlab.observe.records.units import plural, size_text, table, time_text
 SHOWN = 16
 
 
-@_record
+@record_type
 class Resharding(Record):
     """An array that goes from one layout to another.
 

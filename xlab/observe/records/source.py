@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.text import Options, add_form
 
 
-@_record
+@record_type
 class Source(Record):
     """A place in the user's code: `line` counts from 1, columns from 0, `text` is the whole line."""
 
@@ -18,7 +18,7 @@ class Source(Record):
     text: str = ""
 
 
-@_record
+@record_type
 class Listing(Record):
     """Consecutive source lines of one file; `lines[0]` is line number `first`. `name` is shown instead of `file`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.diff import Figure
 from xlab.observe.records.memory import Memory
 from xlab.observe.records.program import Level
@@ -13,7 +13,7 @@ from xlab.observe.records.transfers import Transfer
 from xlab.observe.records.units import plural, size_text, table
 
 
-@_record
+@record_type
 class AsyncOperation(Record):
     """An asynchronous operation of a schedule: begun by instruction `start`, waited for by `done`, with `between` of work in between.
 
@@ -28,7 +28,7 @@ class AsyncOperation(Record):
     equation: int = -1
 
 
-@_record
+@record_type
 class Scheduled(Record):
     """One program for a target that need not be there.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.program import MeshInfo
 from xlab.observe.records.report import Report
 from xlab.observe.records.text import add_form
@@ -20,7 +20,7 @@ from xlab.observe.records.units import plural, size_text, table, time_text
 SHOWN = 12
 
 
-@_record
+@record_type
 class Placement(Record):
     """The cost of one placement: `arguments` are `(name, type)` with the specs in the types; transfers are without their rounds.
 
@@ -46,7 +46,7 @@ class Placement(Record):
         return sum(t.reshards for t in self.collectives)
 
 
-@_record
+@record_type
 class WhatIf(Record):
     """One program under two placements."""
 
@@ -61,7 +61,7 @@ class WhatIf(Record):
         return tuple((name, was, after[name]) for name, was in self.before.arguments if name in after and after[name] != was)
 
 
-@_record
+@record_type
 class Ranking(Record):
     """Placements of one program, the cheapest first. `left` combinations were not tried, `refused` could not be compiled."""
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from xlab.backend import client
-from xlab.compile import executable as _executable
+from xlab.compile.lowering import lower
+from xlab.compile.resolve import Request
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from xlab.interpreters import communication
@@ -144,8 +145,8 @@ class Experiment:
             raise error
         outs = [None if n in free else _moved(s, self.mesh, mesh, getattr(a, "ndim", 0))
                 for n, (s, a) in enumerate(zip(low.out_shardings, closed.out_avals))]
-        return _executable.lower(closed, low.name, shardings, out_shardings=outs, donated=low.donated,
-                                 arg_names=closed.jaxpr.debug_info.arg_names, compiler_options=low.compiler_options)
+        return lower(closed, low.name, Request(shardings, out_shardings=outs, donated=low.donated,
+                                               arg_names=closed.jaxpr.debug_info.arg_names, compiler_options=low.compiler_options))
 
     def _spec(self, number: int, spec: Spec, mesh: Mesh) -> PartitionSpec:
         name, shape = self.names[number], self.shapes[number]

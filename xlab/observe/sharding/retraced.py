@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xlab.compile.executable import MeshComputation
+from xlab.compile.lowering import MeshComputation
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,8 +13,9 @@ from xlab.core.array import KeyArray, is_native_array
 from xlab.observe.program import names as _names
 
 if TYPE_CHECKING:
+    from xlab.core.jaxpr import Jaxpr, Var
+    from xlab.observe.program.stages import ProgramStages
     from xlab.observe.stepping.machine import Executed
-    from xlab.observe.stepping.stepper import Stepper
 
 LONGEST = 1000
 """Characters that a breakpoint's text may have."""
@@ -29,6 +30,16 @@ _FORMS = (
     (re.compile(r"shape +[(\[]?([\d, ]*)[)\]]?"), lambda m: {"shape": tuple(map(int, re.findall(r"\d+", m[1])))}),
     (re.compile(r"(?:primitive +)?([a-z_]\w*)"), lambda m: {"primitive": m[1]}),
 )
+
+
+class Stepping(Protocol):
+    """What a breakpoint asks of the stepper."""
+
+    stages: ProgramStages
+
+    def names_of(self, jaxpr: Jaxpr, v: Var) -> tuple[str, ...]:
+        """What a variable is called."""
+        ...
 
 
 @dataclass
@@ -77,14 +88,14 @@ class Breakpoint:
                  getattr(self.where, "__name__", "where") if self.where else ""]
         return " and ".join(filter(None, parts))
 
-    def hit(self, stepper: Stepper, done: Executed) -> bool:
+    def hit(self, stepper: Stepping, done: Executed) -> bool:
         """Counts a step that fits; whether the run stops there."""
         if not self._fits(stepper, done):
             return False
         self.hits += 1
         return self.hits >= self.after
 
-    def _fits(self, stepper: Stepper, done: Executed) -> bool:
+    def _fits(self, stepper: Stepping, done: Executed) -> bool:
         eqn = done.eqn
         if self.equation is not None and stepper.stages.numbers.get(id(eqn)) != self.equation:
             return False

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from xlab import events
-from xlab.compile import keys as _keys
-from xlab.compile import ledger as _ledger
+from xlab.compile.history import ledger as _ledger
+from xlab.compile.history import parts as _parts
 from xlab.core.source_info import shown_name
 from xlab.observe.program.recorder import Session
 from xlab.observe.records import Compilation, Difference, Ledger, Source
@@ -81,7 +81,7 @@ def _against(same: list[_ledger.Entry], most: int, texts: dict[int, dict[str, st
     before = before[-most:]
     for entry in (*before, last):
         if entry.number not in texts:
-            texts[entry.number] = _keys.parts(entry.key)
+            texts[entry.number] = _parts.parts(entry.key)
     now = texts[last.number]
     names = list(dict.fromkeys((*now, *(part for e in before for part in texts[e.number]))))
     moved = [n for n in names if any(texts[e.number].get(n) != now.get(n) for e in before)]

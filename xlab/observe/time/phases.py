@@ -10,7 +10,7 @@ from typing import Any
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
-from xlab.compile import ledger as _ledger
+from xlab.compile.history import ledger as _ledger
 from xlab.compile.tracing import own
 from xlab.core.array import KeyArray, is_native_array
 from xlab.observe.figures.plots import plot_phases

@@ -1,6 +1,6 @@
 import { h, listen } from "../kit/dom.js";
 import { jaxprPieces } from "../kit/code.js";
-import { layered } from "../kit/layered.js";
+import { sugiyamaLayout } from "../kit/sugiyama.js";
 
 /** A program as a graph on a canvas: equations as boxes, nested programs and name scopes as boxes to open. */
 
@@ -92,7 +92,7 @@ function place(level, open) {
       box.h = box.type ? 34 : 22;
     }
   }
-  const plan = layered(level.boxes.map((b) => b.w), level.boxes.map((b) => b.h), level.from, level.to);
+  const plan = sugiyamaLayout(level.boxes.map((b) => b.w), level.boxes.map((b) => b.h), level.from, level.to);
   level.boxes.forEach((box, i) => {
     box.x = plan.x[i] - box.w / 2;
     box.y = plan.y[i];

@@ -1,4 +1,4 @@
-"""Why something was traced or compiled again. Runs on the miss path only."""
+"""Why a function was traced or compiled again. Runs only on a cache miss."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import logging
 import weakref
 from collections import OrderedDict
 
-from xlab.compile import keys
-from xlab.compile.keys import describe, platform
-from xlab.compile.keys import short as _short
+from xlab.compile.history import parts
+from xlab.compile.history.parts import describe, platform
+from xlab.compile.history.parts import short as _short
+from xlab.compile.history.provenance import provenance
 from xlab.config import config
 from xlab.core import source_info
 from xlab.core.avals import ShapedArray, aval_of
@@ -17,10 +18,6 @@ from xlab.errors import InvalidInputException
 from xlab.sharding import Format
 
 logger = logging.getLogger("xlab")
-
-
-WHY = "why it was traced"   # key of a program's own note: (reason, differences)
-MADE_BY = "what made the traced function"   # key of another: the names of transformations, outermost first
 
 
 def trace_miss(name: str, seen: dict, key: tuple, arg_names, fun) -> tuple[str, tuple]:
@@ -37,7 +34,7 @@ def trace_miss(name: str, seen: dict, key: tuple, arg_names, fun) -> tuple[str, 
 
 
 def cleared(name: str) -> tuple[str, tuple]:
-    """The sentence for a function of which everything was forgotten on demand."""
+    """The explanation for a function whose caches were cleared by the user."""
     return f"`{name}` was compiled before, but its programs were cleared", ()
 
 
@@ -60,7 +57,7 @@ def _reason(name, seen, key, arg_names, fun) -> tuple[str, tuple]:
         more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
         return ", ".join(f"`{arg}` went from {old} to {new}" for _, arg, old, new in changes[:3]) + more, tuple(changes)
     if old_static != static:
-        was, now = keys.static_values(fun, old_static), keys.static_values(fun, static)
+        was, now = parts.static_values(fun, old_static), parts.static_values(fun, static)
         changes = [("static value", k, was.get(k, "nothing"), now.get(k, "nothing")) for k in {**was, **now} if was.get(k) != now.get(k)]
         if not changes:     # different values that read the same
             changes = [("static value", k, was[k], f"another {now[k]}") for k in now] or [("static value", name, "", "")]
@@ -72,8 +69,8 @@ def _reason(name, seen, key, arg_names, fun) -> tuple[str, tuple]:
 
 
 def _context(name, old, new) -> tuple[str, tuple]:
-    """Options that differ by name, or the axes."""
-    was, now = keys.options_by_name(old[0]), keys.options_by_name(new[0])
+    """Names of the options that differ, or of the axes."""
+    was, now = parts.options_by_name(old[0]), parts.options_by_name(new[0])
     changes = tuple(("mesh" if "mesh" in option else "context", option, str(was.get(option)), str(now.get(option)))
                     for option in {**was, **now} if was.get(option) != now.get(option))
     if changes:
@@ -89,7 +86,7 @@ _REMEMBERED = 1000
 def origin_of(fun) -> tuple[str, tuple[str, ...]]:
     """`file:line` where the user defined a function, only the file for a whole cell, empty when unknown; and the transformations around it.
 
-    What `grad(f)` gives stands where `f` does: its origin is `f`'s place and `("grad",)`.
+    The origin of `grad(f)` is the line of `f` and `("grad",)`.
     """
     around: tuple[str, ...] = ()
     while True:
@@ -109,7 +106,7 @@ def _definition_site(fun) -> str:
 
 
 def _first(name, fun) -> tuple[str, tuple]:
-    """Why a function object is new: perhaps one from the same line was traced that closed over other values."""
+    """Why a function object is new: one from the same line may have closed over other values."""
     new = f"`{name}` was never seen before", ()
     place = _definition_site(fun)
     if not place or source_info.is_internal(place.rpartition(":")[0] or place):
@@ -136,7 +133,7 @@ def _first(name, fun) -> tuple[str, tuple]:
 
 
 def closed_over(fun) -> dict:
-    """Values that are part of a function object: those it closes over, and defaults of its parameters."""
+    """Values a function object holds: its closure and its parameters' defaults."""
     given = getattr(fun, "_xlab_values", None)
     if given is not None:
         return given
@@ -175,7 +172,7 @@ def options_of(owner) -> dict:
 
 
 def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
-    """Why a traced program is compiled: it is new, another `jit` compiled it, or its arguments lie elsewhere than before."""
+    """Why a traced program is compiled: it is new, another `jit` compiled it, or its placements changed."""
     _, placements, context = key
     name = owner.name
     if getattr(owner, "reason", ""):
@@ -190,7 +187,7 @@ def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
         if was != now:
             arg = names[i] if i < len(names) else f"argument {i}"
             cause = "committed" if was is None or now is None else "sharding" if platform(was) == platform(now) else "backend"
-            changes.append((cause, arg, *map(keys.placement, (was, now))))
+            changes.append((cause, arg, *map(parts.placement, (was, now))))
     if changes:
         return ", ".join(f"the placement of `{a}` went from {was} to {now}" for _, a, was, now in changes[:3]), tuple(changes)
     if layouts and old_context == context:
@@ -200,20 +197,21 @@ def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
 
 
 def _other_jit(owner, closed) -> tuple[str, tuple]:
-    """Why a `jit` compiles a program of which it has no executable. A jit made for a view is none of the user's."""
-    name, earlier = owner.name, closed.memo("owners", list)
+    """Why this `jit` has no executable of a program that another one compiled; jits of views do not count."""
+    name, notes = owner.name, provenance(closed)
+    earlier = notes.owners
     options = options_of(owner)
     before = next((e for e in reversed(earlier) if not e[2]), None)
     for_view = any(e[2] for e in earlier)
     if any(who() is owner.programs for who, *_ in earlier):
         return cleared(name)
     earlier[:] = [*earlier[-7:], (weakref.ref(owner.programs), options, owner.for_view)]
-    if owner.programs in closed.memo("ended", weakref.WeakSet):
+    if weakref.ref(owner.programs) in notes.ended:
         return f"an error ended the compile of `{name}` before", ()
     if before is None and for_view:
         return f"`{name}` was compiled for a view only, before it was a jitted function", ()
     if before is None:
-        return closed.memo(WHY, lambda: (f"`{name}` was never seen before", ()))
+        return notes.reason or f"`{name}` was never seen before", notes.differences
     if owner.for_view:
         return f"`{name}` is looked at as it is, without the options of the jit that compiled it", ()
     changes = tuple((_option_cause(option, cause, before[1][option], options[option]), option,
@@ -227,14 +225,14 @@ def _other_jit(owner, closed) -> tuple[str, tuple]:
 
 
 def compile_ended(owner, closed) -> None:
-    """Notes that an error ended the compile of a program, so that its next compile does not count as one again."""
-    earlier = closed.memo("owners", list)
-    earlier[:] = [one for one in earlier if one[0]() is not owner.programs]
-    closed.memo("ended", weakref.WeakSet).add(owner.programs)
+    """Notes that a compile failed, so that the next attempt is not reported as a recompile."""
+    notes = provenance(closed)
+    notes.owners = [one for one in notes.owners if one[0]() is not owner.programs]
+    notes.ended.add(weakref.ref(owner.programs))
 
 
 def _option_cause(option, cause, was, now) -> str:
-    """Formats that place alike and lie differently differ in their layout."""
+    """Equal shardings in different formats differ in their layout."""
     def places(x):
         return x.sharding if isinstance(x, Format) else tuple(map(places, x)) if isinstance(x, tuple) else x
     return "layout" if option.endswith("_shardings") and places(was) == places(now) else cause

@@ -1,7 +1,7 @@
 /**
  * A layered drawing of a graph whose edges go from earlier to later nodes; linear in edges but for sorting within layers.
  * Layers by longest path, order by barycenters, places by their mean kept apart; edges over more than `reach` layers leave
- * the drawing and run in lanes at its side, one lane per source, so that they are bundled. `observe/layered.py` is the same.
+ * the drawing and run in lanes at its side, one lane per source, so that they are bundled. `observe/figures/sugiyama.py` is the same.
  */
 
 const reach = 4;
@@ -24,7 +24,7 @@ function slices(count, from, to) {
  * @returns {{x: Float64Array, y: Float64Array, layer: Int32Array, width: number, height: number, links: number[][], lanes: any[]}}
  *   middles and tops of nodes; `links` are `[x1, y1, x2, y2, source, target or -1]`; `lanes` are `{x, source, top, targets: [[target, y]]}`
  */
-export function layered(widths, heights, from, to) {
+export function sugiyamaLayout(widths, heights, from, to) {
   const n = widths.length;
   const layer = new Int32Array(n);
   const ins = slices(n, to, from);

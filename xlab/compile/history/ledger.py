@@ -1,4 +1,4 @@
-"""What was compiled in this process and why: a bounded list, written on the miss path only."""
+"""What was compiled in this process and why: a bounded list, written only on a cache miss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from xlab.compile import disk_cache, explain, keys
+from xlab.compile import disk_cache
+from xlab.compile.history.parts import PlacementKey, TracingKey
+from xlab.compile.history.provenance import provenance
 from xlab.core import source_info
 
 LIMIT = 1000
@@ -35,7 +37,7 @@ class Entry:
     reason: str
     differences: tuple[tuple[str, str, str, str], ...] = ()
     eager: bool = False
-    key: tuple[keys.TracingKey | None, keys.PlacementKey | None] = (None, None)
+    key: tuple[TracingKey | None, PlacementKey | None] = (None, None)
     disk: disk_cache.CacheLookup = disk_cache.NOTHING
     made_by: tuple[str, ...] = ()
     shown: str = ""
@@ -43,7 +45,7 @@ class Entry:
 
     @property
     def function(self) -> tuple[Any, ...]:
-        """What the compiles of one function have in common."""
+        """Identifies the function: the same for all its compiles."""
         return self.name, self.position, self.made_by
 
 
@@ -55,7 +57,7 @@ _here = threading.local()
 
 @contextlib.contextmanager
 def unlisted() -> Iterator[None]:
-    """What this thread compiles in a block is not noted: nobody runs it."""
+    """In this block, compiles of this thread are not recorded: their programs are only inspected."""
     before = getattr(_here, "unlisted", False)
     _here.unlisted = True
     try:
@@ -69,22 +71,22 @@ def is_unlisted() -> bool:
     return getattr(_here, "unlisted", False)
 
 
-def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: keys.PlacementKey | None = None,
+def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: PlacementKey | None = None,
         disk: disk_cache.CacheLookup = disk_cache.NOTHING) -> None:
-    """Notes a compile of a program."""
+    """Records a compile of a program."""
     if is_unlisted():
         return
     eqns = closed.jaxpr.eqns
     position = closed.jaxpr.debug_info.position
     eager = len(eqns) == 1 and eqns[0].primitive.name == name
-    made_by = closed.memo(explain.MADE_BY, lambda: ())
-    if position and not eager and (made_by or source_info.is_internal(position.rpartition(":")[0] or position)):
+    notes = provenance(closed)
+    if position and not eager and (notes.made_by or source_info.is_internal(position.rpartition(":")[0] or position)):
         called = _library_call(name)
         if called is not None:
             eager, public, position = True, *called
             reason, name = reason.replace(f"`{name}`", f"`{public}`"), public
-    key = None if eager else closed.memo(keys.TRACED, lambda: None)
-    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk, made_by,
+    key = None if eager else notes.traced
+    entries.append(Entry(name, position, start_ns, end_ns - start_ns, reason, differences, eager, (key, placed), disk, notes.made_by,
                          source_info.shown_name(position.rpartition(":")[0] if position.rpartition(":")[2].isdigit() else position) or ""))
 
 
@@ -92,7 +94,7 @@ _CALLS = ("miss", "cache_miss", "call_donating")      # functions between a call
 
 
 def _library_call(name: str) -> tuple[str, str] | None:
-    """The package's function that the user called and which compiles on its own account, and the user's line; None for a user's `jit`."""
+    """The package's function that compiles, and the user's line that called it; None for a user's `jit`."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_name != "cache_miss":
         frame = frame.f_back
@@ -114,5 +116,5 @@ def _shows(module: str) -> bool:
 
 
 def clear() -> None:
-    """Forgets what was noted."""
+    """Empties the list."""
     entries.clear()

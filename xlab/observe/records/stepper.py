@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from xlab.observe.records.base import Record, _record
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.program import Program
 from xlab.observe.records.source import Source
 from xlab.observe.records.text import Options, add_form, limited
 from xlab.observe.records.units import plural, significant
 
 
-@_record
+@record_type
 class ShardSummary(Record):
     """One device's part of a value: statistics and `heat`, a small grid of cell means (rows of floats)."""
 
@@ -22,7 +22,7 @@ class ShardSummary(Record):
     heat: tuple[tuple[float, ...], ...] = ()
 
 
-@_record
+@record_type
 class Value(Record):
     """A value summarized: `type` as text, statistics over finite entries, first entries, a histogram, per-device shards."""
 
@@ -40,7 +40,7 @@ class Value(Record):
     note: str = ""
 
 
-@_record
+@record_type
 class Step(Record):
     """One equation as executed. `index` counts steps from 0; `path` says where: `('jit train_step', 'scan 3/12')`.
 
@@ -57,7 +57,7 @@ class Step(Record):
     text: str = ""
 
 
-@_record
+@record_type
 class StepTrace(Record):
     """A recorded run of one program: its steps in order, for scrubbing. `total` may exceed `len(steps)` when cut."""
 
