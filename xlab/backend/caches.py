@@ -1,4 +1,4 @@
-"""Caches that `clear_all` finds: every memo of the package is registered here. And the one kind of cache that has a limit."""
+"""The registry of the package's caches, which `clear_all` empties, and `Latest`, a cache with a limit."""
 
 from __future__ import annotations
 
