@@ -1,31 +1,29 @@
-"""What becomes of a program whose devices may reach a collective differently: a warning or an error, and a bound on waiting for it."""
+"""Programs whose devices may diverge at a collective: a warning or an error, and a timeout."""
 
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from xlab.backend import watchdog
+from xlab.backend import caches, watchdog
 from xlab.config import config
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, inner_jaxprs
 from xlab.core.trace import state
 from xlab.errors import DivergenceError, DivergenceWarning
 from xlab.interpreters.divergence import Divergence, divergences, divergences_of_body
 
-_reported: OrderedDict[tuple, None] = OrderedDict()
-_REMEMBERED = 1000
+_reported: caches.Latest[tuple, None] = caches.Latest(1000)
 
 
 def check_body(jaxpr: Jaxpr, mesh, in_specs: Sequence, check_vma: bool) -> None:
-    """Tells of divergences in the body of an outermost `shard_map`, when it has been traced."""
+    """Reports divergences in the traced body of an outermost `shard_map`."""
     if mesh.size > 1 and state.manual_mesh is None:
         for found in divergences_of_body(jaxpr, mesh, in_specs, check_vma):
             _report(found, "")
 
 
 def watched(closed: ClosedJaxpr, name: str, devices: Sequence) -> Callable[[list[int], list[int], float], str] | None:
-    """For a program whose devices may wait for ever, what to say when they do; tells of what no trace has told."""
+    """For a program that may deadlock, the message to raise then; reports divergences not yet reported."""
     found = divergences(closed) if _mapped(closed.jaxpr) else []
     for one in found:
         if one.places not in _reported:
@@ -41,8 +39,6 @@ def _mapped(jaxpr: Jaxpr) -> bool:
 
 def _report(found: Divergence, introduction: str) -> None:
     _reported[found.places] = None
-    while len(_reported) > _REMEMBERED:
-        _reported.popitem(last=False)
     decider = found.deciders[-1]
     loop = decider.primitive.name == "while"
     along = found.axes[0] if len(found.axes) == 1 else found.axes

@@ -21,7 +21,7 @@ from xlab.sharding import from_native
 
 
 class RefDischarge(NamedTuple):
-    """What a program on values needs to work on references.
+    """How a discharged program, one on values, is called with references.
 
     Its inputs are those of the original, then the arrays of the references closed over; its results are those of the original,
     then the last values of the inputs in `written`.
@@ -30,8 +30,7 @@ class RefDischarge(NamedTuple):
     captured: tuple[Ref, ...]
     refs: tuple[int, ...]        # which inputs are arrays of references
     written: tuple[int, ...]
-    n_in: int                    # of the original
-    n_out: int
+    n_out: int                   # of the original
 
     def given(self, flat: Sequence) -> list:
         return [*flat, *self.captured]
@@ -57,7 +56,7 @@ class RefDischarge(NamedTuple):
 
 
 def copied(value):
-    """An array of its own, where the other one is; host data as it is."""
+    """A copy of an array on the same devices; host data unchanged."""
     if isinstance(value, KeyArray):
         return KeyArray(copied(value.base), value.aval.dtype)
     if not is_native_array(value):
@@ -66,7 +65,7 @@ def copied(value):
 
 
 def discharge_refs(program: TracedProgram) -> TracedProgram:
-    """The program to compile: without references, and with its `ref_discharge` if it was given any."""
+    """The program to compile: references discharged, and with its `ref_discharge` if it had any."""
     closed = program.closed
     if not _effects.on_refs(closed.effects) and not any(type(a) is AbstractRef for a in closed.in_avals):
         return program
@@ -87,15 +86,14 @@ def _discharge_refs(closed: ClosedJaxpr):
     new, written = discharge_jaxpr(opened, ref_mask)
     if not any(ref_mask):
         return new, None
-    return new, RefDischarge(tuple(c for _, c in moved), tuple(i for i, c in enumerate(ref_mask) if c), written, len(jaxpr.invars),
-                         len(jaxpr.outvars))
+    return new, RefDischarge(tuple(c for _, c in moved), tuple(i for i, c in enumerate(ref_mask) if c), written, len(jaxpr.outvars))
 
 
-# -- one reference, one name ------------------------------------------------------------------------------
+# -- aliasing: each reference may appear only once --------------------------------------------------------
 
 
 def check_arguments(fun_name: str, flat: Sequence, names) -> None:
-    """Raises where a reference is given twice: the function could not know that its arguments are one place."""
+    """Raises where a reference is passed twice: the function would not know that they are the same."""
     seen: dict[int, int] = {}
     for i, x in enumerate(flat):
         aval = aval_of(x)
