@@ -242,7 +242,7 @@ def _transposed(closed, linear, nonzero, refs, params):
                       for a, s, nz in zip(closed.out_avals, out_specs, nonzero)]
         out = ad.backward_pass(jaxpr, (), ad.collecting(primals, refs), cotangents)
         leaving_cts = [leaving(ct, a, s) for ct, a, s, lin in zip(out, closed.in_avals, in_specs, linear) if lin]
-        found["nonzero"] = ad.nonzeros(leaving_cts)
+        found["nonzero"] = ad.nonzero_mask(leaving_cts)
         return ad.drop_zeros(leaving_cts)
 
     def arriving(ct, aval, spec):

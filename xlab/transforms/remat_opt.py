@@ -60,7 +60,7 @@ class _Known:
 
 
 def _jvp(primals, tangents, *, fwd_jaxpr, fun_jaxpr_thunk, num_consts, num_res):
-    nonzero = ad.nonzeros(tangents)
+    nonzero = ad.nonzero_mask(tangents)
     plain = fun_jaxpr_thunk()
     new, moved = ad.jvp_jaxpr(fwd_jaxpr, nonzero, False)
     k, n_given = len(moved), sum(moved)

@@ -54,7 +54,7 @@ class Zero:
         return Zero.of(x)
 
 
-def nonzeros(values: Sequence) -> list[bool]:
+def nonzero_mask(values: Sequence) -> list[bool]:
     """For each tangent or cotangent, whether it is an array rather than a `Zero`."""
     return [type(x) is not Zero for x in values]
 
@@ -209,7 +209,7 @@ def _jvp_jaxpr(closed, nonzeros, force):
         outs, out_tangents = jvp(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs),
                                  primals, tangents)
         out_tangents = [instantiate_zeros(t) if f else t for t, f in zip(out_tangents, force)]
-        aux["nonzero_out"] = nonzeros(out_tangents)
+        aux["nonzero_out"] = nonzero_mask(out_tangents)
         return [*outs, *drop_zeros(out_tangents)]
 
     tangent_avals = [a.to_tangent_aval() for a, nz in zip(in_avals, nonzeros) if nz]

@@ -23,7 +23,7 @@ from xlab.interpreters.ad.jvp import (
     defjvp,
     drop_zeros,
     instantiate_zeros,
-    nonzeros,
+    nonzero_mask,
     primitive_jvps,
 )
 
@@ -245,7 +245,7 @@ def _transpose_jaxpr(closed, linear_in, nonzero_ct, refs):
                       for a, nz in zip(closed.out_avals, nonzero_ct)]
         given = backward_pass(closed.jaxpr, closed.consts, primals, cotangents)
         given = [ct for ct, lin in zip(given, linear_in) if lin]
-        aux["nonzero"] = nonzeros(given)
+        aux["nonzero"] = nonzero_mask(given)
         return drop_zeros(given)
 
     new = pe.trace_to_closed_jaxpr(run, [*values_in, *cts_in], closed.jaxpr.debug_info)

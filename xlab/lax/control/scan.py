@@ -152,7 +152,7 @@ def _parts(values, num_consts, num_carry):
 def _scan_jvp(primals, tangents, *, jaxpr, num_consts, num_carry, **params):
     consts, init, xs = _parts(primals, num_consts, num_carry)
     c_t, i_t, x_t = _parts(tangents, num_consts, num_carry)
-    c_nz, nz, x_nz = ad.nonzeros(c_t), ad.nonzeros(i_t), ad.nonzeros(x_t)
+    c_nz, nz, x_nz = ad.nonzero_mask(c_t), ad.nonzero_mask(i_t), ad.nonzero_mask(x_t)
     n_ys = len(jaxpr.out_avals) - num_carry
     def derived(nz):
         return ad.jvp_jaxpr(jaxpr, [*c_nz, *nz, *x_nz], [*nz, *[False] * n_ys])

@@ -116,8 +116,8 @@ def _split(args, cond_nconsts, body_nconsts):
 def _while_jvp(primals, tangents, *, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
     cc, bc, init = _split(primals, cond_nconsts, body_nconsts)
     _, bc_t, init_t = _split(tangents, cond_nconsts, body_nconsts)
-    bc_nz = ad.nonzeros(bc_t)
-    nz = ad.nonzeros(init_t)
+    bc_nz = ad.nonzero_mask(bc_t)
+    nz = ad.nonzero_mask(init_t)
     nz = settled(nz, lambda nz: ad.jvp_jaxpr(body_jaxpr, [*bc_nz, *nz], nz)[1])
     new_body, _ = ad.jvp_jaxpr(body_jaxpr, [*bc_nz, *nz], nz)
     bc_dots = ad.drop_zeros(bc_t)
