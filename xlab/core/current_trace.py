@@ -87,6 +87,7 @@ def concrete_or_error(force: Callable | None, val: Any, context: str = "") -> An
     """`force(val)` if the value is known while tracing; the concretization error otherwise.
 
     Example:
+        >>> import numpy as np
         >>> concrete_or_error(int, np.float32(3.0))
         3
     """
