@@ -49,7 +49,7 @@ OUTSIDE = {
         "comm", "ipykernel", "jupyterlab", "nbformat", "sklearn"},
 }
 STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)      # what an import can stand in
-LIMIT = 600                       # lines; near it, look for the second noun hiding in the file
+LIMIT = 550                       # lines of code; near it, look for the second noun hiding in the file
 
 
 class Import(NamedTuple):
@@ -210,14 +210,23 @@ def find_cycle(edges: dict[str, set[str]]) -> list[str] | None:
     return next((found for name in sorted(edges) if (found := walk(name))), None)
 
 
+def lines_of_code(text: str, tree: ast.Module) -> int:
+    """Lines that are neither empty, nor a comment, nor part of a docstring: to explain a thing well costs nothing."""
+    said = {line for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
+            for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)}
+    return sum(1 for number, line in enumerate(text.splitlines(), 1)
+               if line.strip() and not line.lstrip().startswith("#") and number not in said)
+
+
 def test_files_are_short_and_say_what_they_are_for():
     faults = []
     for name, path in FILES.items():
         text = path.read_text(encoding="utf-8")
-        lines = text.count("\n")
+        tree = ast.parse(text)
+        lines = lines_of_code(text, tree)
         if lines > LIMIT:
-            faults.append(f"{name} has {lines} lines, more than {LIMIT}")
-        if text.strip() and not ast.get_docstring(ast.parse(text)):
+            faults.append(f"{name} has {lines} lines of code, more than {LIMIT}")
+        if text.strip() and not ast.get_docstring(tree):
             faults.append(f"{name} has no docstring")
     report(faults)
 

@@ -1,4 +1,4 @@
-"""Caches that `clear_all` finds: every memo of the package is registered here."""
+"""The registry of the package's caches, which `clear_all` empties."""
 
 from __future__ import annotations
 

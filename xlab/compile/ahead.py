@@ -1,4 +1,4 @@
-"""Calls of programs that were compiled ahead of time: they fit what the program was compiled for, or every mismatch is named."""
+"""Checks the arguments of ahead-of-time compiled programs; an error names every mismatch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = 5
 
 
 def leaves(owner: Any, static: tuple, in_tree: Any, names: Sequence[str], args: tuple, kwargs: dict) -> list:
-    """The flat arguments of a call in which static arguments are left out, as the program has them already, or are what they were.
+    """The flat dynamic arguments of a call; static arguments may be omitted or must be unchanged.
 
     Args:
         static: the static arguments the program was compiled for, as the jit that made it flattened them.
@@ -71,7 +71,7 @@ def _structures(owner, static, in_tree, names, flat, given_tree) -> str:
 
 
 def listed(wrong: Sequence[str]) -> str:
-    """The first of them, and how many there are when these are not all."""
+    """The first items as text, with the total number where some are omitted."""
     return "; ".join(wrong[:SHOWN]) + (f" ({SHOWN} of {len(wrong)} shown)" if len(wrong) > SHOWN else "")
 
 

@@ -20,9 +20,9 @@ from xlab.sharding import Format, PartitionSpec, Sharding, get_concrete_mesh
 
 
 class Arguments:
-    """What a user said of the arguments and results of one function.
+    """The options of one `jit` about its arguments and results: static, donated, shardings.
 
-    With `moves_arguments` they come to the device that `jit(device=, backend=)` named, from wherever they are.
+    With `moves_arguments`, arguments are moved to the device named by `jit(device=, backend=)`.
     """
 
     def __init__(self, fun: Callable, name: str, in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames,
@@ -53,7 +53,7 @@ class Arguments:
         return argument_names(self.fun, in_tree, n, [i for i, _ in static[0]] if static else ())
 
     def donated(self, in_tree, n: int) -> tuple[bool, ...]:
-        """Which leaves of the arguments a function is given for good."""
+        """Which leaves of the arguments are donated."""
         if not self.donate_argnums and not self.donate_argnames:
             return (False,) * n
         args, kwargs = _tree.unflatten(in_tree, list(range(n)))
@@ -71,7 +71,7 @@ class Arguments:
         return tuple(out)
 
     def of_arguments(self, in_tree, n: int, read: Callable[[Any], Any]) -> tuple:
-        """What `read` finds in the user's `in_shardings` on each argument."""
+        """For each flat argument, what `read` takes from the user's `in_shardings`."""
         shardings = self.in_shardings
         if shardings is None:
             return (None,) * n
@@ -89,7 +89,7 @@ class Arguments:
         return tuple(map(read, (*flat, *(shardings,) * (n - len(flat)))))
 
     def of_results(self, program: TracedProgram, read: Callable[[Any], Any]) -> tuple:
-        """What `read` finds in the user's `out_shardings` on each result."""
+        """For each flat result, what `read` takes from the user's `out_shardings`."""
         n = len(program.closed.out_avals)
         if self.out_shardings is None:
             return (None,) * n
@@ -102,7 +102,7 @@ class Arguments:
 
     def request(self, program: TracedProgram, placements: tuple, flat: list, in_tree, *, keep_unused: bool,
                 compiler_options: Mapping[str, Any], platform: str | None = None) -> Request:
-        """What a traced program is to be lowered for, with arguments that lie as `placements` say."""
+        """The `Request` to lower a traced program for arguments with these placements."""
         names = program.closed.jaxpr.debug_info.arg_names
         n, ref_discharge = in_tree.num_leaves, program.ref_discharge
         ins = self.of_arguments(in_tree, n, as_sharding)
@@ -165,7 +165,7 @@ def put_back(static, args, kwargs):
 
 
 def is_sharding_leaf(x) -> bool:
-    """Whether a user's tree of shardings ends here."""
+    """Whether a node is a leaf in a pytree of shardings."""
     return x is None or isinstance(x, (Sharding, PartitionSpec, Format))
 
 
@@ -201,7 +201,7 @@ def static_positions(fun, nums, names) -> tuple[tuple[int, ...], tuple[str, ...]
 
 
 def check_apart(fun, static: tuple, donated: tuple) -> None:
-    """Raises where an argument is static and donated: what is part of the program has no buffer to give away."""
+    """Raises where an argument is both static and donated: a static argument has no buffer to donate."""
     if donated[0] or donated[1]:
         both = [*sorted({*static[1]} & {*donated[1]}), *([] if static[1] and donated[1] else sorted({*static[0]} & {*donated[0]}))]
         if both:
@@ -210,7 +210,7 @@ def check_apart(fun, static: tuple, donated: tuple) -> None:
 
 
 def _parameters(fun):
-    """Positional names, all names, and whether there are `*args` and `**kwargs`; None where nobody can tell."""
+    """Positional names, all names, and whether there are `*args` and `**kwargs`; None if the signature is unknown."""
     code = getattr(fun, "__code__", None)
     if code is not None and not hasattr(fun, "__wrapped__") and not hasattr(fun, "__signature__"):
         # Read off the code object: `inspect` takes a hundred times as long, and this runs for every function at import.
@@ -227,7 +227,7 @@ def _parameters(fun):
 
 
 def check_outermost(options, name: str, source=None) -> None:
-    """Raises where a program with compiler options of its own would become part of another."""
+    """Raises where a jitted function with its own compiler options is called inside another program."""
     if options:
         raise ValueError(f"compiler_options can only be given to the outermost jit: {dict(options)} of jit({name}){f' at {source}' if source else ''} "
                          f"would be lost, since it is compiled as a part of the program around it. Give them to that one.")

@@ -22,7 +22,7 @@ sharding_sources = RuleTable(
 
 
 class DeviceAssignment(NamedTuple):
-    """Somebody's demand for an ordered tuple of devices, or for so many of them."""
+    """A required device assignment: an ordered tuple of devices, or only their number."""
 
     devices: tuple
     who: str
@@ -30,7 +30,7 @@ class DeviceAssignment(NamedTuple):
 
 
 class PlaceholderDevice(NamedTuple):
-    """A place in a mesh without devices: where a program will run that is lowered for a machine elsewhere."""
+    """Stands for a device of an abstract mesh, for programs lowered for another machine."""
 
     id: int
     platform: str
@@ -38,7 +38,7 @@ class PlaceholderDevice(NamedTuple):
 
 
 def device_assignment(sharding, who: str) -> DeviceAssignment:
-    """The demand that a sharding makes."""
+    """The device assignment that a sharding requires."""
     if _abstract(sharding):
         return DeviceAssignment((), who, sharding.mesh.size)
     return DeviceAssignment(sharding.devices_in_order, who)
@@ -70,7 +70,7 @@ def concretize_sharding(sharding, devices: Sequence):
 
 
 def is_compatible(asked, given, ndim: int) -> bool:
-    """Whether a value that lies as `given` lies as `asked`; how many devices a mesh without devices stands for is `resolve`'s to check."""
+    """Whether sharding `given` satisfies `asked`; `resolve` checks device counts of abstract meshes."""
     if _abstract(asked) and _abstract(given):
         return asked.mesh.shape_tuple == given.mesh.shape_tuple and all(asked.spec.axes_of(d) == given.spec.axes_of(d) for d in range(ndim))
     for one, other in ((asked, given), (given, asked)):
@@ -81,14 +81,14 @@ def is_compatible(asked, given, ndim: int) -> bool:
 
 
 def check_memory(asked, aval, what) -> None:
-    """Raises where `in_shardings` ask for another memory than the one for which the program was traced."""
+    """Raises where `in_shardings` name another memory than the program was traced for."""
     if asked is not None and memory_space(asked) != getattr(aval, "memory_space", None):
         raise ValueError(f"{what()} of type {aval}, and the program was traced for that, but in_shardings asks for it in the memory "
                          f"{asked.memory_kind!r}. Bring it there first with xlab.device_put(x, {asked}).")
 
 
 def _reordered(asked, given, ndim: int) -> bool:
-    """Whether the two differ in nothing but the order of their devices, so that shards go from device to device."""
+    """Whether two shardings differ only in device order, so that whole shards can be copied."""
     return (isinstance(asked, NamedSharding) and isinstance(given, NamedSharding) and asked.device_set == given.device_set
             and asked.devices_in_order != given.devices_in_order and asked.memory_kind == given.memory_kind
             and asked.to_hlo_sharding(ndim) == given.to_hlo_sharding(ndim))
@@ -114,7 +114,7 @@ def intermediate_shardings(jaxpr: Jaxpr) -> Iterator[tuple[Any, Any]]:
 
 
 def resolve(assignments: Sequence[DeviceAssignment], what: str, platform: str | None = None) -> tuple[tuple, bool]:
-    """The ordered devices everybody agrees on, and whether anybody asked for them.
+    """The devices that all requirements agree on, in order, and whether any requirement named them.
 
     Where there are only meshes without devices, they are `PlaceholderDevice` ones of the platform.
     """

@@ -1,4 +1,4 @@
-"""The persistent cache: compiled programs in a folder, found again by other processes.
+"""The persistent cache: compiled programs in a folder, shared between processes.
 
 On with `config.compilation_cache_dir`. An entry is one file, `<program>-<key>-cache`: a line of JSON with the parts of its key, then the
 packed executable, which is given to native code only if it is what was stored: that ends the process over other bytes. The parts are
@@ -38,7 +38,7 @@ _MAIN = re.compile(r"func\.func public @main\((.*)$", re.MULTILINE)
 
 
 class CacheLookup(NamedTuple):
-    """What the cache said: `hit`, `miss`, or nothing where it is off or not for this program; on a miss why, part by part."""
+    """Result of a look-up: `hit`, `miss`, or empty if the cache does not apply; on a miss, the reasons."""
 
     found: str = ""
     reason: str = ""
@@ -50,7 +50,7 @@ NOTHING = CacheLookup()
 
 def compiled(name: str, text: str, devices: Sequence[Any], make: Callable[[], Any], *, options: Mapping[str, Any], propagation: str,
              storable: bool) -> tuple[Any, CacheLookup]:
-    """The executable of a module: from the folder, or made and stored there when it took long enough.
+    """The executable of a module: from the cache, or compiled, and stored if that took long enough.
 
     Args:
         make: compiles it.
@@ -91,7 +91,7 @@ def compiled(name: str, text: str, devices: Sequence[Any], make: Callable[[], An
 
 
 def _note_use(on: bool) -> None:
-    """Tells who monitors that a compile may use the cache, and where that changed also whether this process does."""
+    """Records monitoring events: a compile may use the cache, and whether this process uses it."""
     global _used
     if on != _used:
         _used = on
@@ -101,7 +101,7 @@ def _note_use(on: bool) -> None:
 
 
 def key_parts(text: str, devices: Sequence[Any], options: Mapping[str, Any], propagation: str) -> dict[str, str]:
-    """The parts of a key: where lines of source do not count."""
+    """The parts of a cache key; source lines are not part of it."""
     plain = strip_locations(text)
     types = _MAIN.search(plain)
     return {
@@ -131,7 +131,7 @@ def _jaxlib() -> str:
 
 
 def why(folder: Path, label: str, name: str, parts: Mapping[str, str]) -> tuple[str, tuple]:
-    """Why nothing stored fits: the parts in which the nearest stored program of this name differs."""
+    """Why the look-up missed: the key parts in which the nearest stored program of this name differs."""
     stored = list(_read_headers(folder, label))
     if not stored:
         return f"no program called `{name}` is in the disk cache", ()
@@ -150,7 +150,7 @@ def _read_headers(folder: Path, label: str) -> Iterator[dict[str, str]]:
 
 
 def _age(path: Path) -> float:
-    """Larger for files used longer ago; infinite for what is no file any more."""
+    """Larger for files used longer ago; infinite for a file that no longer exists."""
     try:
         return -path.stat().st_mtime
     except OSError:
@@ -158,7 +158,7 @@ def _age(path: Path) -> float:
 
 
 def _head(file: IO[bytes]) -> dict[str, Any]:
-    """What an entry says of itself, up to the packed executable; a ValueError where the file is no entry."""
+    """The header of an entry, up to the packed executable; raises ValueError if the file is no entry."""
     import json
 
     line = file.readline(_HEAD) if file.read(len(_MAGIC)) == _MAGIC else b""

@@ -1,4 +1,4 @@
-"""One primitive, eagerly: a one-operation program per primitive and parameters."""
+"""Eager execution of one primitive: a one-operation program per primitive and parameters."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def apply_primitive(prim, *args, **params):
 
 
 def _check_operands(prim, args) -> None:
-    """Raises for the first operand that is no array, in the primitive's own words."""
+    """Raises for the first operand that is not an array, with the primitive's own message."""
     for i, x in enumerate(args):
         try:
             aval_of(x)

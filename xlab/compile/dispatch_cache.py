@@ -1,8 +1,7 @@
-"""Calls that were answered before, for programs whose every run Python has to start.
+"""A Python dispatch cache, for programs that the native fast path must not start.
 
-Programs in which devices wait for one another run one at a time, so the native fast path, which starts whatever it is
-given, is not for them. What it would have known stands here instead: a signature of types and placements, and the
-program that answers it.
+Programs with collectives run one at a time, and the native fast path does not wait before it starts one. So Python
+starts them, and this cache maps a call's signature (types and placements) to its executable.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class _Entry(NamedTuple):
 
 
 class PythonDispatchCache:
-    """The signatures of one jitted function."""
+    """The call signatures of one jitted function, each with its executable."""
 
     __slots__ = ("_entries",)
 
@@ -34,7 +33,7 @@ class PythonDispatchCache:
         return bool(self._entries)
 
     def find(self, flat: Sequence, in_tree, static) -> _Entry | None:
-        """The program for these arguments, if a call like this one was answered before."""
+        """The program for these arguments, if a call with the same signature was added before."""
         parts = _parts(flat)
         if parts is None:
             return None
@@ -47,7 +46,7 @@ class PythonDispatchCache:
         return found
 
     def add(self, flat: Sequence, in_tree, static, executable, out_tree) -> None:
-        """Remembers a call that has just been answered."""
+        """Adds the signature of a call that has just run."""
         parts = _parts(flat)
         if parts is None:
             return
@@ -61,7 +60,7 @@ class PythonDispatchCache:
 
 
 def _parts(flat: Sequence) -> list | None:
-    """Types, shardings and commitment of native arrays; None where there is anything else."""
+    """Types, shardings and commitment of native arrays; None if any argument is something else."""
     out: list = []
     for x in flat:
         if type(x) is not _arrays.ArrayImpl:

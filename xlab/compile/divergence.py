@@ -1,4 +1,4 @@
-"""What becomes of a program whose devices may reach a collective differently: a warning or an error, and a bound on waiting for it."""
+"""Programs whose devices may diverge at a collective: a warning or an error, and a timeout."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _REMEMBERED = 1000
 
 
 def check_body(jaxpr: Jaxpr, mesh, in_specs: Sequence, check_vma: bool) -> None:
-    """Tells of divergences in the body of an outermost `shard_map`, when it has been traced."""
+    """Reports divergences in the traced body of an outermost `shard_map`."""
     if mesh.size > 1 and state.manual_mesh is None:
         for found in divergences_of_body(jaxpr, mesh, in_specs, check_vma):
             _report(found, "")
 
 
 def watched(closed: ClosedJaxpr, name: str, devices: Sequence) -> Callable[[list[int], list[int], float], str] | None:
-    """For a program whose devices may wait for ever, what to say when they do; tells of what no trace has told."""
+    """For a program that may deadlock, the message to raise then; reports divergences not yet reported."""
     found = divergences(closed) if _mapped(closed.jaxpr) else []
     for one in found:
         if one.places not in _reported:

@@ -1,4 +1,4 @@
-"""Calls of functions that donate arguments: what is checked before each, and what is noted of it."""
+"""Calls with donated arguments: the check before each call, and the record of donated arrays."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from xlab.core.trace import EVAL, state
 
 
 def donating(jitted, native: Callable) -> Callable:
-    """A jitted function that donates: every call does what `native` does, and notes the arrays it took.
+    """Wraps a jitted function with donated arguments: calls `native` and records which arrays it took.
 
-    A program may only start on arrays that are apart, and whoever uses one of these later has to be told of this call: native code
-    does neither, and where a program runs on several devices it ends the process instead.
+    Donated arrays must not share buffers, and a later use of one must raise an error that names this call. Native code checks
+    neither; on several devices it would end the process.
     """
     name = f"jit({jitted.name})"
     numbers, names = {*jitted.donate_argnums}, {*jitted.donate_argnames}

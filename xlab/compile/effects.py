@@ -1,4 +1,4 @@
-"""Effects at run time: what keeps them in order, and what one waits for to know that they have happened.
+"""Effects at run time: tokens that keep them in order, and waiting for them.
 
 An ordered effect has a token, an empty array that every program with that effect takes and gives back, so that programs
 dispatched one after the other act one after the other. Every program with effects also leaves a completion token on each
@@ -25,7 +25,7 @@ _TOKEN = ShapedArray((0,), np.dtype(bool))
 
 
 class RuntimeTokenSet(threading.local):
-    """The latest tokens of one thread: by ordered effect, and by device for everything else."""
+    """The latest tokens of one thread: one per ordered effect, and completion tokens per device."""
 
     def __init__(self):
         self.current_tokens: dict[Effect, Any] = {}
@@ -102,7 +102,7 @@ def effects_barrier() -> None:
 
 @atexit.register
 def wait_for_tokens() -> None:
-    """Keeps the process from ending before the effects of every thread have happened."""
+    """Waits for the effects of all threads, before the process ends."""
     for ordered, completions in list(_by_thread.values()):
         tokens = [*ordered.values()], [*completions.values()]
         ordered.clear()
@@ -118,7 +118,7 @@ def _new_token(devices: tuple):
 
 
 def check_devices(effects, devices: tuple) -> int:
-    """How many tokens a program on these devices needs; refuses ordered effects that cannot be split among devices."""
+    """How many tokens a program on these devices needs; raises for ordered effects that need one device."""
     ordered = _effects.in_order(effects)
     if len(devices) > 1:
         wrong = [str(e) for e in ordered if not e.shardable]
@@ -130,12 +130,12 @@ def check_devices(effects, devices: tuple) -> int:
 
 
 def at_run_time(lowered) -> bool:
-    """Whether a run of the program is something to wait for beyond its results."""
+    """Whether the program has run-time effects to wait for besides its results."""
     return bool(lowered.module.callbacks or lowered.module.ordered)
 
 
 def run(executable, args) -> list:
-    """Starts a program with effects: its tokens in front of its arguments, its completion noted."""
+    """Starts a program with effects: tokens precede its arguments, and its completion token is kept."""
     ordered, devices = executable.ordered, executable.devices
     tokens = [runtime_tokens.get_token_input(e, devices) for e in ordered]
     handlers = executable.handlers
@@ -157,7 +157,7 @@ def run(executable, args) -> list:
 
 
 def _raise_failures(callbacks, done) -> None:
-    """Waits for a program that ran to its end whatever its callbacks did, and raises what one of them raised."""
+    """Waits for a program, and raises the error that one of its callbacks raised."""
     watchdog.wait()
     done.block_until_ready()
     for callback in callbacks:

@@ -1,7 +1,7 @@
 """A compiled program, and calling it.
 
 An `Executable` compiles what `lowering.py` wrote, and holds everything needed to call it safely: types, shardings, which arguments it
-kept. `call` checks and places every argument; afterwards the native fast path repeats the call without Python.
+kept. `call` checks and places every argument; afterwards the native fast path runs calls with the same signature.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Executable:
         self.native, found = self._compile(reason)
         ledger.add(self.name, closed, start, events.clock(), reason, differences, placed, found)
 
-        # Devices that wait for one another: such programs take turns, and Python starts each of them.
+        # Programs with collectives run one at a time, and Python starts each of them.
         self.needs_serial_launch = several and _compiling.communicates(self.native)
         self.describe_stuck = None      # of a program whose devices may wait for ever
         if self.needs_serial_launch and not self.across_processes:
@@ -113,7 +113,7 @@ class Executable:
     # -- shardings of the compiled program -------------------------------------------------------------
 
     def _bind_shardings(self) -> list:
-        """On several devices: reads what the compiler chose, checks what it was told. Returns shardings of the constants."""
+        """On several devices: reads the shardings the compiler chose, checks the requested ones; returns the constants'."""
         lowered, skipped = self.lowered, len(self.ordered)
         names = lowered.closed.jaxpr.debug_info.arg_names
         n_consts = len(lowered.module.hoisted)
@@ -132,7 +132,7 @@ class Executable:
         return [self._chosen_sharding(g, physical_aval(aval_of(c))) for c, g in zip(lowered.module.hoisted, consts)]
 
     def _bind_to_one_device(self) -> list:
-        """On one device everything is there, in the memory that its type says."""
+        """On one device every value is on that device, in the memory that its type says."""
         lowered = self.lowered
         named = lowered.mesh is not None and hasattr(lowered.mesh, "devices")
         one = functools.partial(NamedSharding, lowered.mesh, PartitionSpec()) if named else functools.partial(SingleDeviceSharding, self.devices[0])
@@ -142,7 +142,7 @@ class Executable:
         return [SingleDeviceSharding(self.devices[0])] * len(lowered.module.hoisted)
 
     def _check_followed(self, asked, given, avals, what) -> None:
-        """Raises where the compiler laid a value otherwise than was asked: what is handed out would be read by the wrong sharding."""
+        """Raises if the compiler's sharding of a value differs from the requested one."""
         for k, (s, found, aval) in enumerate(zip(asked, given, avals)):
             if not isinstance(s, NamedSharding) or is_open(s) or s.spec.unreduced or s.spec.reduced or not isinstance(aval, ShapedArray) \
                     or dtypes.is_extended(aval.dtype) or not aval.size or not (found.is_replicated() or found.is_tiled()) or s.devices_in_order != self.devices:
@@ -152,7 +152,7 @@ class Executable:
                                      f"the compiler laid it out as {found}. Please report the function with its shardings.")
 
     def _chosen_sharding(self, hlo_sharding, aval, asked=None):
-        """What the compiler chose, over the mesh and in the memory that were asked for."""
+        """The sharding the compiler chose for a result, over the requested mesh and memory."""
         mesh = self.lowered.mesh if asked is None else asked.mesh
         if mesh is None:
             mesh = replicated(None, self.devices).mesh
@@ -161,11 +161,11 @@ class Executable:
         return NamedSharding(mesh, spec, kind) if spec is not None else GSPMDSharding(self.devices, hlo_sharding, kind)
 
     def _first_placed(self, placements) -> tuple[Any, int]:
-        """The sharding of the first argument that lies over a mesh, and the argument's rank."""
+        """The sharding of the first argument that is sharded over a mesh, and the argument's rank."""
         return next(((placements[i], self.physical_in[i].ndim) for i in self.kept if isinstance(placements[i], NamedSharding)), (None, 0))
 
     def spelled(self, placements: Sequence) -> Executable:
-        """This program for arguments that lie so: results that lie as the first one does have its spec, `P('x', None)` or `P('x')`."""
+        """This program with result specs spelled as the first argument's is: `P('x', None)` or `P('x')`."""
         like, ndim = self._first_placed(placements)
         if like is None or like == self.like:
             return self
@@ -199,7 +199,7 @@ class Executable:
         return out
 
     def _check_host_argument(self, i, x) -> None:
-        """Host data goes as a whole to every process; of which it would take parts, no one could say that all have the same."""
+        """Raises if host data would be split across processes: equality of its values cannot be checked."""
         asked = self.lowered.in_shardings[self.kept.index(i)]
         if asked is not None and not asked.is_fully_replicated:
             names = self.lowered.closed.jaxpr.debug_info.arg_names
@@ -223,7 +223,7 @@ class Executable:
         return [self._logical(o, a) for o, a in zip(outs, self.out_avals)]
 
     def _start(self, args) -> list:
-        """Runs on arrays that lie where the program wants them."""
+        """Runs on arrays that already have the program's input shardings."""
         if self.donated:
             donation.check_apart(self.name, args, self.donated, self._kept_names)
         given = [*self.consts, *args] if self.consts else args
@@ -242,13 +242,13 @@ class Executable:
         return [names[i] if i < len(names) else f"argument {i}" for i in self.kept]
 
     def repeat(self, flat: Sequence) -> list:
-        """Runs on the same kinds of arrays that an earlier `call` took as they were."""
+        """Runs on arguments of a signature that an earlier `call` accepted without placing them."""
         kept = self.kept
         args = list(flat) if len(kept) == len(flat) else [flat[i] for i in kept]
         return self._start(args)
 
     def cacheable(self, flat: Sequence) -> bool:
-        """Whether `repeat` may answer the next call like this one: arguments lie where the program wants them."""
+        """Whether `repeat` may run the next call of this signature: no argument has to be moved."""
         return self._plain() and all(
             x._sharding is s.native or from_native(x._sharding).is_equivalent_to(s, x.ndim)
             for x, s in ((flat[i], s) for i, s in zip(self.kept, self.in_shardings)))
@@ -263,7 +263,7 @@ class Executable:
         return out
 
     def fast_path(self, out_tree):
-        """What the native dispatcher needs to repeat this call; None where Python must look at every call."""
+        """What the native fast path needs to repeat this call; None if Python must handle every call."""
         if self.needs_serial_launch or not self._plain():
             return None
         kept, n = set(self.kept), len(self.consts)
@@ -274,7 +274,7 @@ class Executable:
             [None] * (n + len(self.kept)), self.consts)
 
     def _plain(self) -> bool:
-        """Whether a call is nothing but running the program on ordinary arrays."""
+        """Whether a call only runs the program on ordinary arrays, without effects or references."""
         if self.effectful or self.lowered.closed.effects or self.lowered.in_layouts or self.lowered.out_layouts:
             return False
         return all(isinstance(a, ShapedArray) and not isinstance(a.dtype, dtypes.ExtendedDType)
@@ -298,7 +298,7 @@ def _ensure_layout(x, asked: Layout | None, given, name: str):
 
 
 def relayout(x, target: Layout):
-    """A copy of the array in another layout, where it is."""
+    """A copy of the array in another layout, on the same devices."""
     return _copier(x.aval, x.sharding, layouts.layout_of(x), target).call([x])[0]
 
 

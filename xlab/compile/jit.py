@@ -1,7 +1,7 @@
 """`jit`: a function as one compiled program.
 
-A jitted function is jaxlib's native callable. The first call with new types comes to `_Jit.cache_miss`, which traces, lowers and
-compiles; from then on the native fast path answers without Python. Under another transformation the call becomes one
+A jitted function is jaxlib's native callable. The first call with new types reaches `_Jit.cache_miss`, which traces, lowers
+and compiles; later calls take the native fast path. Under another transformation the call becomes one
 `jit` equation with the traced program inside.
 """
 
@@ -42,7 +42,7 @@ from xlab.sharding import from_native, get_concrete_mesh
 
 
 class _Jit(Arguments):
-    """What belongs to one jitted function. `for_view` says that nobody but a view asked for it, `reason` why it compiles if that is known."""
+    """The state of one jitted function. `for_view`: made for a view only; `reason`: why it compiles, if known."""
 
     for_view = False
     reason = ""
@@ -58,7 +58,7 @@ class _Jit(Arguments):
         self.executables, self.dispatch_cache = self.programs.executables, self.programs.dispatch_cache
 
     def all_options(self) -> tuple:
-        """Everything besides the function that was given to `jit`: where it is equal, the programs are."""
+        """All options given to `jit`: jits of one function with equal options share their programs."""
         shardings: tuple = ()
         if self.in_shardings is not None or self.out_shardings is not None:
             ins, in_tree = _tree.flatten(self.in_shardings, is_leaf=is_sharding_leaf)
@@ -68,14 +68,14 @@ class _Jit(Arguments):
                 self.keep_unused, self.inline, self.moves_arguments, *((k, type(v), v) for k, v in sorted(self.compiler_options.items())))
 
     def is_plain(self) -> bool:
-        """Whether it was made with no options, so that it compiles what anybody else's jit of the function would."""
+        """Whether `jit` was called without options, so that its programs equal those of any plain jit."""
         return not any((self.in_shardings, self.out_shardings, self.static_argnums, self.static_argnames, self.donate_argnums,
                         self.donate_argnames, self.keep_unused, self.inline, self.compiler_options)) and self.name == function_name(self.fun)
 
     # -- from a call to a program ----------------------------------------------------------------------
 
     def program(self, flat: list, in_tree, static) -> TracedProgram:
-        """The traced program; in `flat`, wrapped arrays give way to the arrays they wrap."""
+        """The traced program; in `flat`, wrapped arrays are replaced by the arrays they wrap."""
         avals = []
         for i, x in enumerate(flat):
             try:
@@ -106,7 +106,7 @@ class _Jit(Arguments):
     # -- the call --------------------------------------------------------------------------------------
 
     def known(self, flat, in_tree, static) -> tuple | None:
-        """The result, in a tuple, where Python starts a program that answered a call like this one before."""
+        """On a hit in the Python dispatch cache: runs the program and returns its result in a tuple."""
         if self.dispatch_cache and not _observed() and not layouts.has_custom_layout(flat):
             known = self.dispatch_cache.find(flat, in_tree, static)
             if known is not None:
@@ -141,13 +141,13 @@ class _Jit(Arguments):
         return _tree.unflatten(program.out_tree, outs), self.fast_path(compiled, program, flat, in_tree, static)
 
     def check(self, outs, flat, in_tree, static):
-        """Under `debug_nans` or `debug_infs`: raises where the values they watch for came from."""
+        """Under `debug_nans` or `debug_infs`: raises at the operation that produced such a value."""
         if getattr(self.fun, "_apply_primitive", False):
             runtime_checks.check_eager(self.name, outs)
             return
         kind = runtime_checks.find(outs)
         if kind is not None:
-            # On arrays of ours: in NumPy and Python no operation could be blamed.
+            # On our arrays: NumPy and Python operations cannot be checked.
             args, kwargs = _tree.unflatten(in_tree, map(_on_device, flat))
             args, kwargs = put_back(static, args, kwargs) if static else (args, kwargs)
             runtime_checks.explain(kind, self.name, lambda: self.fun(*args, **kwargs))
@@ -195,7 +195,7 @@ class _Jit(Arguments):
             raise
 
     def lowered(self, program, placements, flat, in_tree, key=None) -> MeshComputation:
-        """The program lowered for these placements, once for all who ask."""
+        """The program lowered for these placements; cached."""
         key = key or memory_cache.program_key(program.closed, placements, get_concrete_mesh())
         wanted = tuple(getattr(x, "_layout", None) for x in flat)       # of a ShapeDtypeStruct
         key += (wanted,) if any(wanted) else ()
@@ -212,7 +212,7 @@ class _Jit(Arguments):
                                                              compiler_options=self.compiler_options, platform=platform))
 
     def compiled(self, lowered, in_tree, reason, differences=()) -> Executable:
-        """The executable of a program that `lowered` made, once for all who ask."""
+        """The executable of a program that `lowered` returned; cached."""
         found = self.executables.get(lowered.key)
         if found is not None and found.lowered is lowered:
             return found
@@ -225,12 +225,12 @@ class _Jit(Arguments):
 
 
 def _observed() -> bool:
-    """Whether every call has to be looked at."""
+    """Whether a listener or check needs to see every call."""
     return bool(events.listeners or config.debug_nans or config.debug_infs or config.debug_key_reuse or config.no_execution)
 
 
 def _on_device(x):
-    """An argument that is host data as an array of its type; others as they are."""
+    """Host data as an array of its type; other arguments unchanged."""
     if not isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)) or (aval := aval_of(x)).dtype == dtypes.float0:
         return x
     return on_default_device(host_array(x, aval), aval)
@@ -271,7 +271,7 @@ def jit(fun: Callable | None = None, *, in_shardings: Any = None, out_shardings:
         static_argnums: int | Sequence[int] | None = None, static_argnames: str | Sequence[str] | None = None,
         donate_argnums: int | Sequence[int] | None = None, donate_argnames: str | Sequence[str] | None = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None, inline: bool = False, name: str | None = None,
-        compiler_options: dict[str, Any] | None = None) -> Callable:
+        compiler_options: dict[str, Any] | None = None) -> Any:
     """Compiles a function: traced once per combination of argument types, then run as one program.
 
     Args:
@@ -332,7 +332,7 @@ def _jit_impl(*args, jaxpr, **params):
 
 
 def compiled_jaxpr(closed: ClosedJaxpr, params: dict) -> Callable:
-    """A native callable for a program that was traced already."""
+    """A native callable for an already traced program."""
     key = ("callable", *(params[p] for p in ("name", "in_shardings", "out_shardings", "donated_invars", "keep_unused",
                                              "compiler_options_kvs")))
 

@@ -1,4 +1,4 @@
-"""The primitive of `jit`: a call of a traced program, and what every interpreter makes of it. It is run by `jit.py`."""
+"""The `jit` primitive, a call of a traced program, and its rules. `jit.py` runs it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _batched(sharding, axis, dim, params):
 
 
 class _Donation(AlignedParams):
-    """What is donated is donated to the whole call: the parts of one that is split or transposed still need it."""
+    """Clears donation where a call is split or transposed: its parts may still need the argument."""
 
     def known(self, params, unknown, split):
         return {"donated_invars": (False,) * (len(unknown) - sum(unknown))}

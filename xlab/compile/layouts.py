@@ -1,4 +1,4 @@
-"""Arrays whose dimensions lie in memory in another order than the default.
+"""Memory layouts: arrays whose dimensions are stored in another order than the default.
 
 A `Format` in `in_shardings`, `out_shardings` or `device_put` asks for one. Programs are compiled for the layouts they were asked for,
 the default one elsewhere; an argument that lies otherwise is brought into place by a program of its own before the call (`executable.py`).
@@ -14,12 +14,12 @@ _made = False      # whether an array of another layout was made in this process
 
 
 def in_use() -> bool:
-    """Whether arguments have to be looked at: one of them may lie in another order."""
+    """Whether arguments have to be checked: one of them may have a custom layout."""
     return _made
 
 
 def has_custom_layout(flat) -> bool:
-    """Whether an argument does not lie in the default order."""
+    """Whether an argument has another layout than the default."""
     return _made and any(is_native_array(x) and layout_of(x) != default_layout(x.ndim) for x in flat)
 
 
@@ -34,21 +34,21 @@ def requested_layout(x):
 
 
 def note(layouts) -> None:
-    """Says that arrays of these layouts come into being."""
+    """Notes that arrays with these layouts will be made."""
     global _made
     if not _made and any(w is not None and w != default_layout(len(w.major_to_minor)) for w in layouts):
         _made = True
 
 
 def layout_of(x) -> Layout:
-    """How an array lies in memory."""
+    """The layout of an array."""
     if not _made or not is_native_array(x) or not x.ndim or x.is_deleted():
         return default_layout(x.ndim)
     return Layout(_arrays.major_to_minor(x))
 
 
 def is_default(layout: Layout) -> bool:
-    """Whether dimensions lie in the order of their numbers."""
+    """Whether a layout is the default, row-major one."""
     return layout == default_layout(len(layout.major_to_minor))
 
 

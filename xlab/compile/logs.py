@@ -1,4 +1,4 @@
-"""What is written down of every compilation: lines of log, and with `config.dump_ir_to` the program in files."""
+"""Logs of compilations: log lines, and with `config.dump_ir_to` the programs as files."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def dump(name: str, text: str, closed) -> None:
 
 
 def _safe(name: str) -> str:
-    """A name without what files cannot be called."""
+    """A name without characters that file names cannot contain."""
     return re.sub(r"[^\w.)( -]", "_", name)
 
 

@@ -1,4 +1,4 @@
-"""A program as StableHLO for particular devices: what `resolve.py` decided, written as a module."""
+"""Lowers a program to a StableHLO module, with the devices and shardings that `resolve.py` decided."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MeshComputation:
     refused: tuple[int, ...] = ()  # donated arguments that no result can use
     in_layouts: tuple = ()         # per kept argument the layout asked for, or None; empty where none was
     out_layouts: tuple = ()        # the same of results
-    key: tuple = ()                # by which the jit that lowered it finds it, and what was compiled of it
+    key: tuple = ()                # the key of the lowered program and its executable in its jit's cache
 
 
 def lower(closed: ClosedJaxpr, name: str, request: Request) -> MeshComputation:
@@ -52,7 +52,7 @@ def lower(closed: ClosedJaxpr, name: str, request: Request) -> MeshComputation:
 
 
 def _emit(closed: ClosedJaxpr, name: str, request: Request, found: Resolution) -> LoweredModule:
-    """The text of the module, where every argument and result says how it lies."""
+    """The text of the module, with a sharding on every argument and result."""
     jaxpr, devices = closed.jaxpr, found.devices
     several = len(devices) > 1
     tokens = _effects.check_devices(closed.effects, devices)
@@ -105,13 +105,13 @@ def _sdy(sharding, ndim, meshes) -> str:
 
 
 def _memory_attribute(sharding, aval) -> list[str]:
-    """Says in which memory an argument or result is: where the user asked for it, or where its type says."""
+    """The memory-kind attribute of an argument or result: from the user's sharding, or from its type."""
     kind = memory_kind(aval) if sharding is None else sharding.memory_kind
     return [] if kind in (None, "device") else [f'mhlo.memory_kind = "{kind}"']
 
 
 def on_devices(lowered: MeshComputation, devices: tuple) -> MeshComputation:
-    """A program that was lowered for a mesh without devices, for these; one that has devices, if they are the same."""
+    """Binds a program lowered for an abstract mesh to these devices; one with devices must have the same."""
     had = lowered.devices
     if not isinstance(had[0], PlaceholderDevice):
         if had != devices:

@@ -1,6 +1,6 @@
-"""Programs in memory: what the jits of one function share, and forgetting all of it.
+"""The in-memory cache of programs, shared by all jits of one function, and clearing it.
 
-Everything is forgotten when somebody asks, and before the process runs out of memory maps.
+It is cleared on request, and before the process runs out of memory maps.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _lock = threading.RLock()         # hashing a function may run code of the user,
 
 
 class Programs:
-    """What every jit of one function with the same options has lowered and compiled, by what tells one program from another.
+    """Lowered and compiled programs shared by all jits of one function with equal options, by cache key.
 
-    `number` is their key in the native cache. That cache keeps its keys alive, and a number holds on to nothing.
+    `number` is their key in the native cache. That cache keeps its keys alive, and a number keeps nothing else alive.
     """
 
     __slots__ = ("__weakref__", "dispatch_cache", "executables", "lowered", "number")
@@ -43,7 +43,7 @@ class Programs:
         self.dispatch_cache = PythonDispatchCache()
 
     def keep(self, programs: dict[tuple, Any], key: tuple, made: Any) -> None:
-        """Puts what was made into one of the two tables."""
+        """Stores a program in one of the two tables."""
         if len(programs) > _LIMIT:
             programs.clear()
         with _lock:
@@ -51,14 +51,14 @@ class Programs:
         programs[key] = made
 
     def forget(self) -> None:
-        """Lets go of all of it."""
+        """Drops all of them."""
         self.lowered.clear()
         self.executables.clear()
         self.dispatch_cache.clear()
 
 
 def program_key(closed: Any, placements: tuple, mesh: Any) -> tuple:
-    """What tells one compiled form of a jitted function from another. Specs that differ in trailing Nones place alike."""
+    """The cache key of one executable of a jitted function. Trailing Nones of specs are ignored."""
     return id(closed), tuple(map(shortest, placements)), mesh
 
 

@@ -1,4 +1,4 @@
-"""Values onto devices: host data, arrays that are elsewhere, keys.
+"""Places values on devices: host data, arrays on other devices, keys.
 
 Native code checks neither types nor shapes, so this is the place where every buffer is made to fit exactly what the
 executable was compiled for.
@@ -36,7 +36,7 @@ from xlab.sharding import (
 
 
 def default_sharding() -> SingleDeviceSharding:
-    """Where values go that nothing places."""
+    """The sharding of values without a placement."""
     return SingleDeviceSharding(default_device())
 
 
@@ -56,7 +56,7 @@ def as_sharding(x):
 
 
 def arg_sharding(x):
-    """The sharding of a committed array; None for values that go where the program goes."""
+    """The sharding of a committed array; None for uncommitted values."""
     if type(x) is Ref:
         x = x.peek()
     if isinstance(x, KeyArray):
@@ -76,7 +76,7 @@ def physical_sharding(sharding, aval):
 
 
 def is_open(sharding) -> bool:
-    """Whether some dimension is left to the compiler, so that only the compiled program says how the value lies."""
+    """Whether the compiler chooses the sharding of some dimension (an unconstrained one)."""
     return isinstance(sharding, NamedSharding) and UNCONSTRAINED in sharding.spec
 
 
@@ -88,7 +88,7 @@ def settled(sharding):
 
 
 def host_array(x, aval: ShapedArray) -> np.ndarray:
-    """Host data in the dtype the program computes with."""
+    """Host data in the dtype the program uses."""
     value = np.asarray(x)
     if value.dtype == dtypes.float0:    # no data, which a program holds as booleans
         return np.zeros(aval.shape, bool)
@@ -98,7 +98,7 @@ def host_array(x, aval: ShapedArray) -> np.ndarray:
 def place(x, aval: ShapedArray, sharding, *, committed: bool | None = True, copy: bool = False):
     """An array with exactly the given type and sharding, holding the value `x`.
 
-    With `committed=None` only the buffers matter: an array that is where it should be is returned as it is.
+    With `committed=None` only the buffers matter: an array that already has the sharding is returned unchanged.
     """
     if type(x) is ArrayImpl and is_native_array(x):
         check_alive(x)
@@ -132,14 +132,14 @@ def _unreduced(sharding) -> frozenset:
 
 
 def _first_along(sharding, axes, devices) -> list[bool]:
-    """Which of the devices are the first along mesh axes."""
+    """Which devices have index 0 along the given mesh axes."""
     at = {d: place for place, d in np.ndenumerate(sharding.mesh.devices)}
     apart = [sharding.mesh.axis_names.index(a) for a in axes]
     return [not any(at[d][i] for i in apart) for d in devices]
 
 
 def _sum_of_shards(x, sharding) -> np.ndarray:
-    """The value of an array that the devices along some mesh axes hold summands of."""
+    """The value of an unreduced array: the sum of its shards along the given mesh axes."""
     spec, devices = sharding.spec, sharding.devices_in_order
     copies = [a for a in sharding.mesh.axis_names if a not in spec.axes() and a not in spec.unreduced]
     total = np.zeros(x.shape, x.dtype)
@@ -218,12 +218,12 @@ _move_across = _compare_across = _nobody
 
 
 def set_across_processes(move: Callable[..., Any], compare: Callable[[Any, Sharding], None]) -> None:
-    """Sets what moves arrays that span processes, and what finds out whether all processes have the same value."""
+    """Sets the functions that move arrays spanning processes and that compare a value across processes."""
     global _move_across, _compare_across
     _move_across, _compare_across = move, compare
 
 
 def check_one_value(x, sharding) -> None:
-    """Raises where a value is to lie over devices of several processes that do not agree about it."""
+    """Raises if a value to be placed on several processes is not the same in all of them."""
     if not sharding.is_fully_addressable:
         _compare_across(x, sharding)

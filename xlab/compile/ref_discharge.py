@@ -21,7 +21,7 @@ from xlab.sharding import from_native
 
 
 class RefDischarge(NamedTuple):
-    """What a program on values needs to work on references.
+    """How a discharged program, one on values, is called with references.
 
     Its inputs are those of the original, then the arrays of the references closed over; its results are those of the original,
     then the last values of the inputs in `written`.
@@ -57,7 +57,7 @@ class RefDischarge(NamedTuple):
 
 
 def copied(value):
-    """An array of its own, where the other one is; host data as it is."""
+    """A copy of an array on the same devices; host data unchanged."""
     if isinstance(value, KeyArray):
         return KeyArray(copied(value.base), value.aval.dtype)
     if not is_native_array(value):
@@ -66,7 +66,7 @@ def copied(value):
 
 
 def discharge_refs(program: TracedProgram) -> TracedProgram:
-    """The program to compile: without references, and with its `ref_discharge` if it was given any."""
+    """The program to compile: references discharged, and with its `ref_discharge` if it had any."""
     closed = program.closed
     if not _effects.on_refs(closed.effects) and not any(type(a) is AbstractRef for a in closed.in_avals):
         return program
@@ -91,11 +91,11 @@ def _discharge_refs(closed: ClosedJaxpr):
                          len(jaxpr.outvars))
 
 
-# -- one reference, one name ------------------------------------------------------------------------------
+# -- aliasing: each reference may appear only once --------------------------------------------------------
 
 
 def check_arguments(fun_name: str, flat: Sequence, names) -> None:
-    """Raises where a reference is given twice: the function could not know that its arguments are one place."""
+    """Raises where a reference is passed twice: the function would not know that they are the same."""
     seen: dict[int, int] = {}
     for i, x in enumerate(flat):
         aval = aval_of(x)

@@ -1,4 +1,4 @@
-"""Where a program runs and how its values lie: from what everybody asked for to one answer per argument and result."""
+"""Resolves devices, shardings, layouts and donation of a program from all that was requested."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from xlab.sharding.typed import memory_kind, mesh_of_devices, result_sharding
 
 
 class Request(NamedTuple):
-    """What a program is lowered for. Of arguments and results in order, None where nothing is asked.
+    """What a program is lowered for. Entries are per argument or result, None where nothing is requested.
 
     Attributes:
-        arg_shardings: how committed arguments lie.
+        arg_shardings: shardings of committed arguments.
         in_shardings, out_shardings: what the user asked for.
-        donated: positions of arguments that are given away.
-        keep_unused: whether arguments stay that nothing reads.
+        donated: positions of donated arguments.
+        keep_unused: whether unused arguments are kept.
         in_layouts, out_layouts: layouts asked for; empty where none is.
         arg_names, result_name: what errors call arguments and results.
         context_mesh: the current mesh, if there is one.
@@ -70,12 +70,12 @@ class Request(NamedTuple):
 
 
 class Resolution(NamedTuple):
-    """The answer. Attributes that are not explained are those of `MeshComputation`, in which they end.
+    """The resolved request. Attributes not explained here are those of `MeshComputation`.
 
     Attributes:
-        program: what is left of the program, with the arguments it reads.
-        donated: by argument the result that takes its buffer, None where one of another type may.
-        typed_mesh: the mesh over which types of values say how they lie, if there is one.
+        program: the program after dead code elimination, with the arguments it uses.
+        donated: by argument the result that reuses its buffer, None to let the compiler choose.
+        typed_mesh: the mesh of the shardings in the values' types, if there is one.
     """
 
     program: ClosedJaxpr
@@ -90,7 +90,7 @@ class Resolution(NamedTuple):
 
 
 def resolve(closed: ClosedJaxpr, name: str, request: Request) -> Resolution:
-    """Decides devices, shardings and donation, and drops what nothing needs."""
+    """Decides devices, shardings and donation, and drops dead code and unused arguments."""
     jaxpr = closed.jaxpr
     n = len(jaxpr.invars)
     asked = list(request.in_shardings or [None] * n)
@@ -128,7 +128,7 @@ def resolve(closed: ClosedJaxpr, name: str, request: Request) -> Resolution:
 
 
 def needed(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, tuple[int, ...]]:
-    """The program without the equations and constants that no result and no effect needs, and which arguments it reads; all of them stay."""
+    """The program after dead code elimination, and which arguments it uses; it still takes all of them."""
     def make():
         old = closed.jaxpr
         read = _read(old)
@@ -144,7 +144,7 @@ def needed(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, tuple[int, ...]]:
 
 
 def _read(jaxpr) -> set:
-    """What the equations and results read."""
+    """The variables that equations and results use."""
     return {*chain.from_iterable(map(attrgetter("invars"), jaxpr.eqns)), *jaxpr.outvars}
 
 
@@ -156,10 +156,10 @@ def _positions(jaxpr, read: set) -> tuple[int, ...]:
 
 
 def _assignments(jaxpr, live: ClosedJaxpr, name: str, request: Request, kept, asked, given, outs) -> tuple[list[DeviceAssignment], Any, bool]:
-    """Who says where the program runs, over which mesh, and whether it moves values between memories: somebody chose where they are."""
+    """The required device assignments, the mesh, and whether the program moves values between memories."""
     said = {i: device_assignment(asked[i], f"the in_shardings entry of `{request.arg_name(i)}`") for i in kept if asked[i] is not None}
     assignments = [device_assignment(given[i], f"argument `{request.arg_name(i)}` of {name} with type {jaxpr.invars[i].aval}")
-              for i in kept if given[i] is not None and not (i in said and said[i].devices)]     # it is brought to those
+              for i in kept if given[i] is not None and not (i in said and said[i].devices)]     # these are moved
     assignments += said.values()
     assignments += (device_assignment(s, "an explicit output sharding") for s in outs if s is not None)
     mesh = next((s.mesh for s in (*(asked[i] or given[i] for i in kept), *outs) if isinstance(s, NamedSharding)), None)
@@ -175,7 +175,7 @@ def _assignments(jaxpr, live: ClosedJaxpr, name: str, request: Request, kept, as
     if context is not None and not context.empty:
         assignments.append(DeviceAssignment(tuple(context.devices.flat), "the current mesh"))
         mesh = mesh or context
-    if not assignments:  # constants go where the program goes; where nothing else says so, it goes to them
+    if not assignments:  # constants follow the program; if nothing else places it, it follows them
         own = [s for s in map(arg_sharding, live.consts) if s is not None]
         if own and all(s.devices_in_order == own[0].devices_in_order for s in own):
             assignments.append(device_assignment(own[0], "a closed-over constant"))
@@ -189,7 +189,7 @@ def _assignments(jaxpr, live: ClosedJaxpr, name: str, request: Request, kept, as
 
 
 def _argument_sharding(lies, aval, donated: bool, mesh, devices: tuple):
-    """How an argument comes in; None where the compiler decides."""
+    """The sharding of an argument; None where the compiler decides."""
     if lies is not None:
         return lies
     several = len(devices) > 1
@@ -200,14 +200,14 @@ def _argument_sharding(lies, aval, donated: bool, mesh, devices: tuple):
 
 
 def replicated(mesh, devices: Sequence, kind: str | None = None) -> NamedSharding:
-    """A whole copy on each device, over the mesh if there is one."""
+    """The replicated sharding, over the mesh if there is one."""
     if mesh is None:
         mesh = Mesh(np.array(devices, dtype=object), ("device",))
     return NamedSharding(mesh, PartitionSpec(), kind)
 
 
 def _check_fits(sharding, aval, name, what):
-    """Raises where a value cannot be laid out so: its rank is too small, or a dimension does not divide."""
+    """Raises if a value cannot have the sharding: its rank is too small, or a dimension does not divide."""
     if isinstance(aval, ShapedArray):
         try:
             sharding.shard_shape(aval.shape)
@@ -219,7 +219,7 @@ def _check_fits(sharding, aval, name, what):
 
 
 def _usable_donations(closed: ClosedJaxpr, request: Request, kept, ins, outs) -> dict[int, int | None]:
-    """For each donated argument the result that takes its buffer, None where one of other type may; warns about those with none."""
+    """The result that reuses each donated buffer, None to let the compiler choose; warns about unusable ones."""
     donated, in_layouts, out_layouts = request.donated, request.in_layouts, request.out_layouts
     if not donated or config.debug_nans or config.debug_infs:
         return {}

@@ -1,4 +1,4 @@
-"""Looking for values that should not be there: NaN under `debug_nans`, infinities under `debug_infs`, and keys used twice.
+"""Checks at run time: NaN under `debug_nans`, infinities under `debug_infs`, and reused keys.
 
 Every result of a compiled program is read, shard by shard. When one holds such a value the function runs again
 operation by operation, where the first operation that makes the value raises with its name.
@@ -19,12 +19,12 @@ from xlab.core.jaxpr import ClosedJaxpr
 
 
 def watching() -> bool:
-    """Whether results are to be looked at."""
+    """Whether results are checked."""
     return config.debug_nans or config.debug_infs
 
 
 def find(outs: Sequence) -> str | None:
-    """'nan' or 'inf' when a result holds one that is watched for; reads nothing when none is."""
+    """'nan' or 'inf' if a result holds one and its check is on; reads no data if both are off."""
     if not watching():
         return None
     for x in outs:
@@ -40,7 +40,7 @@ def find(outs: Sequence) -> str | None:
 
 
 def check_eager(primitive: str, outs: list) -> list:
-    """The results of one operation, unless they hold what is watched for."""
+    """Returns the results of one operation; raises if they hold a value that is checked for."""
     kind = find(outs)
     if kind is not None:
         raise FloatingPointError(f"invalid value ({kind}) encountered in {primitive} at {source_info.describe_caller()}")
@@ -48,7 +48,7 @@ def check_eager(primitive: str, outs: list) -> list:
 
 
 class KeyWatch(NamedTuple):
-    """How the use of random keys is followed; the room of random keys says it."""
+    """How key reuse is checked; `random/` implements it."""
 
     program: Callable[[str, ClosedJaxpr, Sequence], Callable[[Sequence], None]]
     use: Callable[[str, Any], None]
@@ -59,30 +59,30 @@ _keys: KeyWatch | None = None
 
 
 def watch_keys(watch: KeyWatch) -> None:
-    """Has keys followed by `watch` under `debug_key_reuse`."""
+    """Sets the checker of key reuse that `debug_key_reuse` turns on."""
     global _keys
     _keys = watch
 
 
 def use_of_keys(name: str, closed: ClosedJaxpr, flat: Sequence) -> Callable[[Sequence], None] | None:
-    """Raises where a call of a program uses a key twice; what it returns is told the results."""
+    """Raises where a call uses a key twice; returns a function to be called with the results."""
     return None if _keys is None else _keys.program(name, closed, flat)
 
 
 def use_key(name: str, key) -> None:
-    """A key is used up by an operation of its own; raises if it was before."""
+    """Marks a key as consumed by an eager operation; raises if it was consumed before."""
     if _keys is not None:
         _keys.use(name, key)
 
 
 def made_key(key) -> None:
-    """New keys, which are followed from now on."""
+    """Marks keys as new, so that their use is checked."""
     if _keys is not None:
         _keys.made(key)
 
 
 def explain(kind: str, name: str, again: Callable) -> None:
-    """Runs a function again, operation by operation, so that the one to blame raises; raises in any case."""
+    """Runs a function again, operation by operation, so that the failing operation raises; always raises."""
     print(f"Invalid {kind} value encountered in the output of a jitted function. Calling the de-optimized version.")
     again()
     raise FloatingPointError(

@@ -1,4 +1,4 @@
-"""Ahead of time: `Traced`, `Lowered`, `Compiled`, each an inspectable step on the way to running."""
+"""Ahead-of-time compilation: the stages `Traced`, `Lowered` and `Compiled`, each inspectable."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ShapeDtypeStruct:
 
     @classmethod
     def like(cls, x) -> ShapeDtypeStruct:
-        """What an array is: its shape, dtype, weak type and sharding."""
+        """The `ShapeDtypeStruct` of an array: its shape, dtype, weak type and sharding."""
         return cls(x.shape, x.dtype, sharding=getattr(x, "sharding", None), weak_type=getattr(x, "weak_type", False))
 
     def __repr__(self):
@@ -135,7 +135,7 @@ class Traced:
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
-        """Positions, among the leaves of all arguments, of those that are donated."""
+        """Positions of the donated leaves among the flat arguments."""
         donated = self._owner.donated(self._in_tree, len(self.jaxpr.in_avals))
         return tuple([i for i, d in enumerate(donated) if d])
 
@@ -316,7 +316,7 @@ class Compiled:
         refs = ahead.leaves(traced._owner, traced._static, self.in_tree, names[:self.in_tree.num_leaves], args, kwargs)
         flat = refs if ref_discharge is None else ref_discharge.arguments(refs)
         ahead.check(self._lowered.name, self._executable, names, flat)
-        if self._executable.donated and runtime_checks.watching():        # who looks for the operation to blame needs the arguments
+        if self._executable.donated and runtime_checks.watching():        # running again to find the failing operation needs the arguments
             outs = self._executable.call([copied(x) if i in self._executable.lowered.donated else x for i, x in enumerate(flat)])
         else:
             outs = self._executable.call(flat)
@@ -333,7 +333,7 @@ class Compiled:
 
 
 def attach(wrapped, owner, native):
-    """Gives a jitted function its ahead-of-time methods; `native` is what answers its calls."""
+    """Gives a jitted function its ahead-of-time methods; `native` is the callable that runs it."""
     def trace(*args, **kwargs) -> Traced:
         flat, in_tree, static = owner.flatten(args, kwargs)
         return Traced(owner, owner.program(flat, in_tree, static), flat, in_tree, static)

@@ -1,4 +1,4 @@
-"""A Python function to a program, remembered by function, argument types and context."""
+"""Traces a Python function to a jaxpr, cached by function, argument types and context."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class TracedProgram(NamedTuple):
     ref_discharge: Any = None     # of a program made for values: how it works on references (`ref_discharge.py`)
 
 
-_cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()    # by function and what was made of it
+_cache: weakref.WeakKeyDictionary[Callable, dict] = weakref.WeakKeyDictionary()    # by function and transformations
 _NOTHING: dict = {}
-_forgotten: weakref.WeakKeyDictionary[Callable, set[tuple]] = weakref.WeakKeyDictionary()    # what was let go of on demand
+_forgotten: weakref.WeakKeyDictionary[Callable, set[tuple]] = weakref.WeakKeyDictionary()    # dropped on request
 _lock = threading.RLock()
 
 
@@ -50,7 +50,7 @@ METHODS = ("trace", "lower", "eval_shape", "clear_cache", "_cache_size", "_clear
 
 
 def made_of(fun: Callable, how: str, *options) -> Callable[[Callable], Callable]:
-    """Decorates a wrapper that does to `fun` what `how` and the options say and nothing else.
+    """Marks a wrapper as determined by `fun`, `how` and the options alone.
 
     Two such wrappers are then one function to the caches: `jit(grad(f))` in a loop traces and compiles once.
     """
@@ -66,7 +66,7 @@ def made_of(fun: Callable, how: str, *options) -> Callable[[Callable], Callable]
 
 
 def own(fun: Any, name: str) -> Any:
-    """An attribute of a function, None where `functools.wraps` copied it from a function inside, of which it speaks."""
+    """An attribute of this very function; None if `functools.wraps` copied it from a wrapped one."""
     found = getattr(fun, name, None)
     return None if found is getattr(getattr(fun, "__wrapped__", None), name, None) else found
 
@@ -80,7 +80,7 @@ def _frozen(option):
 
 
 def identity(fun: Callable) -> tuple[Callable, tuple]:
-    """The function somebody wrote, and what was made of it, innermost last. What has options without a hash counts as written."""
+    """The user's function and the transformations around it, innermost last; unhashable options end the search."""
     path: tuple = ()
     while (made := getattr(fun, "_xlab_made_of", None)) is not None and made[0] == id(fun):
         _, inner, how, options = made
@@ -94,15 +94,15 @@ def identity(fun: Callable) -> tuple[Callable, tuple]:
 
 
 def forget(fun: Callable) -> None:
-    """Lets go of the tracings of a function."""
-    with _lock, suppress(TypeError):        # of one that cannot be a key nothing is kept
+    """Drops the cached tracings of a function."""
+    with _lock, suppress(TypeError):        # an unhashable one has no cached tracings
         written, path = identity(fun)
         if _cache.get(written, {}).pop(path, None) is not None:
             _forgotten.setdefault(written, set()).add(path)
 
 
 def _was_forgotten(fun: Callable) -> bool:
-    """Whether what was kept of a function was let go of on demand."""
+    """Whether the tracings of a function were dropped on request."""
     with suppress(TypeError):
         written, path = identity(fun)
         return path in _forgotten.get(written, ())
@@ -119,7 +119,7 @@ def function_name(fun) -> str:
 
 
 def context_key() -> tuple:
-    """What besides function and argument types decides the outcome of tracing."""
+    """The context that tracing depends on, besides function and argument types."""
     axes = state.axes
     return (config.trace_context(), tuple((a.name, a.size, a.kind) for a in axes.values()) if axes else (),
             state.manual, state.manual_mesh)
@@ -198,7 +198,7 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
 
 
 def _flattened(fun, in_tree, rebuild, name, arg_names):
-    """The function of flat arguments and results, and where it leaves the structure of its result."""
+    """The function on flat arguments and results, and the place where it stores the result's structure."""
     out: dict[str, Any] = {}
 
     def flat_fun(*flat):
@@ -227,7 +227,7 @@ def _check_result(leaf, index, name):
 
 
 def _returned_ref(x, i, result, name, arguments, names) -> ValueError:
-    """The error for a function that returns a reference: callers see values."""
+    """The error for a function that returns a reference; only values can be returned."""
     given = next((n for a, n in zip(arguments, names) if a is x), None)
     where = f"was passed in as the argument {given}" if given is not None else f"was made at {x.origin()}"
     path = _tree.keystr(_tree.flatten_with_path(result)[0][i][0])

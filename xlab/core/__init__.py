@@ -1,14 +1,14 @@
-"""The language: types, primitives, tracing, jaxprs.
+"""The core: abstract values, primitives, tracing, jaxprs.
 
-Reading order: `avals.py` (types), `primitive.py` (what a program is made of), `trace.py` (who gets to intercept a
+Reading order: `avals.py` (types), `primitive.py` (what a program is made of), `trace.py` (what intercepts a
 primitive), `jaxpr.py` (programs as data), `check.py` and `printing.py`, `source_info.py`, `effects.py`, `rules.py`,
 `dtypes.py`, `array.py`. May import sharding, tree, backend and the ground floor. It promises that equal types are
 identical objects and that no primitive is named here.
 
-Also: `donation.py` (arrays that were given away), `extension.py` (what those who write transformations and analyses
-of their own need of the language), `promotion.py` (the promotion lattice), `refs.py` (mutable references),
-`sharding_rules.py` (how the results of a primitive are sharded), `tokens.py` (values without data), `tracebacks.py` (tracebacks
-as people want to read them), `typing.py` (types for annotations).
+Also: `donation.py` (donated arrays), `extension.py` (names for those who write transformations and analyses
+of their own), `promotion.py` (the promotion lattice), `refs.py` (mutable references),
+`sharding_rules.py` (how the results of a primitive are sharded), `tokens.py` (values without data), `tracebacks.py` (filtered
+tracebacks), `typing.py` (types for annotations).
 
 What users of `xlab.core` expect under that name is passed on from the files, when first used.
 """

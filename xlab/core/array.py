@@ -236,7 +236,7 @@ def _host_value(self: Any) -> np.ndarray:
 
 
 def _span(index: tuple[slice, ...]) -> tuple:
-    """An index as something with a hash."""
+    """A hashable form of an index."""
     return tuple((s.start, s.stop) for s in index)
 
 
@@ -253,7 +253,7 @@ def _readable(self: Any) -> bool:
 
 
 def _elsewhere(aval: ShapedArray, sharding: Any) -> str:
-    """Why an array cannot be read here, and how to have its value."""
+    """The error for reading an array that other processes hold parts of, with a way to get its value."""
     here, devices = sharding.addressable_in_order, sharding.devices_in_order
     owners = sorted({d.process_index for d in devices})
     text = (f"the array of type {aval.str_short()} cannot be read in this process: of its {len(devices)} part{'s' * (len(devices) != 1)}, which lie "
@@ -318,7 +318,7 @@ def _str(self):
 
 
 def _printable(value: np.ndarray) -> np.ndarray:
-    """ml_dtypes values print like the nearest native float."""
+    """The values as NumPy can print them: ml_dtypes become the nearest native float."""
     return value.astype(np.float32) if value.dtype.kind == "V" and value.dtype.names is None else value
 
 
@@ -368,7 +368,7 @@ def _copy_to_host_async(self):
 
 
 def _reading(name: str) -> Callable[..., Any]:
-    """A native method that would read buffers which are not there."""
+    """Wraps a native method so that a deleted or donated array raises an error that says where."""
     native = _arrays.wait_until_ready if name == "block_until_ready" else _arrays.NATIVE[name]
 
     def method(self, *args):
@@ -444,7 +444,7 @@ _TRACED_MEMBERS = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "weak
 
 
 def _of_data(name: str) -> Callable[..., Any]:
-    """What only arrays have that are there: on a traced value it says so."""
+    """An attribute of concrete arrays only: on a traced value it raises an error that says so."""
     def refuse(self, *args, **kwargs):
         raise ConcretizationTypeError(f"{name} asks for data or devices, got {self._describe()} at {source_info.describe_caller()}, which has them "
                                       f"only when the compiled program runs. Do this outside the transformed function, on its results"
@@ -475,7 +475,7 @@ for _name in _DATA_METHODS:
 for _name in _DATA_PROPERTIES:
     setattr(Tracer, _name, property(_of_data(_name)))
 
-# What `numpy/array_methods.py` brings. Until somebody imports that, the first use of one of these does.
+# Members installed by `numpy/array_methods.py`; the first use of one of these imports it.
 _LATER_METHODS = (
     *(f"__{r}{op}__" for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or",
                                 "xor", "lshift", "rshift") for r in ("", "r")),
@@ -489,7 +489,7 @@ _load_members: Callable[[], object] | None = None
 
 
 def load_members_by(load: Callable[[], object]) -> None:
-    """Sets what is called when an operator or method is used before it was installed."""
+    """Sets the loader that is called when an operator or method is used before it was installed."""
     global _load_members
     _load_members = load
 

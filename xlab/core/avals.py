@@ -1,4 +1,4 @@
-"""Abstract values: everything that is known of a value before the program runs.
+"""Abstract values: what is known about a value before the program runs.
 
 A `ShapedArray` is interned: two equal types are the same object, so every cache in the package that is
 keyed by types compares pointers and hashes in C.
@@ -54,7 +54,7 @@ class ManualAxisType:
             self.reduced if reduced is None else reduced)
 
     def transposed(self) -> ManualAxisType:
-        """Type of the cotangent: that of summands is one value, that of one reduced value are summands."""
+        """Manual axis type of the cotangent: unreduced becomes reduced, and reduced becomes unreduced."""
         return self.update(unreduced=self.reduced, reduced=self.unreduced) if self.unreduced or self.reduced else self
 
     def __bool__(self):
@@ -101,7 +101,7 @@ class AbstractValue:
 
 
 class _ExplicitTypes:
-    """Whether any type was ever sharded, or stated a sum over mesh axes: until then nobody looks for that."""
+    """Whether any type was ever sharded or unreduced: until then sharding rules are skipped."""
 
     in_use = False
 
@@ -189,7 +189,7 @@ class ShapedArray(AbstractValue):
 
     @property
     def has_qdd(self):
-        """What JAX asks the types of its own arrays, and so of ours, which are of the same native class."""
+        """JAX asks this of the types of arrays of the shared native class, so ours have to answer."""
         raise TypeError(f"a function of JAX was given an xlab array of type {self}: in one process each package computes with its own arrays. "
                         f"Hand it over with jax.numpy.from_dlpack(x), which shares the memory, or jax.numpy.asarray(numpy.asarray(x)); "
                         f"or call the function of the same name in xlab, which takes arrays of both.")
@@ -307,7 +307,7 @@ def aval_of(x: Any) -> AbstractValue:
 
 
 def same_up_to_weak_type(a: AbstractValue, b: AbstractValue) -> bool:
-    """Whether two types agree in everything but weakness."""
+    """Whether two types are equal except for weak typing."""
     if a is b:
         return True
     return (isinstance(a, ShapedArray) and isinstance(b, ShapedArray)
@@ -331,7 +331,7 @@ def _numpy_aval(x):
 
 
 def _check_numpy_dtype(dtype):
-    """Raises for NumPy's types of numbers and records that no device has."""
+    """Raises for NumPy dtypes that no device supports, such as longdouble and records."""
     if (dtype.names is not None and dtype != dtypes.float0) or (dtype.kind in "fc" and dtype.char in "gG"):        # ml_dtypes has such letters of its own
         raise InvalidInputException(
             f"NumPy values of dtype {dtype} are not valid array values: devices compute with numbers of at most 64 bits (complex ones of 128) "

@@ -1,4 +1,4 @@
-"""Arrays that were given away: who took them, said to whoever uses them again.
+"""Donated arrays: an error for using one again, which names the call it was donated to.
 
 A call that may reuse the buffers of an argument leaves an array without data. It is marked as deleted at once, and so are arrays
 that share its buffers: native code looks for that mark before it starts a program, and reads whatever it finds where there is none.
@@ -14,7 +14,7 @@ from xlab.core import source_info
 
 
 def take(arrays: Sequence[Any], name: str) -> None:
-    """Notes that a call of `name`, which has just been started, took those of the arrays that are gone."""
+    """Records that a call of `name`, just started, took the arrays that are now deleted."""
     frame = source_info.user_frame(3)
     taker = (name, None, 0) if frame is None else (name, frame.f_code, frame.f_lasti)
     is_deleted, mark_deleted, sharing = _arrays.is_deleted, _arrays.mark_deleted, _arrays.sharing
@@ -32,7 +32,7 @@ def take(arrays: Sequence[Any], name: str) -> None:
 
 
 def delete(x: Any) -> None:
-    """Frees the buffers of an array now; who uses it later, or an array of the same buffers, is told where."""
+    """Frees the buffers of an array; a later use of it, or of an array sharing them, names this place."""
     if x.is_deleted():
         return
     frame = source_info.user_frame(2)
@@ -41,7 +41,7 @@ def delete(x: Any) -> None:
 
 
 def gone(x: Any) -> RuntimeError:
-    """The error of using an array that has no data any more: its type, and the call and line that took it where one did."""
+    """The error for using a deleted or donated array: its type, and the call and line that took it."""
     taken = getattr(x, "_xlab_taken", None)
     kind = x.aval.str_short()
     if taken is None:
@@ -55,13 +55,13 @@ def gone(x: Any) -> RuntimeError:
 
 
 def check_alive(x: Any) -> None:
-    """Raises when an array, or the array that keys are made of, has no data any more."""
+    """Raises if an array, or the base array of keys, was deleted or donated."""
     if x.is_deleted():
         raise gone(getattr(x, "base", x))
 
 
 def clash(args: Sequence[Any], donated: Sequence[int]) -> tuple[int, int] | None:
-    """The places of an array among the arguments of a call that takes it, and of itself or of another array of the same buffers."""
+    """The positions of a donated argument and of another argument that shares its buffers."""
     if _arrays.all_apart(args):
         return None
     given: dict[int, int] = {}
@@ -74,7 +74,7 @@ def clash(args: Sequence[Any], donated: Sequence[int]) -> tuple[int, int] | None
 
 
 def check_apart(name: str, args: Sequence[Any], donated: Sequence[int], names: Callable[[], Sequence[str]]) -> None:
-    """Raises where an array that a call takes is among its arguments twice, itself or as another array of the same buffers.
+    """Raises if a donated argument shares its buffers with another argument of the call.
 
     Args:
         donated: positions in `args` of those it takes.

@@ -40,14 +40,14 @@ class NamedAxisEffect(Effect):
 
 
 class DebugEffect(Effect):
-    """A callback for the user's eyes: kept by dead code elimination."""
+    """A debugging callback; dead code elimination keeps it."""
 
     def __str__(self):
         return "Debug"
 
 
 class OrderedDebugEffect(Effect):
-    """A callback for the user's eyes that runs in program order."""
+    """A debugging callback that runs in program order."""
 
     ordered = True
 
@@ -128,13 +128,13 @@ def join(effect_sets: Iterable[frozenset[Effect]]) -> frozenset[Effect]:
 
 
 def prevents_dce(effects: Collection[Effect]) -> bool:
-    """Whether an equation must stay although nobody reads its results; communicating or reading a
-    reference is no reason."""
+    """Whether these effects keep an equation whose results are unused; communicating and reading
+    a reference do not."""
     return bool(effects) and any(not isinstance(e, _PASSING) for e in effects)
 
 
 def in_order(effects: Collection[Effect]) -> tuple[Effect, ...]:
-    """The ordered effects among these, sorted by name: a token each chains them through a program."""
+    """The ordered effects among these, sorted by name; each is chained through a program by a token."""
     if not effects:
         return ()
     return tuple(sorted((e for e in effects if e.ordered), key=str))
@@ -148,7 +148,7 @@ def without_axes(effects: Collection[Effect], names: Container[Any]) -> frozense
 
 
 def on_refs(effects: Collection[Effect]) -> bool:
-    """Whether mutable references are involved, made inside or given."""
+    """Whether any effect is on a mutable reference, made inside or passed in."""
     return bool(effects) and any(isinstance(e, (RefEffect, InternalMutableArrayEffect)) for e in effects)
 
 

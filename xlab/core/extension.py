@@ -1,4 +1,4 @@
-"""What those who write transformations and analyses of their own need of the language, under the field's names."""
+"""Names of `jax.core` and `jax.extend.core` for those who write transformations and analyses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ array_types: set[type] = {np.ndarray, *(np.dtype(t).type for t in (
 
 
 class DropVar(Var):
-    """A result that nobody reads, for jaxprs that are put together by hand."""
+    """An unused result, for jaxprs built by hand."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class DropVar(Var):
 
 
 class TraceTag:
-    """Tells apart the traces of different transformations; every one is different from all others."""
+    """A unique tag that identifies the traces of one transformation."""
 
     __slots__ = ()
 
@@ -123,7 +123,7 @@ def concrete_or_error(force: Callable | None, val: Any, context: str = "") -> An
 
 
 def find_top_trace(values=()):
-    """The current trace: who interprets what is bound now."""
+    """The current trace, which interprets primitives bound now."""
     return state.trace
 
 
@@ -136,7 +136,7 @@ def set_current_trace(trace: Trace | None, check_leaks: bool = False) -> Iterato
 
 @contextmanager
 def take_current_trace():
-    """Gives the current trace, and none is current in the block: what is bound there is computed at once."""
+    """Yields the current trace and makes the block evaluate eagerly."""
     previous = state.trace
     with set_trace(EVAL):
         yield previous
@@ -144,13 +144,13 @@ def take_current_trace():
 
 @contextmanager
 def eval_context():
-    """Everything bound in the block is computed at once."""
+    """Primitives bound in the block are evaluated eagerly."""
     with set_trace(EVAL):
         yield
 
 
 class OpaqueTraceState:
-    """What is being traced now; equal for equal states, and nothing else is said."""
+    """The current tracing state as an opaque value that can only be compared."""
 
     __slots__ = ("_key",)
     __hash__ = None  # type: ignore[assignment]  # how Python spells unhashable

@@ -1,4 +1,4 @@
-"""Programs as data: `Var`, `Literal`, `JaxprEqn`, `Jaxpr`, `ClosedJaxpr`, and what runs them.
+"""Programs as data: `Var`, `Literal`, `JaxprEqn`, `Jaxpr`, `ClosedJaxpr`, and evaluating them.
 
 A jaxpr is a flat list of equations over typed variables. Variables have no names; printing gives them letters.
 """
@@ -86,7 +86,7 @@ class JaxprEqn:
 
 
 class DebugInfo:
-    """Names for people: the function, its arguments by path, its results by path; where it stands, and the transformations around it where they are known."""
+    """Names for messages: the function, paths of its arguments and results, its source place, and transformations."""
 
     __slots__ = ("arg_names", "around", "name", "position", "result_names")
 
@@ -141,7 +141,7 @@ class Jaxpr:
 
 
 def effects_of(jaxpr: Jaxpr) -> frozenset[_effects.Effect]:
-    """The effects of the equations of a program. Those on references it makes itself end here."""
+    """The effects of a program's equations, without those on references the program makes itself."""
     effects = _effects.join(e.effects for e in jaxpr.eqns)
     if not _effects.on_refs(effects):
         return effects
@@ -272,7 +272,7 @@ def subjaxprs_of_params(params: dict) -> Iterator[tuple[str, Jaxpr | ClosedJaxpr
 
 
 def inner_jaxprs(params: dict) -> Sequence[Jaxpr]:
-    """The jaxprs among an equation's parameters, as `subjaxprs_of_params` finds them, without names and opened."""
+    """The open jaxprs among an equation's parameters, as `subjaxprs_of_params` finds them, without names."""
     found: list[Jaxpr] | None = None
     for value in params.values():
         if isinstance(value, (ClosedJaxpr, Jaxpr)):
@@ -319,7 +319,7 @@ def number_equations(jaxpr: Jaxpr) -> dict[int, int]:
 
 
 def number_part(part: Jaxpr, whole: Jaxpr) -> dict[int, int]:
-    """The numbers that the equations of a program have in the larger one they are left of."""
+    """Numbers for a program's equations, taken from the larger program it is a part of."""
     numbers = number_equations(whole)
 
     def visit(part: Jaxpr, whole: Jaxpr) -> None:

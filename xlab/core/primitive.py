@@ -1,4 +1,4 @@
-"""`Primitive`: what programs are made of, and `bind`, the one place where its application is intercepted.
+"""`Primitive`, the operation of an equation, and `bind`, where transformations intercept it.
 
 Arrays go to `bind` by position; everything static goes by keyword and is hashable. The types of the results come
 from the primitive's abstract rule, remembered per argument types and parameters.
@@ -215,7 +215,7 @@ class Primitive:
 
 
 def joint_memory(prim: Primitive, avals: Sequence[_avals.AbstractValue]) -> str | None:
-    """The memory where an operation on these operands runs and leaves its results. Scalars go wherever the arrays are."""
+    """The memory space of an operation and its results: that of its array operands; scalars follow."""
     values = [a for a in avals if isinstance(a, ShapedArray)]
     spaces = {a.memory_space for a in values if a.ndim} or {a.memory_space for a in values} - {None}
     if len(spaces) > 1:
@@ -253,7 +253,7 @@ def join_types(prim: Primitive, avals: Sequence[_avals.AbstractValue], params: d
 
 def _check_summands(prim: Primitive, avals: Sequence[_avals.AbstractValue], mats: Sequence[Any], unreduced: frozenset,
                     params: dict) -> None:
-    """Raises unless the operation, applied to the summands on each device, gives summands of what it gives for their sum."""
+    """Raises unless the operation is linear in its unreduced operands."""
     linear = prim.linear_in_unreduced
     if callable(linear):
         linear = linear(*avals, **params)
@@ -284,9 +284,9 @@ def _check_summands(prim: Primitive, avals: Sequence[_avals.AbstractValue], mats
 
 
 def _shared(aval: Any) -> bool:
-    """Whether an operand may be plainly equal everywhere where others are reduced: one without derivative.
+    """Whether an operand may be invarying where others are reduced: it has no derivative.
 
-    Outside of `shard_map` also a scalar, whose cotangent is brought to its type.
+    Outside of `shard_map` also a scalar, whose cotangent is cast to its type.
     """
     return not dtypes.issubdtype(aval.dtype, np.inexact) or (not aval.shape and state.manual is None)
 

@@ -1,4 +1,4 @@
-"""Jaxprs as text, in the form readers of the field know.
+"""Jaxprs as text, in the form that JAX prints.
 
 Variables get letters in order of appearance. Inside a `jit` equation the inner program shows the names of the outer
 operands, so a value keeps its letter; long inner programs are printed once, in front.
@@ -75,7 +75,7 @@ def letters(n: int) -> str:
 
 
 class Names:
-    """Letters given to variables so far; `_` is for results nobody reads."""
+    """Letters given to variables so far; `_` stands for unused results."""
 
     def __init__(self, given: dict[Var, str] | None = None):
         self.given = dict(given or {})

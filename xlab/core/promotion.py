@@ -1,7 +1,7 @@
-"""The promotion lattice: which dtype two operands meet in.
+"""The type promotion lattice: the common dtype of two operands.
 
-Each dtype is a node, as are Python's int, float and complex (the weak types). An edge leads to a type every value may be
-brought to implicitly; two operands meet in their least upper bound. Types with no way to one another raise.
+Each dtype is a node, as are Python's int, float and complex (the weak types). An edge leads to a type that values may be
+converted to implicitly; operands are promoted to their least upper bound. Types without one raise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xlab.errors import XlabError
 
 
 class TypePromotionError(XlabError, ValueError):
-    """Operands of these dtypes are not brought to a common one implicitly.
+    """Operands of these dtypes have no implicit promotion.
 
     Fix: cast one of them with `x.astype(...)`.
     """

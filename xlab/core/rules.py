@@ -1,4 +1,4 @@
-"""`RuleTable`: what every interpreter keeps its rules in.
+"""`RuleTable`: an interpreter's rules, by primitive.
 
 A table maps primitives to rules. It can also say *why* a primitive has none, and it reports a missing rule with
 the user's line and the file where the rule belongs.
@@ -24,7 +24,7 @@ def tables() -> dict[str, RuleTable]:
 
 
 class RuleTable(MutableMapping):
-    """A mapping from primitive to rule, with excuses for the primitives that need none.
+    """A mapping from primitive to rule; a primitive without a rule can have a stated reason.
 
     Args:
         name: how the table is called in messages and in the printed matrix.
@@ -65,7 +65,7 @@ class RuleTable(MutableMapping):
         return primitive in self._rules
 
     def look_up_through(self, seen: Callable[[Primitive, Callable[..., Any]], Callable[..., Any]] | None) -> None:
-        """Lets `seen` choose what an interpreter is given in place of each rule it looks up; None undoes it."""
+        """Makes `get` return `seen`'s replacement for each rule that is looked up; None undoes it."""
         get = self._rules.get
         if seen is None:
             self.get = get  # type: ignore[method-assign, assignment]

@@ -28,7 +28,7 @@ come without sharding. A rule raises `ShardingTypeError` where the answer is amb
 
 def propagate_sharding(prim: Primitive, avals: Sequence, params: dict,
                 evaluate: Callable[..., tuple[Any, frozenset[Effect]]]) -> tuple[Any, frozenset[Effect]]:
-    """What `evaluate(prim, avals, params)` gives, with the results' shardings."""
+    """The result types from `evaluate(prim, avals, params)`, with the results' shardings added."""
     mesh = None
     for a in avals:
         explicit = getattr(a, "explicit_sharding", None)
@@ -77,7 +77,7 @@ def _varying(aval, plain, axes):
 
 
 def _unreduced(prim, avals, out, axes):
-    """The type of a sum over the devices along mesh axes that is not carried out yet."""
+    """The unreduced type: a pending sum over the devices along mesh axes."""
     dim_axes = {axis for a in avals for dim in entries(a) for axis in dim}
     if not axes <= dim_axes or prim.name not in ("dot_general", "reduce_sum"):
         raise ShardingTypeError(f"{prim.name} was asked for a result that is unreduced over {sorted(map(str, axes))}, but it got "
@@ -86,7 +86,7 @@ def _unreduced(prim, avals, out, axes):
 
 
 def requested_sharding(params: dict) -> NamedSharding | None:
-    """The sharding that was asked of a primitive's result, or None."""
+    """The sharding requested for a primitive's result (`out_sharding`), or None."""
     asked = params.get("out_sharding")
     asked = asked if asked is not None else params.get("sharding")
     return asked if isinstance(asked, NamedSharding) else None

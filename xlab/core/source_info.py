@@ -1,4 +1,4 @@
-"""Where in the user's program an equation comes from.
+"""Source locations: the user's line that an equation comes from.
 
 A location is the innermost frame outside the package: a code object and the instruction it was at, kept
 as they are and turned into line and columns only when somebody looks.
@@ -64,7 +64,7 @@ class SourceInfo(NamedTuple):
 
 
 class Transposed(tuple):
-    """The location of an equation that goes backwards through those made at it: still `(code, instruction, scope)`."""
+    """The location of an equation of a backward pass: still `(code, instruction, scope)`."""
 
     __slots__ = ()
 
@@ -107,7 +107,7 @@ def is_internal(filename: str) -> bool:
 
 
 def exclude(path: str) -> None:
-    """Counts a file, or all files of a folder, as no longer the user's."""
+    """Treats a file, or all files of a folder, as internal instead of the user's."""
     path = os.path.abspath(path)
     if path in _excluded:
         return

@@ -1,4 +1,4 @@
-"""`Token`: a value without data, whose only use is to be waited for."""
+"""`Token`: a value without data, used to order effects and to wait for them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from xlab.core import avals as _avals
 
 
 class Token:
-    """What a program gives back for a token: `lax.create_token` and `lax.after_all` make them."""
+    """The concrete value of a token; `lax.create_token` and `lax.after_all` make them."""
 
     __slots__ = ("base",)
 

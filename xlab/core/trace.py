@@ -1,4 +1,4 @@
-"""Traces: who gets to intercept the application of a primitive.
+"""Traces, which intercept the application of primitives.
 
 There is one current trace per thread. `Primitive.bind` hands everything to it; a transformation installs its own
 trace while the user's function runs, and that trace passes on to its parent whatever does not concern it. Concrete
@@ -54,10 +54,10 @@ class Trace:
 
     __slots__ = ("__weakref__", "alive")
     label = "a function"
-    records_derivatives = False     # whether its values are tangents that nobody knows yet
+    records_derivatives = False     # whether its values are unknown tangents
 
     alive: bool
-    process_custom_jvp: Callable[..., Any]   # of traces that meet custom derivatives
+    process_custom_jvp: Callable[..., Any]   # of traces that handle custom derivatives
     process_custom_vjp: Callable[..., Any]
 
     def __init__(self):
@@ -65,7 +65,7 @@ class Trace:
 
     @property
     def main(self) -> Trace:
-        """What tells one transformation from another, under the field's name."""
+        """Identifies the transformation of this trace; the name is JAX's."""
         return self
 
     def process_primitive(self, prim, args, params):
@@ -99,7 +99,7 @@ class _State(threading.local):
     source_info: Any = None                    # location to use instead of the caller's
     axes: dict[Any, Axis] = {}            # bound axis names; replaced, never changed in place
     manual: Any = None                    # mesh axes under check_vma, or None where types do not vary
-    manual_mesh: Any = None               # the mesh whose axes are bound by hand
+    manual_mesh: Any = None               # the mesh whose axes are manual
     batch_sharding: Any = None                 # how the dimension being batched lies over Explicit mesh axes: (mesh, axes)
 
     def insert_pvary(self, prim, args):
@@ -110,7 +110,7 @@ class _State(threading.local):
         return _pvary(x, axes)
 
     def match(self, x, aval):
-        """`x`, a value that is the same everywhere, as a value with the manual axis type of `aval`; if unreduced, `x` is zero."""
+        """Casts `x`, an invarying value, to the manual axis type of `aval`; if that is unreduced, `x` is zero."""
         if not aval.mat:
             return x
         if self.manual is not None:
@@ -152,7 +152,7 @@ def default_impl(prim):
 
 
 def insert_pvary(prim, args):
-    """Makes operands agree on the mesh axes they vary over, by casting those that are the same everywhere."""
+    """Makes operands vary over the same mesh axes, by casting invarying ones."""
     varying: frozenset[Any] = frozenset()
     unfinished = False
     mats = []
@@ -179,9 +179,9 @@ def insert_pvary(prim, args):
 
 
 def _insert_unreduced_casts(prim, given, args, mats, varying):
-    """Casts what goes with unreduced and reduced operands without any communication.
+    """Casts invarying operands used together with unreduced or reduced ones, without communication.
 
-    A number beside a sum has no derivative and may as well be reduced; the number zero is a sum of zeros.
+    A number has no derivative, so it may be cast to reduced; zero may be cast to unreduced, a sum of zeros.
     """
     unreduced: frozenset[Any] = frozenset().union(*(m.unreduced for m in mats))
     reduced: frozenset[Any] = frozenset().union(*(m.reduced for m in mats)) - varying - unreduced
@@ -234,7 +234,7 @@ def user_context(eqn_source_info):
 
 
 class _CompileTimeTrace(EvalTrace):
-    """Concrete evaluation inside a tracing: what depends on traced values still goes to the trace around it."""
+    """Eager evaluation while tracing: operations on traced values still go to the outer trace."""
 
     __slots__ = ("parent",)
 
@@ -260,7 +260,7 @@ class _CompileTimeTrace(EvalTrace):
 
 @contextmanager
 def ensure_compile_time_eval() -> Iterator[None]:
-    """Runs what the block computes from concrete values at once, even while a function is being traced.
+    """Evaluates operations on concrete values eagerly in the block, even while a function is traced.
 
     Example:
         >>> import xlab

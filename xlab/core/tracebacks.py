@@ -1,4 +1,4 @@
-"""Tracebacks as people want to read them: their own lines, without the frames of the package in between.
+"""Filtered tracebacks: the user's own lines, without the package's frames.
 
 Only what is printed is shortened, so debuggers and test runners still see everything; `config.traceback_filtering = "off"`
 prints everything too.
@@ -24,7 +24,7 @@ def entries(tb: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def users(tb: TracebackType | None) -> list[TracebackType]:
-    """The entries outside the package."""
+    """The entries of the user's code."""
     return [each for each in entries(tb) if not is_internal(each.tb_frame.f_code.co_filename)]
 
 
@@ -37,7 +37,7 @@ def chain(kept: list[TracebackType]) -> TracebackType | None:
 
 
 def causes(error: BaseException) -> list[BaseException]:
-    """An error and those it came from."""
+    """An error, its causes and contexts."""
     found: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -49,7 +49,7 @@ def causes(error: BaseException) -> list[BaseException]:
 
 
 def shorten(error: BaseException, kept: Callable[[TracebackType | None], list[TracebackType]] = users) -> BaseException:
-    """Leaves only what `kept` keeps in the traceback of an error and of those it came from."""
+    """Filters the tracebacks of an error and of its causes down to the entries that `kept` returns."""
     for each in causes(error):
         each.__traceback__ = chain(kept(each.__traceback__))
     return error
@@ -72,6 +72,6 @@ def _excepthook(kind, error, tb):
 
 
 def install() -> None:
-    """Has uncaught errors printed short, unless somebody else prints them already."""
+    """Prints uncaught errors with filtered tracebacks, unless another exception hook is installed."""
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _excepthook

@@ -1,4 +1,4 @@
-"""Types for annotations: what functions accept as an array, a dtype, a shape, axes, a place."""
+"""Types for annotations: what functions accept as an array, a dtype, a shape, axes, a device."""
 
 from __future__ import annotations
 

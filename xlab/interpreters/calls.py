@@ -1,4 +1,4 @@
-"""Primitives that call a jaxpr on all their operands, defined once: `define_call` gives all the rules of such a primitive.
+"""Call primitives, which call a jaxpr on all their operands: `define_call` gives them all their rules.
 
 What differs between `jit`, `shard_map`, `checkpoint` and a call of one's own are the other parameters, and how they follow when a
 transformation adds, drops or batches operands and results. A `ParamUpdater` says that; `AlignedParams` is the one for parameters with
@@ -25,7 +25,7 @@ from xlab.interpreters.discharge import discharge_jaxpr, discharge_rules
 
 
 class Split(NamedTuple):
-    """A jaxpr split into what runs now and what waits for unknown inputs."""
+    """A jaxpr split by partial evaluation into a known and an unknown part."""
 
     known: ClosedJaxpr              # known inputs -> known results, then the residuals that are not forwarded
     unknown: ClosedJaxpr            # residuals, then unknown inputs -> unknown results
@@ -40,7 +40,7 @@ class Split(NamedTuple):
 
 
 class ParamUpdater:
-    """How the other parameters of a call follow a transformation: each method returns those that change.
+    """Updates the other parameters of a call under a transformation: methods return those that change.
 
     Flags are lists of bools: `nonzero` says which tangents or cotangents there are, `unknown` which values, `linear` which operands are
     transposed, `used` what dead code elimination keeps. A dimension is where the batch is, or None.
@@ -185,7 +185,7 @@ class Call:
         return (*consts, *operands), changed
 
     def added(self, params: dict, operands: int) -> dict:
-        """The parameters that change with more operands in front."""
+        """The parameters that change when operands are added in front."""
         changes: dict = {}
         for updater in self.updaters:
             changes.update(updater.prepend(params, operands, 0))
@@ -270,7 +270,7 @@ class Call:
 
 
 def _as_it_is(x):
-    """A residual that is an operand; NumPy arrays are copied, since the user may write to them before it is read."""
+    """An operand used as a residual; NumPy arrays are copied, since the user may change them later."""
     return x.copy() if isinstance(x, np.ndarray) else x
 
 

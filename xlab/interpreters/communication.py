@@ -1,7 +1,7 @@
-"""Collectives as messages: who sends how much to whom, in which round, and what that costs.
+"""Collectives as messages: sender, receiver, bytes and round of each, and the predicted cost.
 
-A rule in `collective_rules` says what a collective primitive moves, as a `CollectiveOp`; everything below is a pure function of moves, groups
-and sizes. `messages` spells out an algorithm message by message, `cost` predicts its time with the formula written out.
+A rule in `collective_rules` says what a collective primitive moves, as a `CollectiveOp`; `collectives` says of each kind what happens, what
+it costs and what HLO calls it. Everything below is a pure function of moves, groups and sizes. `messages` spells out an algorithm message by message, `cost` predicts its time with the formula written out.
 
 >>> [tuple(m)[:4] for m in messages("all_gather", ((0, 1),), bytes_in=8)]
 [(0, 0, 1, 8), (0, 1, 0, 8)]
@@ -25,6 +25,104 @@ collective_rules = RuleTable("communication.collective_rules", "show the message
 `lambda avals_in, avals_out, axes, **_: CollectiveOp("all_reduce", axes, "add", bytes_in=size(avals_in), bytes_out=size(avals_out))`."""
 
 ALGORITHMS = ("ring", "bidirectional", "direct", "axes")
+
+
+class Algorithm(NamedTuple):
+    """How long one way of doing a collective takes: messages one after the other, and bytes of each, of `n` devices with `s` bytes.
+
+    Of the algorithm `axes`: how often a ring along every axis is walked, and bytes on the links of all axes together.
+    """
+
+    steps: Callable[[int], int]
+    size: Callable[[int, float], float]
+    formula: str
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A kind of collective: all that whoever prices, draws or reads it has to know.
+
+    Args:
+        kind: its name in a `CollectiveOp` and in records.
+        hlo: the opcodes of HLO that carry it out.
+        stages: what happens, in this order: `scatter` (each adds up one part), `gather` (everyone gets what each has), `exchange` (each has
+            a block for each), `broadcast` (everyone gets what the first has), `pairs` (who sends to whom is given).
+        sent: bytes that each device sends in a bandwidth-optimal algorithm.
+        ring, bidirectional, direct, axes: what the algorithms take.
+        formula: of one that has no algorithms but pairs.
+    """
+
+    kind: str
+    hlo: tuple[str, ...]
+    stages: tuple[str, ...]
+    sent: Callable[[int, float], float] = lambda n, s: s
+    ring: Algorithm | None = None
+    bidirectional: Algorithm | None = None
+    direct: Algorithm | None = None
+    axes: Algorithm | None = None
+    formula: str = ""
+
+    @property
+    def reduces(self) -> bool:
+        """Whether it adds values up."""
+        return "scatter" in self.stages
+
+
+collectives: dict[str, Collective] = {}
+"""Every kind by its name. What XLA has stands below; a collective of one's own is added beside its primitive."""
+
+
+opcodes: dict[str, str] = {}
+"""Kinds by opcode of HLO."""
+
+
+def add_collective(made: Collective) -> Collective:
+    """Makes a kind of collective known: messages, prices, the reading of compiled programs and the page follow."""
+    collectives[made.kind] = made
+    opcodes.update(dict.fromkeys(made.hlo, made.kind))
+    return made
+
+
+def reduces(kind: str) -> bool:
+    """Whether a kind adds values up."""
+    return kind in collectives and collectives[kind].reduces
+
+
+def by_pairs(kind: str) -> bool:
+    """Whether a kind is given by who sends to whom, and not by groups."""
+    return kind in collectives and collectives[kind].stages == ("pairs",)
+
+
+add_collective(Collective(
+    "all_reduce", ("all-reduce", "all-reduce-start"), ("scatter", "gather"), lambda n, s: 2 * s * (n - 1) / n,
+    ring=Algorithm(lambda n: 2 * (n - 1), lambda n, s: s / n, "2(n−1)(α + S/(nβ))"),
+    bidirectional=Algorithm(lambda n: 2 * (n - 1), lambda n, s: s / (2 * n), "2(n−1)(α + S/(2nβ))"),
+    direct=Algorithm(lambda n: 2, lambda n, s: s * (n - 1) / n, "2(α + S(n−1)/(nβ))"),
+    axes=Algorithm(lambda n: 2, lambda n, s: 2 * s * (n - 1) / n, "2Σ(nᵢ−1)α + 2S(n−1)/(nkβ)")))
+add_collective(Collective(
+    "all_gather", ("all-gather", "all-gather-start"), ("gather",), lambda n, s: s * (n - 1),
+    ring=Algorithm(lambda n: n - 1, lambda n, s: s, "(n−1)(α + S/β)"),
+    bidirectional=Algorithm(lambda n: n - 1, lambda n, s: s / 2, "(n−1)(α + S/(2β))"),
+    direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1), "α + S(n−1)/β"),
+    axes=Algorithm(lambda n: 1, lambda n, s: s * (n - 1), "Σ(nᵢ−1)α + S(n−1)/(kβ)")))
+add_collective(Collective(
+    "reduce_scatter", ("reduce-scatter",), ("scatter",), lambda n, s: s * (n - 1) / n,
+    ring=Algorithm(lambda n: n - 1, lambda n, s: s / n, "(n−1)(α + S/(nβ))"),
+    bidirectional=Algorithm(lambda n: n - 1, lambda n, s: s / (2 * n), "(n−1)(α + S/(2nβ))"),
+    direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1) / n, "α + S(n−1)/(nβ)"),
+    axes=Algorithm(lambda n: 1, lambda n, s: s * (n - 1) / n, "Σ(nᵢ−1)α + S(n−1)/(nkβ)")))
+for _kind in ("all_to_all", "ragged_all_to_all"):
+    add_collective(Collective(
+        _kind, (_kind.replace("_", "-"),), ("exchange",), lambda n, s: s * (n - 1) / n,
+        ring=Algorithm(lambda n: n - 1, lambda n, s: s / 2, "(n−1)(α + S/(2β))"),
+        bidirectional=Algorithm(lambda n: n // 2, lambda n, s: s * (n * n // 4) / (2 * n) / max(1, n // 2), "⌊n/2⌋α + S⌊n²/4⌋/(2nβ)"),
+        direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1) / n, "α + S(n−1)/(nβ)")))
+add_collective(Collective(
+    "collective_broadcast", ("collective-broadcast",), ("broadcast",),
+    ring=Algorithm(lambda n: n - 1, lambda n, s: s, "(n−1)(α + S/β)"),
+    bidirectional=Algorithm(lambda n: n // 2, lambda n, s: s, "⌊n/2⌋(α + S/β)"),
+    direct=Algorithm(lambda n: 1, lambda n, s: s * (n - 1), "α + S(n−1)/β")))
+add_collective(Collective("collective_permute", ("collective-permute", "collective-permute-start"), ("pairs",), formula="hα + L/β"))
 
 
 @dataclass(frozen=True)
@@ -142,7 +240,7 @@ def in_order(move: CollectiveOp, groups: Sequence[Sequence[int]]) -> tuple[tuple
     >>> in_order(CollectiveOp("collective_broadcast", ("a",), root=2), ((0, 1, 2, 3),))
     ((2, 3, 0, 1),)
     """
-    if move.kind == "collective_permute":
+    if by_pairs(move.kind):
         return tuple(tuple(sorted(g)) for g in groups)
     return tuple((*g[move.root:], *g[:move.root]) for g in groups)
 
@@ -168,16 +266,15 @@ def messages(kind: str, groups: Sequence[Sequence[int]] = (), pairs: Sequence[tu
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"unknown algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}")
-    if kind == "collective_permute":
-        return [Message(0, s, d, bytes_in, 0) for s, d in pairs if s != d]
-    make = _MAKERS.get(kind)
-    if make is None:
+    if kind not in collectives:
         return []
+    if by_pairs(kind):
+        return [Message(0, s, d, bytes_in, 0) for s, d in pairs if s != d]
     algorithm = "ring" if algorithm == "axes" else algorithm
     out: list[Message] = []
     for group in groups:
         if len(group) > 1:
-            for m in make(len(group), bytes_in, algorithm):
+            for m in _in_stages(collectives[kind].stages, len(group), bytes_in, algorithm):
                 origin = group[m.origin] if m.origin >= 0 else -1
                 out.append(m._replace(source=group[m.source], target=group[m.target], origin=origin))
     out.sort(key=lambda m: m.round)
@@ -190,10 +287,11 @@ def message_count(kind: str, groups: Sequence[Sequence[int]] = (), pairs: Sequen
     >>> message_count("all_reduce", ((0, 1, 2, 3),))
     24
     """
-    if kind == "collective_permute":
+    if kind not in collectives:
+        return sum(len(g) * (len(g) - 1) for g in groups)
+    if by_pairs(kind):
         return len(pairs)
-    per = {"all_reduce": lambda n: 2 * n * (n - 1), "all_to_all": lambda n: n * n * (n - 1) // 2}
-    return sum(per.get(kind.removeprefix("ragged_"), lambda n: n * (n - 1))(len(g)) for g in groups)
+    return sum(n * n * (n - 1) // 2 if stage == "exchange" else n * (n - 1) for n in map(len, groups) for stage in collectives[kind].stages)
 
 
 def rounds(found: Sequence[Message]) -> tuple[tuple[tuple[int, int, int], ...], ...]:
@@ -228,7 +326,7 @@ def _reduce_scatter(n, total, algorithm, first=0):
     return ring(1) if algorithm == "ring" else _both_ways(n, ring)
 
 
-def _spread(n, part, algorithm, first=0):
+def _gather(n, part, algorithm, first=0):
     """Rank r has chunk r of size `part(r)`; in the end everyone has all."""
     if algorithm == "direct":
         return [Message(first, r, d, part(r), r) for r in range(n) for d in range(n) if r != d]
@@ -237,16 +335,6 @@ def _spread(n, part, algorithm, first=0):
         return [Message(first + t, r, (r + way) % n, part((r - way * t) % n), (r - way * t) % n)
                 for t in range(n - 1) for r in range(n)]
     return ring(1) if algorithm == "ring" else _both_ways(n, ring)
-
-
-def _all_gather(n, total, algorithm):
-    return _spread(n, lambda r: total, algorithm)
-
-
-def _all_reduce(n, total, algorithm):
-    scattered = _reduce_scatter(n, total, algorithm)
-    after = max(m.round for m in scattered) + 1
-    return scattered + _spread(n, lambda r: _part(total, r, n), algorithm, after)
 
 
 def _all_to_all(n, total, algorithm):
@@ -272,8 +360,20 @@ def _broadcast(n, total, algorithm):
     return right + [Message(t, -t % n, -(t + 1) % n, total, 0) for t in range((n - 1) // 2)]
 
 
-_MAKERS = {"all_reduce": _all_reduce, "all_gather": _all_gather, "reduce_scatter": _reduce_scatter,
-           "all_to_all": _all_to_all, "ragged_all_to_all": _all_to_all, "collective_broadcast": _broadcast}
+def _in_stages(stages: Sequence[str], n: int, total: int, algorithm: str) -> list[Message]:
+    """The messages of one group: after a scatter each has a part, before it all."""
+    out: list[Message] = []
+    part, first = (lambda r: total), 0
+    for stage in stages:
+        if stage == "scatter":
+            out += _reduce_scatter(n, total, algorithm, first)
+            part = lambda r: _part(total, r, n)
+        elif stage == "gather":
+            out += _gather(n, part, algorithm, first)
+        else:
+            out += [m._replace(round=m.round + first) for m in (_all_to_all if stage == "exchange" else _broadcast)(n, total, algorithm)]
+        first = max((m.round for m in out), default=-1) + 1
+    return out
 
 
 # --------------------------------------------------------------------------------------------------------- cost
@@ -283,9 +383,7 @@ def sent_per_device(kind: str, n: int, bytes_in: int) -> float:
     """Bytes each device sends in a bandwidth-optimal algorithm."""
     if n < 2:
         return 0.0
-    s = float(bytes_in)
-    return {"all_reduce": 2 * s * (n - 1) / n, "all_gather": s * (n - 1), "reduce_scatter": s * (n - 1) / n,
-            "all_to_all": s * (n - 1) / n, "ragged_all_to_all": s * (n - 1) / n}.get(kind, s)
+    return collectives[kind].sent(n, float(bytes_in)) if kind in collectives else float(bytes_in)
 
 
 def sent_in_all(kind: str, groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]], bytes_in: int) -> float:
@@ -294,45 +392,52 @@ def sent_in_all(kind: str, groups: Sequence[Sequence[int]], pairs: Sequence[tupl
     >>> sent_in_all("all_gather", ((0, 1), (2, 3)), (), 8), sent_in_all("collective_permute", (), ((0, 1), (2, 2)), 8)
     (32.0, 8.0)
     """
-    if kind == "collective_permute":
+    if by_pairs(kind):
         return float(bytes_in * sum(s != d for s, d in pairs))
-    if kind == "collective_broadcast":
+    if kind in collectives and collectives[kind].stages == ("broadcast",):
         return float(bytes_in * sum(len(g) - 1 for g in groups if g))
     return sum(len(g) * sent_per_device(kind, len(g), bytes_in) for g in groups)
 
 
-# steps, bytes per step on one link, and how they are written; n devices, S bytes each.
-_RING = {
-    "all_reduce": (lambda n: 2 * (n - 1), lambda n, s: s / n, "2(n−1)(α + S/(nβ))"),
-    "all_gather": (lambda n: n - 1, lambda n, s: s, "(n−1)(α + S/β)"),
-    "reduce_scatter": (lambda n: n - 1, lambda n, s: s / n, "(n−1)(α + S/(nβ))"),
-    "all_to_all": (lambda n: n - 1, lambda n, s: s / 2, "(n−1)(α + S/(2β))"),
-    "collective_broadcast": (lambda n: n - 1, lambda n, s: s, "(n−1)(α + S/β)"),
-}
-_BOTH = {
-    "all_reduce": (lambda n: 2 * (n - 1), lambda n, s: s / (2 * n), "2(n−1)(α + S/(2nβ))"),
-    "all_gather": (lambda n: n - 1, lambda n, s: s / 2, "(n−1)(α + S/(2β))"),
-    "reduce_scatter": (lambda n: n - 1, lambda n, s: s / (2 * n), "(n−1)(α + S/(2nβ))"),
-    "all_to_all": (lambda n: n // 2, lambda n, s: s * (n * n // 4) / (2 * n) / max(1, n // 2), "⌊n/2⌋α + S⌊n²/4⌋/(2nβ)"),
-    "collective_broadcast": (lambda n: n // 2, lambda n, s: s, "⌊n/2⌋(α + S/β)"),
-}
-_DIRECT = {
-    "all_reduce": (lambda n: 2, lambda n, s: s * (n - 1) / n, "2(α + S(n−1)/(nβ))"),
-    "all_gather": (lambda n: 1, lambda n, s: s * (n - 1), "α + S(n−1)/β"),
-    "reduce_scatter": (lambda n: 1, lambda n, s: s * (n - 1) / n, "α + S(n−1)/(nβ)"),
-    "all_to_all": (lambda n: 1, lambda n, s: s * (n - 1) / n, "α + S(n−1)/(nβ)"),
-    "collective_broadcast": (lambda n: 1, lambda n, s: s * (n - 1), "α + S(n−1)/β"),
-}
-for _table in (_RING, _BOTH, _DIRECT):
-    _table["ragged_all_to_all"] = _table["all_to_all"]
+class Price(NamedTuple):
+    """What one run takes on any interconnect: `steps` messages of `size` bytes one after the other, and `load` bytes over `links` links at once."""
+
+    steps: int
+    size: float
+    formula: str
+    load: float = 0
+    links: int = 1
+
+    def us(self, link: Interconnect) -> float:
+        """Microseconds."""
+        return self.steps * (link.alpha + self.size / link.beta) + self.load / (self.links * link.beta) if self.steps else 0.0
 
 
-# Over k axes at once, a ring along each: how often each axis is walked, bytes per link of one axis, and how it is written.
-_AXES = {
-    "all_reduce": (2, lambda n, s: 2 * s * (n - 1) / n, "2Σ(nᵢ−1)α + 2S(n−1)/(nkβ)"),
-    "all_gather": (1, lambda n, s: s * (n - 1), "Σ(nᵢ−1)α + S(n−1)/(kβ)"),
-    "reduce_scatter": (1, lambda n, s: s * (n - 1) / n, "Σ(nᵢ−1)α + S(n−1)/(nkβ)"),
-}
+def price(kind: str, n: int, bytes_in: int, algorithm: str = "ring", sizes: Sequence[int] = ()) -> Price | None:
+    """What a collective over groups takes; None where there is no formula.
+
+    >>> price("all_gather", 4, 100), price("all_reduce", 8, 1000, "axes", (4, 2)).steps
+    (Price(steps=3, size=100, formula='(n−1)(α + S/β)', load=0, links=1), 8)
+    """
+    found = collectives.get(kind)
+    if found is not None and algorithm == "axes" and len(sizes) > 1 and found.axes is not None and n > 1:
+        walks, on_links, formula = found.axes
+        return Price(walks(n) * sum(k - 1 for k in sizes), 0, formula, on_links(n, bytes_in), len(sizes))
+    way = getattr(found, "ring" if algorithm == "axes" else algorithm, None)
+    return None if way is None else Price(way.steps(n), way.size(n, bytes_in), way.formula)
+
+
+def permute_price(groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]], bytes_in: int, algorithm: str = "ring") -> Price:
+    """What a permute takes: on rings the longest way and the busiest link, else a message for each.
+
+    >>> permute_price(((0, 1, 2, 3),), ((0, 2), (1, 3)), 8)[:4]
+    (2, 0, 'hα + L/β', 16)
+    """
+    if groups and algorithm != "direct":
+        hops, load = permute_load(groups, pairs, bytes_in, both_ways=algorithm == "bidirectional")
+    else:
+        hops, load = int(any(s != d for s, d in pairs)), bytes_in
+    return Price(hops, 0, collectives["collective_permute"].formula, load)
 
 
 def cost(kind: str, n: int, bytes_in: int, *, hops: int = 1, load: int | None = None, algorithm: str = "ring",
@@ -345,23 +450,17 @@ def cost(kind: str, n: int, bytes_in: int, *, hops: int = 1, load: int | None = 
     >>> cost("all_gather", 8, 1000, algorithm="axes", sizes=(4, 2), link=Interconnect("example", 1.0, 1000.0))[0]
     7.5
     """
-    if kind == "collective_permute":
+    if by_pairs(kind):
         load = bytes_in if load is None else load
         us = hops * link.alpha + load / link.beta if hops else 0.0
-        return us, (f"hα + L/β = {hops}·{link.alpha:g} µs + {load:,} B/({link.beta / 1e3:g} GB/s) = {us:.3g} µs")
-    if algorithm == "axes" and len(sizes) > 1 and kind in _AXES and n > 1:
-        walks, on_link, written = _AXES[kind]
-        us = walks * sum(k - 1 for k in sizes) * link.alpha + on_link(n, bytes_in) / (len(sizes) * link.beta)
-        return us, (f"all axes at once: {written} with n={'·'.join(map(str, sizes))}, k={len(sizes)}, S={bytes_in:,} B, "
-                    f"α={link.alpha:g} µs, β={link.beta / 1e3:g} GB/s = {us:.3g} µs")
-    algorithm = "ring" if algorithm == "axes" else algorithm
-    table = {"ring": _RING, "bidirectional": _BOTH, "direct": _DIRECT}[algorithm]
-    if n < 2 or kind not in table:
+        return us, (f"{collectives[kind].formula} = {hops}·{link.alpha:g} µs + {load:,} B/({link.beta / 1e3:g} GB/s) = {us:.3g} µs")
+    found = price(kind, n, bytes_in, algorithm, sizes)
+    if n < 2 or found is None:
         return 0.0, "0: one device per group" if n < 2 else f"no formula for {kind}"
-    steps, bytes_per_step, written = table[kind]
-    us = steps(n) * (link.alpha + bytes_per_step(n, bytes_in) / link.beta)
-    return us, (f"{algorithm}: {written} with n={n}, S={bytes_in:,} B, α={link.alpha:g} µs, β={link.beta / 1e3:g} GB/s"
-                f" = {us:.3g} µs")
+    us = found.us(link)
+    written = (f"all axes at once: {found.formula} with n={'·'.join(map(str, sizes))}, k={found.links}" if found.links > 1
+               else f"{'ring' if algorithm == 'axes' else algorithm}: {found.formula} with n={n}")
+    return us, f"{written}, S={bytes_in:,} B, α={link.alpha:g} µs, β={link.beta / 1e3:g} GB/s = {us:.3g} µs"
 
 
 def permute_load(groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]], bytes_in: int, *,

@@ -17,7 +17,7 @@ mutable reference means), `layout.py` (`with_layout_constraint`), `parallel.py` 
 (`reduce` by any associative operation), `ref_batching.py` (references under vmap), `ref_functions.py` (mutable
 references), `refs.py` (mutable references), `reshard.py` (the operation that changes how a value lies over Explicit
 mesh axes), `rng.py` (random bits and numbers straight from the compiler's own generators), `scaled.py` (products of
-narrow numbers in blocks, each block with a scale), `scatter.py` (`scatter` and its kin), `sharding_in_types.py` (how
+narrow numbers in blocks, each block with a scale), `scatter.py` (`scatter` and its kin), `scatter_derivatives.py` (and of `gather`), `sharding_in_types.py` (how
 results are sharded along Explicit mesh axes), `sort.py` (`sort` of one or several arrays along a dimension, and
 `top_k`), `special.py` (special functions), `special_bessel.py` (modified Bessel functions of the first kind),
 `special_forms.py` (how special functions become programs), `special_incomplete.py` (the incomplete gamma and beta
@@ -27,6 +27,7 @@ its dimensions), `tokens.py` (values without data), `window_selection.py` (windo
 """
 
 from xlab.compile import dispatch as _dispatch
+from xlab.lax import scatter_derivatives as _scatter_derivatives
 from xlab.lax.accuracy import *
 from xlab.lax.approximate import *
 from xlab.lax.arithmetic import *

@@ -8,18 +8,19 @@ from collections.abc import Callable
 from xlab import tree as _tree
 from xlab.compile.jit import hoisted
 from xlab.compile.tracing import function_name, trace_program
+from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
-from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xlab.core.jaxpr import ClosedJaxpr
 from xlab.core.primitive import Primitive
-from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters import ad, batching
 from xlab.interpreters import partial_eval as pe
-from xlab.interpreters.control_flow import CallFlow, control_flow_rules
+from xlab.interpreters.calls import ParamUpdater, define_call
 from xlab.lax.control.common import reorder
 from xlab.lax.control.loops import map as lax_map
 from xlab.transforms.arguments import check_callable, text_attributes
 from xlab.transforms.custom_jvp import inner_rule, resolve_kwargs
 
-custom_vmap_p = Primitive("custom_vmap_call", multiple_results=True, auto_pvary=False, context_dependent=True)
+custom_vmap_p = Primitive("custom_vmap_call")
 
 
 class custom_vmap:
@@ -89,12 +90,6 @@ class _FlatRule:
         return outs, list(_tree.broadcast_prefix(result[1], result[0]))
 
 
-custom_vmap_p.def_impl(lambda *args, call, rule: eval_jaxpr(call.jaxpr, call.consts, *args))
-custom_vmap_p.def_effectful_abstract_eval(lambda *avals, call, rule: (call.out_avals, call.effects))
-control_flow_rules[custom_vmap_p] = lambda params: CallFlow(params["call"])
-mlir.register_text_lowering(custom_vmap_p, lambda ctx, *args, call, rule: ctx.jaxpr(call, args))
-
-
 def _batch(axis, operands, dims, *, call, rule):
     batched = [d is not None for d in dims]
     values = [batching.moveaxis(x, d, 0) if d is not None else x for x, d in zip(operands, dims)]
@@ -102,14 +97,18 @@ def _batch(axis, operands, dims, *, call, rule):
     return outs, [0 if b else None for b in out_batched]
 
 
-batching.axis_primitive_batchers[custom_vmap_p] = _batch
+class _RuleUpdater(ParamUpdater):
+    """Transforms the batching rule together with the function: its jvp and its transpose."""
+
+    def jvp(self, params, nonzero, nonzero_out):
+        return {"rule": _jvp_rule(params["rule"], nonzero, nonzero_out)}
+
+    def transpose(self, params, linear, nonzero, nonzero_out):
+        return {"rule": _transposed_rule(params["rule"], params["call"].in_avals, linear, nonzero, nonzero_out)}
 
 
-def _jvp(primals, tangents, *, call, rule):
-    """The derivative has the derivative of the rule as its rule."""
-    nonzero = [type(t) is not ad.Zero for t in tangents]
-    new, nonzero_out = ad.jvp_jaxpr(call, nonzero, False)
-    n = len(primals)
+def _jvp_rule(rule, nonzero, nonzero_out):
+    n = len(nonzero)
 
     def jvp_rule(size, batched, values):
         given = iter(zip(batched[n:], values[n:]))
@@ -133,49 +132,12 @@ def _jvp(primals, tangents, *, call, rule):
         outs, touts = ad.jvp(primal_rule, ps, ts)
         some = [(ad.instantiate_zeros(t), f) for t, f, nz in zip(touts, out_flags, nonzero_out) if nz]
         return [*outs, *(t for t, _ in some)], [*out_flags, *(f for _, f in some)]
-    outs = custom_vmap_p.bind(*primals, *(t for t in tangents if type(t) is not ad.Zero), call=new, rule=jvp_rule)
-    k = len(call.out_avals)
-    rest = iter(outs[k:])
-    return outs[:k], [next(rest) if nz else ad.Zero(a.to_tangent_aval()) for nz, a in zip(nonzero_out, call.out_avals)]
+    return jvp_rule
 
 
-ad.primitive_jvps[custom_vmap_p] = _jvp
-
-
-def _partial_eval(trace, args, *, call, rule):
-    """Two calls of the same rule: one gives the known results, the other is recorded for the rest, with all the arguments."""
-    unknown = [trace.is_unknown(x) for x in args]
-    _, _, out_unknown, _ = pe.split_jaxpr(call, unknown)
-    known_outs = [i for i, u in enumerate(out_unknown) if not u]
-    unknown_outs = [i for i, u in enumerate(out_unknown) if u]
-    known = iter(())
-    if known_outs:
-        missing = [v.aval for v, u in zip(call.jaxpr.invars, unknown) if u]
-
-        def known_rule(size, batched, values):
-            flags, given, fill = iter(batched), iter(values), iter(missing)
-            outs, out_flags = rule(size, [False if u else next(flags) for u in unknown],
-                                   [ad.instantiate_zeros(ad.Zero(next(fill))) if u else next(given) for u in unknown])
-            return [outs[i] for i in known_outs], [out_flags[i] for i in known_outs]
-        jaxpr, _ = pe.dce_jaxpr(call.jaxpr, [not u for u in out_unknown], [not u for u in unknown])
-        known = iter(trace.run_known(custom_vmap_p.bind, *(x for x, u in zip(args, unknown) if not u),
-                                     call=ClosedJaxpr(jaxpr, call.consts), rule=known_rule))
-
-    def unknown_rule(size, batched, values):
-        outs, out_flags = rule(size, batched, values)
-        return [outs[i] for i in unknown_outs], [out_flags[i] for i in unknown_outs]
-    rest = call.memo(("outputs", tuple(unknown_outs)), lambda: reorder(call, None, unknown_outs))
-    recorded = iter(pe.DynamicJaxprTrace.process_primitive(trace, custom_vmap_p, args, {"call": rest, "rule": unknown_rule}))
-    return [next(recorded if u else known) for u in out_unknown]
-
-
-def _transpose(cts, *operands, call, rule):
-    """The transpose has the transpose of the rule as its rule."""
-    linear = [ad.is_undefined_primal(x) for x in operands]
-    nonzero_ct = [type(ct) is not ad.Zero for ct in cts]
-    new, nonzero = ad.transpose_jaxpr(call, linear, nonzero_ct)
+def _transposed_rule(rule, avals, linear, nonzero_ct, nonzero):
     n = len(linear) - sum(linear)
-    lin_avals = [x.aval for x, lin in zip(operands, linear) if lin]
+    lin_avals = [a for a, lin in zip(avals, linear) if lin]
 
     def transposed_rule(size, batched, values):
         flags = iter(batched[:n])
@@ -201,14 +163,53 @@ def _transpose(cts, *operands, call, rule):
         given = ad.backward_pass(jaxpr, consts, [ad.UndefinedPrimal(v.aval) for v in jaxpr.invars], full)
         outs = [ad.instantiate_zeros(ct) for ct, nz in zip(given, nonzero) if nz]
         return outs, [True] * len(outs)
-    outs = iter(custom_vmap_p.bind(*(x for x, lin in zip(operands, linear) if not lin),
-                                   *(ct for ct, nz in zip(cts, nonzero_ct) if nz), call=new, rule=transposed_rule))
-    some = iter(nonzero)
-    return [next(outs) if lin and next(some) else None for lin in linear]
+    return transposed_rule
 
 
+def _only(call, rule, outputs: list[int]) -> dict:
+    """The parameters of a call that gives some of the results."""
+    def chosen(size, batched, values):
+        outs, out_flags = rule(size, batched, values)
+        return [outs[i] for i in outputs], [out_flags[i] for i in outputs]
+    return {"call": call.memo(("outputs", tuple(outputs)), lambda: reorder(call, None, outputs)), "rule": chosen}
+
+
+def _partial_eval(trace, args, *, call, rule):
+    """Two calls of the same rule: one gives the known results, the other is recorded for the rest, with all the arguments."""
+    unknown = [trace.is_unknown(x) for x in args]
+    _, _, out_unknown, _ = pe.split_jaxpr(call, unknown)
+    known_outs = [i for i, u in enumerate(out_unknown) if not u]
+    unknown_outs = [i for i, u in enumerate(out_unknown) if u]
+    known = iter(())
+    if known_outs:
+        missing = [v.aval for v, u in zip(call.jaxpr.invars, unknown) if u]
+
+        def known_rule(size, batched, values):
+            flags, given, fill = iter(batched), iter(values), iter(missing)
+            outs, out_flags = rule(size, [False if u else next(flags) for u in unknown],
+                                   [ad.instantiate_zeros(ad.Zero(next(fill))) if u else next(given) for u in unknown])
+            return [outs[i] for i in known_outs], [out_flags[i] for i in known_outs]
+        jaxpr, _ = pe.dce_jaxpr(call.jaxpr, [not u for u in out_unknown], [not u for u in unknown])
+        known = iter(trace.run_known(custom_vmap_p.bind, *(x for x, u in zip(args, unknown) if not u),
+                                     call=ClosedJaxpr(jaxpr, call.consts), rule=known_rule))
+
+    recorded = iter(pe.DynamicJaxprTrace.process_primitive(trace, custom_vmap_p, args, _only(call, rule, unknown_outs)))
+    return [next(recorded if u else known) for u in out_unknown]
+
+
+def _dce(used_outputs, eqn):
+    """Results can go; the rule is for all the arguments."""
+    outputs = [i for i, used in enumerate(used_outputs) if used]
+    if not outputs and not _effects.prevents_dce(eqn.effects):
+        return [False] * len(eqn.invars), None
+    return [True] * len(eqn.invars), eqn.replace(outvars=[eqn.outvars[i] for i in outputs], params=_only(**eqn.params, outputs=outputs))
+
+
+define_call(custom_vmap_p, "call", _RuleUpdater())
+custom_vmap_p.takes_refs = False     # a rule is written for values
+batching.axis_primitive_batchers[custom_vmap_p] = _batch
 pe.partial_eval_rules[custom_vmap_p] = _partial_eval
-ad.primitive_transposes[custom_vmap_p] = _transpose
+pe.dce_rules[custom_vmap_p] = _dce
 
 
 def sequential_vmap(f: Callable) -> custom_vmap:

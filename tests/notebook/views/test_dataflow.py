@@ -21,13 +21,15 @@ LINK = communication.Interconnect("mine", 1.5, 12_500.0)
 
 
 def cases():
-    for kind in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_broadcast"):
+    for kind in (k for k in communication.collectives if not communication.by_pairs(k)):
         for n in (2, 3, 4, 5, 8):
             for way in communication.ALGORITHMS:
                 sizes = (n // 2, 2) if way == "axes" and n % 2 == 0 else (n,)
                 us, _ = communication.cost(kind, n, 1000, algorithm=way, link=LINK, sizes=sizes)
                 rounds = communication.rounds(communication.messages(kind, (tuple(range(n)),), bytes_in=1000, algorithm=way))
-                yield {"kind": kind, "n": n, "way": way, "sizes": sizes, "us": us, "rounds": [sorted(x) for x in rounds]}
+                made = r.Transfer(kind, bytes_in=1000)
+                yield {"kind": kind, "n": n, "way": way, "sizes": sizes, "us": us, "rounds": [sorted(x) for x in rounds],
+                       "prices": dataflow.prices(made, n, sizes, ()), **dataflow.kinds((made,))[kind]}
 
 
 def labels():
@@ -56,13 +58,12 @@ def test_the_page_has_the_same_messages_and_prices(tmp_path):
     module.write_text(f"{assets.body()}\nexport {{ {names} }};\n", encoding="utf-8")
     pairs = tuple((i, (i + 3) % 8) for i in range(8))
     permute = r.Transfer("collective_permute", axes=("x",), pairs=pairs, bytes_in=1000, mesh=r.MeshInfo(("x",), (8,), tuple(range(8))))
-    route = dataflow.route(permute, dataflow.groups_of(permute))
     prices = []
     for way in ("ring", "bidirectional", "direct"):
         hops, load = communication.permute_load((tuple(range(8)),), pairs, 1000, both_ways=way == "bidirectional") if way != "direct" else (1, 1000)
         prices.append([way, communication.cost("collective_permute", 8, 1000, hops=hops, load=load, algorithm=way, link=LINK)[0]])
     data = tmp_path / "data.json"
-    data.write_text(json.dumps({"cases": list(cases()), "alpha": LINK.alpha, "beta": LINK.beta, "route": route, "prices": prices,
+    data.write_text(json.dumps({"cases": list(cases()), "alpha": LINK.alpha, "beta": LINK.beta, "permute": {"prices": dataflow.prices(permute, 8, (8,), dataflow.groups_of(permute)), **dataflow.kinds((permute,))[permute.kind]}, "prices": prices,
                                 "labels": labels()}))
     done = subprocess.run([NODE, HERE / "traffic.test.mjs", module, data], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -1,5 +1,5 @@
-"""Why programs were traced and compiled; entered on a miss only.
+"""Why programs were traced and compiled; used only on a cache miss.
 
-`provenance.py` (what a program carries of how it came to be), `explain.py` (the sentence: which earlier program was nearest, and what
-differs), `parts.py` (everything that chose a program, part by part), `ledger.py` (the latest compiles of the process).
+`provenance.py` (notes of a program on its origin), `explain.py` (the sentence: which earlier program was nearest, and what
+differs), `parts.py` (cache keys, part by part), `ledger.py` (the latest compiles of the process).
 """

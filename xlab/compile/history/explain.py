@@ -1,4 +1,4 @@
-"""Why something was traced or compiled again. Runs on the miss path only."""
+"""Why a function was traced or compiled again. Runs only on a cache miss."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def trace_miss(name: str, fun, seen: dict, key: tuple, arg_names, was_cleared: b
 
 
 def cleared(name: str) -> tuple[str, tuple]:
-    """The sentence for a function of which everything was forgotten on demand."""
+    """The explanation for a function whose caches were cleared by the user."""
     return f"`{name}` was compiled before, but its programs were cleared", ()
 
 
@@ -82,7 +82,7 @@ def _reason(name, seen, key, arg_names, fun) -> tuple[str, tuple]:
 
 
 def _context(name, old, new) -> tuple[str, tuple]:
-    """Options that differ by name, or the axes."""
+    """Names of the options that differ, or of the axes."""
     was, now = parts.options_by_name(old[0]), parts.options_by_name(new[0])
     changes = tuple(("mesh" if "mesh" in option else "context", option, str(was.get(option)), str(now.get(option)))
                     for option in {**was, **now} if was.get(option) != now.get(option))
@@ -99,7 +99,7 @@ _REMEMBERED = 1000
 def origin_of(fun) -> tuple[str, tuple[str, ...]]:
     """`file:line` where the user defined a function, only the file for a whole cell, empty when unknown; and the transformations around it.
 
-    What `grad(f)` gives stands where `f` does: its origin is `f`'s place and `("grad",)`.
+    The origin of `grad(f)` is the line of `f` and `("grad",)`.
     """
     around: tuple[str, ...] = ()
     while True:
@@ -119,7 +119,7 @@ def _definition_site(fun) -> str:
 
 
 def _first(name, fun, now: dict[str, str]) -> tuple[str, tuple]:
-    """Why a function object is new: perhaps one from the same line was traced that closed over other values."""
+    """Why a function object is new: one from the same line may have closed over other values."""
     new = f"`{name}` was never seen before", ()
     place = _definition_site(fun)
     if not place or source_info.is_internal(place.rpartition(":")[0] or place):
@@ -145,7 +145,7 @@ def _first(name, fun, now: dict[str, str]) -> tuple[str, tuple]:
 
 
 def closed_over(fun) -> dict:
-    """Values that are part of a function object: those it closes over, and defaults of its parameters."""
+    """Values a function object holds: its closure and its parameters' defaults."""
     given = getattr(fun, "_xlab_values", None)
     if given is not None:
         return given
@@ -184,7 +184,7 @@ def options_of(owner) -> dict:
 
 
 def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
-    """Why a traced program is compiled: it is new, another `jit` compiled it, or its arguments lie elsewhere than before."""
+    """Why a traced program is compiled: it is new, another `jit` compiled it, or its placements changed."""
     _, placements, context = key
     name = owner.name
     if getattr(owner, "reason", ""):
@@ -209,7 +209,7 @@ def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
 
 
 def _other_jit(owner, closed) -> tuple[str, tuple]:
-    """Why a `jit` compiles a program of which it has no executable. A jit made for a view is none of the user's."""
+    """Why this `jit` has no executable of a program that another one compiled; jits of views do not count."""
     name, notes = owner.name, provenance(closed)
     earlier = notes.owners
     options = options_of(owner)
@@ -237,14 +237,14 @@ def _other_jit(owner, closed) -> tuple[str, tuple]:
 
 
 def compile_ended(owner, closed) -> None:
-    """Notes that an error ended the compile of a program, so that its next compile does not count as one again."""
+    """Notes that a compile failed, so that the next attempt is not reported as a recompile."""
     notes = provenance(closed)
     notes.owners = [one for one in notes.owners if one[0]() is not owner.programs]
     notes.ended.add(weakref.ref(owner.programs))
 
 
 def _option_cause(option, cause, was, now) -> str:
-    """Formats that place alike and lie differently differ in their layout."""
+    """Equal shardings in different formats differ in their layout."""
     def places(x):
         return x.sharding if isinstance(x, Format) else tuple(map(places, x)) if isinstance(x, tuple) else x
     return "layout" if option.endswith("_shardings") and places(was) == places(now) else cause

@@ -1,4 +1,4 @@
-"""What was compiled in this process and why: a bounded list, written on the miss path only."""
+"""What was compiled in this process and why: a bounded list, written only on a cache miss."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Entry:
 
     @property
     def function(self) -> tuple[Any, ...]:
-        """What the compiles of one function have in common."""
+        """Identifies the function: the same for all its compiles."""
         return self.name, self.position, self.made_by
 
 
@@ -57,7 +57,7 @@ _here = threading.local()
 
 @contextlib.contextmanager
 def unlisted() -> Iterator[None]:
-    """What this thread compiles in a block is not noted: nobody runs it."""
+    """In this block, compiles of this thread are not recorded: their programs are only inspected."""
     before = getattr(_here, "unlisted", False)
     _here.unlisted = True
     try:
@@ -73,7 +73,7 @@ def is_unlisted() -> bool:
 
 def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: PlacementKey | None = None,
         disk: disk_cache.CacheLookup = disk_cache.NOTHING) -> None:
-    """Notes a compile of a program."""
+    """Records a compile of a program."""
     if is_unlisted():
         return
     eqns = closed.jaxpr.eqns
@@ -94,7 +94,7 @@ _CALLS = ("miss", "cache_miss", "call_donating")      # functions between a call
 
 
 def _library_call(name: str) -> tuple[str, str] | None:
-    """The package's function that the user called and which compiles on its own account, and the user's line; None for a user's `jit`."""
+    """The package's function that compiles, and the user's line that called it; None for a user's `jit`."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_name != "cache_miss":
         frame = frame.f_back
@@ -116,5 +116,5 @@ def _shows(module: str) -> bool:
 
 
 def clear() -> None:
-    """Forgets what was noted."""
+    """Empties the list."""
     entries.clear()

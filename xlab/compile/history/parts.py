@@ -1,6 +1,6 @@
-"""What chose a compiled program, part by part, so that one compile can be held against all earlier ones.
+"""Cache keys of compiled programs, part by part, so that a compile can be compared with earlier ones.
 
-Parts are gathered where a program is traced and compiled, and made text only when somebody asks.
+Parts are collected while tracing and compiling, and turned into text only when needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _numbered: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
 
 class TracingKey(NamedTuple):
-    """What a function was traced for. `static` and `closure` are text already: they may hold anything."""
+    """The key of a tracing. `static` and `closure` are text, since they may hold any value."""
 
     structure: str
     names: tuple[str, ...]
@@ -35,7 +35,7 @@ class TracingKey(NamedTuple):
 
 
 class PlacementKey(NamedTuple):
-    """What a traced program was compiled for: placements of the arguments, the current mesh, options of its jit, which jit."""
+    """The key of a compile: argument placements, current mesh, options of the jit, and which jit."""
 
     placements: tuple
     mesh: Any
@@ -44,7 +44,7 @@ class PlacementKey(NamedTuple):
 
 
 def number(thing: Any) -> int:
-    """A number per object, never used again for another; 0 where none can be kept."""
+    """A unique number per object, never reused; 0 for objects that cannot be weakly referenced."""
     try:
         found = _numbered.get(thing)
         if found is None:
@@ -55,7 +55,7 @@ def number(thing: Any) -> int:
 
 
 def traced(fun: Callable, names: tuple[str, ...], key: tuple, closure: Mapping[str, str]) -> TracingKey:
-    """The parts of a key that tracing looks at."""
+    """The parts of a key that tracing depends on."""
     in_tree, avals, static, context = key
     return TracingKey(_shorten(str(in_tree)), names, avals, static_values(fun, static), context, closure, number(fun))
 
@@ -72,7 +72,7 @@ def static_values(fun: Callable, static: tuple) -> dict[str, str]:
 
 
 def parts(key: tuple[TracingKey | None, PlacementKey | None]) -> dict[str, str]:
-    """Every part as text, by a name that says what it is."""
+    """Every part as text, by name."""
     made, placed = key
     out: dict[str, str] = {}
     if made is not None:
@@ -107,7 +107,7 @@ def platform(sharding: Any) -> str:
 
 
 def placement(sharding: Any) -> str:
-    """Where an argument lies, in a few words."""
+    """The placement of an argument as short text."""
     if sharding is None:
         return "uncommitted"
     if isinstance(sharding, SingleDeviceSharding):
@@ -120,13 +120,13 @@ def placement(sharding: Any) -> str:
 
 
 def describe(aval: Any) -> str:
-    """A type with its weakness spelled out, since that alone can cause a miss."""
+    """A type as text with weak types marked, since a weak type alone can cause a miss."""
     weak = " (weak)" if isinstance(aval, ShapedArray) and aval.weak_type else ""
     return f"{aval.str_short()}{weak}"
 
 
 def short(value: Any) -> str:
-    """A value in a few words, without reading arrays or calling code of the user.
+    """A value as short text, without reading arrays or calling the user's code.
 
     >>> short((1, "a", [2.5])), short(object())
     ("(1, 'a', [2.5])", 'a object')

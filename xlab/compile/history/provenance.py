@@ -1,4 +1,4 @@
-"""What a program carries of how it came to be, from its tracing to the jits that compiled it."""
+"""Notes of a program on its origin, from its tracing to the jits that compiled it."""
 
 from __future__ import annotations
 

@@ -3,12 +3,9 @@
 Reading order: `common.py` (names, groups, types), `casts.py` (how values behave over mesh axes), `psum.py`, `all_gather.py`,
 `psum_scatter.py`, `all_to_all.py`, `ragged_all_to_all.py`, `ppermute.py`, `one_sided.py`,
 `axis_index.py`. Each primitive comes with its type rule,
-derivative, transpose, batching (also over the axis it names) and StableHLO.
-
-Also: `collective_rules.py` (what each collective moves between devices, and who takes part).
+derivative, transpose, batching (also over the axis it names), StableHLO, what it moves between devices and who has to arrive.
 """
 
-from xlab.lax.collectives import collective_rules as _collective_rules
 from xlab.lax.collectives.all_gather import (
                                        all_gather,
                                        all_gather_invariant_p,

@@ -12,6 +12,8 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.communication import collective_rules, moving
+from xlab.interpreters.divergence import arrivals
 from xlab.interpreters.mlir import tensor_type
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.arithmetic import mul
@@ -21,6 +23,7 @@ from xlab.lax.collectives.common import (
     axis_names,
     canonical_groups,
     effects_of,
+    everyone_alike,
     group_size,
     groups_of,
     groups_text,
@@ -163,3 +166,5 @@ for _p, _rule, _back in ((all_gather_p, _aval, None), (all_gather_invariant_p, _
     ad.deflinear2(_p, _back)
     mlir.register_text_lowering(_p, _lowering)
     _batch(_p)
+    collective_rules[_p] = moving("all_gather")
+    arrivals[_p] = everyone_alike

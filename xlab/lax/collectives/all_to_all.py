@@ -10,12 +10,15 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.communication import collective_rules, moving
+from xlab.interpreters.divergence import arrivals
 from xlab.interpreters.mlir import tensor_type
 from xlab.lax.collectives.common import (
     CHANNEL,
     axis_names,
     canonical_groups,
     effects_of,
+    everyone_in_groups,
     group_size,
     groups_of,
     groups_text,
@@ -196,3 +199,5 @@ all_to_all_p.def_effectful_abstract_eval(_aval)
 ad.deflinear2(all_to_all_p, _transpose)
 batching.axis_primitive_batchers[all_to_all_p] = _batch
 mlir.register_text_lowering(all_to_all_p, _lowering)
+collective_rules[all_to_all_p] = moving("all_to_all")
+arrivals[all_to_all_p] = everyone_in_groups

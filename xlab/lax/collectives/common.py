@@ -17,6 +17,7 @@ from xlab.core import dtypes
 from xlab.core.avals import INVARYING, ManualAxisType, ShapedArray, aval_of
 from xlab.core.effects import NamedAxisEffect
 from xlab.core.trace import find_axis, state
+from xlab.interpreters.divergence import Arrival
 from xlab.interpreters.mlir import tensor_type
 
 CHANNEL = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
@@ -237,3 +238,22 @@ def single_name(names, name, api: str):
 def no_groups(groups, api: str):
     if groups is not None:
         raise NotImplementedError(f"{api}: axis_index_groups not supported in vmap collectives")
+
+
+# -- who has to arrive -----------------------------------------------------------------------------------------------
+
+
+def everyone_alike(p: dict[str, Any]) -> Arrival:
+    """All that run over the axes arrive, and leave with the same value unless they stand in several groups."""
+    axes = p["axes"] if "axes" in p else p["axis_name"]
+    return Arrival(axes, same=len(p.get("axis_index_groups") or ((),)) == 1)
+
+
+def everyone_in_groups(p: dict[str, Any]) -> Arrival:
+    """All that run over the axes arrive, and each leaves with its own value."""
+    return Arrival(p["axis_name"] if isinstance(p["axis_name"], tuple) else (p["axis_name"],))
+
+
+def everybody(p: dict[str, Any]) -> Arrival:
+    """On CPU all devices of the mesh meet, whatever the pairs are."""
+    return Arrival(p["axis_name"], everybody=True)

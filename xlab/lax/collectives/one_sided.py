@@ -20,11 +20,14 @@ from xlab.core.primitive import Primitive
 from xlab.core.typing import Array, ArrayLike, AxisName
 from xlab.errors import InvalidInputException
 from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.communication import CollectiveOp, collective_rules, size
+from xlab.interpreters.divergence import arrivals
 from xlab.interpreters.mlir import tensor_type
 from xlab.lax.collectives.common import (
     CHANNEL,
     axis_names,
     effects_of,
+    everybody,
     mesh_names,
     refuse_unfinished,
     require_varying,
@@ -241,3 +244,6 @@ batching.axis_primitive_batchers[psend_p] = _send_batch
 batching.axis_primitive_batchers[precv_p] = _recv_batch
 _barrier = mlir.lowerings[optimization_barrier_p]
 mlir.register_text_lowering(optimization_barrier_p, _barrier_lowering)
+collective_rules[precv_p] = lambda avals_in, avals_out, axis_name, perm, **_: CollectiveOp(          # what its psend gave away
+    "collective_permute", axis_name, "", size(avals_out), size(avals_out), perm=perm)
+arrivals[psend_p] = arrivals[precv_p] = everybody

@@ -12,12 +12,16 @@ from xlab.core.avals import aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.communication import collective_rules, moving
+from xlab.interpreters.divergence import arrivals
 from xlab.interpreters.mlir import tensor_type
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.collectives.axis_index import axis_index
 from xlab.lax.collectives.common import (
     CHANNEL,
     axis_names,
+    everybody,
+    everyone_alike,
     groups_of,
     groups_text,
     inserted,
@@ -184,6 +188,8 @@ ppermute_p.def_abstract_eval(_aval)
 ad.deflinear2(ppermute_p, _transpose)
 batching.axis_primitive_batchers[ppermute_p] = _batch
 mlir.register_text_lowering(ppermute_p, _lowering)
+collective_rules[ppermute_p] = moving("collective_permute")
+arrivals[ppermute_p] = everybody
 
 
 # -- pbroadcast -------------------------------------------------------------------------------------------
@@ -238,3 +244,5 @@ ad.deflinear2(pbroadcast_p, _broadcast_transpose)
 batching.axis_primitive_batchers[pbroadcast_p] = _broadcast_batch
 mlir.register_text_lowering(pbroadcast_p, _broadcast_lowering)
 mlir.register_text_lowering(pbroadcast_p, _native_broadcast_lowering, "gpu")
+collective_rules[pbroadcast_p] = moving("collective_broadcast")
+arrivals[pbroadcast_p] = everyone_alike

@@ -18,6 +18,8 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import Tracer, state
 from xlab.core.typing import Array, ArrayLike, AxisName
 from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.communication import collective_rules, reducing
+from xlab.interpreters.divergence import arrivals
 from xlab.lax.arithmetic import div, mul
 from xlab.lax.collectives import casts
 from xlab.lax.collectives.axis_index import axis_index
@@ -27,6 +29,7 @@ from xlab.lax.collectives.common import (
     canonical_groups,
     combining_op,
     effects_of,
+    everyone_alike,
     group_size,
     groups_of,
     groups_text,
@@ -373,3 +376,8 @@ def _sum_cotangent(ct, axes):
     if missing and state.manual is not None:
         ct = casts.vary_unreduced_cast_p.bind(casts.vary(ct, missing), axes=missing)
     return unreduced_psum_p.bind(ct, axes=axes)
+
+
+for _p, _reduction in ((psum_p, "add"), (psum_invariant_p, "add"), (unreduced_psum_p, "add"), (pmax_p, "max"), (pmin_p, "min")):
+    collective_rules[_p] = reducing("all_reduce", _reduction)
+    arrivals[_p] = everyone_alike

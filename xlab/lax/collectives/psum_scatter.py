@@ -12,6 +12,8 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.typing import AxisName
 from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.communication import collective_rules, reducing
+from xlab.interpreters.divergence import arrivals
 from xlab.lax.arithmetic import mul
 from xlab.lax.collectives.all_gather import all_gather_p, all_gather_reduced_p
 from xlab.lax.collectives.common import (
@@ -20,6 +22,7 @@ from xlab.lax.collectives.common import (
     canonical_groups,
     combining_op,
     effects_of,
+    everyone_in_groups,
     group_size,
     groups_of,
     groups_text,
@@ -170,3 +173,7 @@ def _gather_reduced_transpose(ct, x, *, all_gather_dimension, axis_name, axis_si
 
 ad.primitive_transposes[all_gather_p] = _gather_transpose
 ad.primitive_transposes[all_gather_reduced_p] = _gather_reduced_transpose
+
+for _p in (reduce_scatter_p, unreduced_reduce_scatter_p):
+    collective_rules[_p] = reducing("reduce_scatter", "add")
+    arrivals[_p] = everyone_in_groups

@@ -14,6 +14,8 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import EVAL, Axis, state
 from xlab.core.typing import Array, ArrayLike, AxisName
 from xlab.interpreters import ad, batching, mlir
+from xlab.interpreters.communication import CollectiveOp, collective_rules, size
+from xlab.interpreters.divergence import arrivals
 from xlab.interpreters.mlir import tensor_type
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.arithmetic import add, mul, sub
@@ -24,6 +26,7 @@ from xlab.lax.collectives.common import (
     axis_names,
     canonical_groups,
     effects_of,
+    everyone_in_groups,
     group_size,
     groups_of,
     groups_text,
@@ -249,3 +252,6 @@ ad.primitive_transposes[ragged_all_to_all_p] = _transpose
 batching.axis_primitive_batchers[ragged_all_to_all_p] = _batch
 mlir.register_text_lowering(ragged_all_to_all_p, _lowering)
 mlir.register_text_lowering(ragged_all_to_all_p, _emulation, "cpu")
+collective_rules[ragged_all_to_all_p] = lambda avals_in, avals_out, axis_name, axis_index_groups: CollectiveOp(
+    "ragged_all_to_all", axis_name, "", size(avals_in[:1]), size(avals_out), axis_index_groups)
+arrivals[ragged_all_to_all_p] = everyone_in_groups

@@ -1,7 +1,8 @@
-"""What the structured primitives share: tracing a body, and making types agree."""
+"""What the structured primitives share: tracing a body, pruning a loop, and making types agree."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,9 +10,12 @@ import numpy as np
 from xlab import tree as _tree
 from xlab.compile.tracing import function_name, trace_flat
 from xlab.core import dtypes
+from xlab.core import effects as _effects
 from xlab.core.avals import ShapedArray
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, Var
+from xlab.core.primitive import Primitive
 from xlab.interpreters import partial_eval as pe
+from xlab.interpreters.control_flow import LoopFlow, control_flow_rules, flow_of
 from xlab.lax.convert import convert
 
 
@@ -45,14 +49,6 @@ def with_outputs(closed: ClosedJaxpr, out_avals: Sequence) -> ClosedJaxpr:
     return closed.memo(("outputs", tuple(out_avals)), make)
 
 
-def drop_unused_inputs(closed: ClosedJaxpr, candidates: Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
-    """Removes those candidate inputs that the program does not read."""
-    used = {v for e in closed.jaxpr.eqns for v in e.invars if type(v) is Var}
-    used.update(v for v in closed.jaxpr.outvars if type(v) is Var)
-    keep = [not c or v in used for v, c in zip(closed.jaxpr.invars, candidates)]
-    return reorder(closed, [i for i, k in enumerate(keep) if k]), keep
-
-
 def reorder(closed: ClosedJaxpr, inputs: Sequence[int] | None = None, outputs: Sequence[int] | None = None) -> ClosedJaxpr:
     """The program with inputs and outputs chosen by position."""
     j = closed.jaxpr
@@ -65,6 +61,51 @@ def add_inputs(closed: ClosedJaxpr, before: Sequence, after: Sequence) -> Closed
     """The program with more inputs that it ignores."""
     j = closed.jaxpr
     return ClosedJaxpr(j.replace(invars=[*map(Var, before), *j.invars, *map(Var, after)]), closed.consts)
+
+
+# -- loops ----------------------------------------------------------------------------------------------
+
+
+def settled(flags: Sequence[bool], step: Callable[[list[bool]], Sequence[bool]]) -> list[bool]:
+    """Flags of a loop's carry after any number of rounds, `step(flags)` being what one round makes of them."""
+    flags = list(flags)
+    while True:
+        new = [a or b for a, b in zip(flags, step(flags))]
+        if new == flags:
+            return flags
+        flags = new
+
+
+def define_loop(prim: Primitive, flow: Callable[[dict], LoopFlow], params: Callable[[LoopFlow], dict]) -> None:
+    """Registers how values flow through a loop, and by that how it is pruned; `params(flow)` are the parameters of such a loop."""
+    control_flow_rules[prim] = flow
+    pe.dce_rules[prim] = functools.partial(_prune_loop, params)
+
+
+def _prune_loop(params, used_outputs, eqn):
+    """Drops what neither a used result nor the condition nor another round needs."""
+    flow, used_outputs = flow_of(eqn), list(used_outputs)
+    nc, nb, k, body = flow.cond_consts, flow.num_consts, flow.num_carry, flow.body
+    if not any(used_outputs) and not _effects.prevents_dce(eqn.effects):
+        return [False] * len(eqn.invars), None
+    carry, ys = used_outputs[:k], used_outputs[k:]
+    if flow.cond is not None:
+        _, asked = pe.dce_jaxpr(flow.cond.jaxpr, [True])
+        carry = [c or a for c, a in zip(carry, asked[nc:])]
+    carry = settled(carry, lambda c: pe.dce_jaxpr(body.jaxpr, [*c, *ys])[1][nb:nb + k])
+    rows = len(body.in_avals) - nb - k
+    new, used = pe.dce_jaxpr(body.jaxpr, [*carry, *ys], instantiate=[*[False] * nb, *carry, *[False] * rows])
+    used_in = [*[True] * nc, *used]
+    if all(used_in) and all(ys):
+        return used_in, eqn
+    flow = flow._replace(body=ClosedJaxpr(new, body.consts), num_consts=sum(used[:nb]), num_carry=sum(carry))
+    if flow.cond is not None:
+        flow = flow._replace(cond=reorder(flow.cond, [*range(nc), *(nc + i for i, c in enumerate(carry) if c)]))
+    return used_in, eqn.replace(invars=[v for v, u in zip(eqn.invars, used_in) if u],
+                                outvars=[v for v, u in zip(eqn.outvars, (*carry, *ys)) if u], params={**eqn.params, **params(flow)})
+
+
+# -- types ----------------------------------------------------------------------------------------------
 
 
 def describe(avals) -> str:

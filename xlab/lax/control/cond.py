@@ -365,23 +365,15 @@ batching.axis_primitive_batchers[cond_p] = _cond_batch
 
 
 def _cond_dce(used_outputs, eqn):
-    branches = eqn.params["branches"]
-    if not any(used_outputs) and not eqn.effects:
+    if not any(used_outputs) and not _effects.prevents_dce(eqn.effects):
         return [False] * len(eqn.invars), None
-    n = len(branches[0].in_avals)
-    used = [False] * n
-    for b in branches:
-        _, u = pe.dce_jaxpr(b.jaxpr, used_outputs)
-        used = [x or y for x, y in zip(used, u)]
-    new = []
-    for b in branches:
-        j, _kept = pe.dce_jaxpr(b.jaxpr, used_outputs, instantiate=used)
-        new.append(ClosedJaxpr(j, b.consts))
+    branches = eqn.params["branches"]
+    used = list(map(any, zip(*(pe.dce_jaxpr(b.jaxpr, used_outputs)[1] for b in branches))))
+    new = tuple(ClosedJaxpr(pe.dce_jaxpr(b.jaxpr, used_outputs, instantiate=used)[0], b.consts) for b in branches)
     used_in = [True, *used]
     return used_in, eqn.replace(
-        invars=[v for v, u in zip(eqn.invars, used_in) if u],
-        outvars=[v for v, u in zip(eqn.outvars, used_outputs) if u],
-        params={**eqn.params, "branches": tuple(new)})
+        invars=[v for v, u in zip(eqn.invars, used_in) if u], outvars=[v for v, u in zip(eqn.outvars, used_outputs) if u],
+        params={**eqn.params, "branches": new})
 
 
 pe.dce_rules[cond_p] = _cond_dce

@@ -17,15 +17,17 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import concrete_or_error, is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
-from xlab.interpreters.control_flow import LoopFlow, control_flow_rules
+from xlab.interpreters.control_flow import LoopFlow
 from xlab.interpreters.mlir.values import physical_aval
 from xlab.lax.control.common import (
     args_tree,
     as_carry,
     check_callables,
+    define_loop,
     join_carry,
     name_of,
     reorder,
+    settled,
     trace_body,
 )
 from xlab.lax.control.while_loop import carry_mismatch
@@ -156,11 +158,10 @@ def _scan_jvp(primals, tangents, *, jaxpr, num_consts, num_carry, **params):
     c_t, i_t, x_t = _parts(tangents, num_consts, num_carry)
     c_nz, nz, x_nz = _nonzero(c_t), _nonzero(i_t), _nonzero(x_t)
     n_ys = len(jaxpr.out_avals) - num_carry
-    while True:
-        new, out_nz = ad.jvp_jaxpr(jaxpr, [*c_nz, *nz, *x_nz], [*nz, *[False] * n_ys])
-        if list(out_nz[:num_carry]) == nz:
-            break
-        nz = [a or b for a, b in zip(nz, out_nz[:num_carry])]
+    def derived(nz):
+        return ad.jvp_jaxpr(jaxpr, [*c_nz, *nz, *x_nz], [*nz, *[False] * n_ys])
+    nz = settled(nz, lambda nz: derived(nz)[1])
+    new, out_nz = derived(nz)
     ys_nz = out_nz[num_carry:]
     c_dots = [t for t in c_t if type(t) is not ad.Zero]
     i_dots = [ad.instantiate_zeros(t) for t, n in zip(i_t, nz) if n]
@@ -184,7 +185,6 @@ def _scan_jvp(primals, tangents, *, jaxpr, num_consts, num_carry, **params):
 
 
 ad.primitive_jvps[scan_p] = _scan_jvp
-control_flow_rules[scan_p] = lambda p: LoopFlow(p["jaxpr"], p["num_consts"], p["num_carry"], length=p["length"], reverse=p["reverse"])
 
 
 def _scan_partial_eval(trace, args, *, jaxpr, num_consts, num_carry, **params):
@@ -192,12 +192,10 @@ def _scan_partial_eval(trace, args, *, jaxpr, num_consts, num_carry, **params):
     c_u, x_u = [trace.is_unknown(v) for v in consts], [trace.is_unknown(v) for v in xs]
     u = [trace.is_unknown(v) for v in init]
     n_ys = len(jaxpr.out_avals) - num_carry
-    while True:
-        out_u = pe.split_jaxpr(jaxpr, [*c_u, *u, *x_u], [*u, *[False] * n_ys])[2]
-        if list(out_u[:num_carry]) == u:
-            break
-        u = [a or b for a, b in zip(u, out_u[:num_carry])]
-    known, unknown, out_u, res_avals = pe.split_jaxpr(jaxpr, [*c_u, *u, *x_u], [*u, *[False] * n_ys])
+    def split(u):
+        return pe.split_jaxpr(jaxpr, [*c_u, *u, *x_u], [*u, *[False] * n_ys])
+    u = settled(u, lambda u: split(u)[2])
+    known, unknown, out_u, res_avals = split(u)
     ys_u = out_u[num_carry:]
     known_in = [v for v, f in zip(args, [*c_u, *u, *x_u]) if not f]
     kc, kr = sum(not f for f in c_u), sum(not f for f in u)
@@ -315,11 +313,10 @@ def _scan_batch(axis, args, dims, *, jaxpr, num_consts, num_carry, **params):
     consts, c_b = batching.move_batch_dims_to_front(consts, c_d)
     b, x_b = ([d is not None for d in part] for part in (i_d, x_d))
     n_ys = len(jaxpr.out_avals) - num_carry
-    while True:
-        body, out_b = batching.batch_jaxpr(jaxpr, axis, [*c_b, *b, *x_b], [*b, *[False] * n_ys])
-        if list(out_b[:num_carry]) == b:
-            break
-        b = [p or q for p, q in zip(b, out_b[:num_carry])]
+    def batched(b):
+        return batching.batch_jaxpr(jaxpr, axis, [*c_b, *b, *x_b], [*b, *[False] * n_ys])
+    b = settled(b, lambda b: batched(b)[1])
+    body, out_b = batched(b)
     init = [batching.move_batch_dim_to(v, d, axis.size, 0) if f else v for v, d, f in zip(init, i_d, b)]
     xs = [batching.moveaxis(v, d, 1) if d is not None else v for v, d in zip(xs, x_d)]
     outs = scan_p.bind(*consts, *init, *xs, jaxpr=body, num_consts=num_consts, num_carry=num_carry, **params)
@@ -329,27 +326,8 @@ def _scan_batch(axis, args, dims, *, jaxpr, num_consts, num_carry, **params):
 batching.axis_primitive_batchers[scan_p] = _scan_batch
 
 
-def _scan_dce(used_outputs, eqn):
-    if not any(used_outputs) and not eqn.effects:
-        return [False] * len(eqn.invars), None
-    p = eqn.params
-    nc, nr, body = p["num_consts"], p["num_carry"], p["jaxpr"]
-    live, ys = list(used_outputs[:nr]), list(used_outputs[nr:])
-    while True:
-        _, used = pe.dce_jaxpr(body.jaxpr, [*live, *ys])
-        new = [a or b for a, b in zip(live, used[nc:nc + nr])]
-        if new == live:
-            break
-        live = new
-    keep = [*[False] * nc, *live, *[False] * (len(body.in_avals) - nc - nr)]
-    new_body, used = pe.dce_jaxpr(body.jaxpr, [*live, *ys], instantiate=keep)
-    kept_out = [*live, *ys]
-    return used, eqn.replace(
-        invars=[v for v, f in zip(eqn.invars, used) if f], outvars=[v for v, f in zip(eqn.outvars, kept_out) if f],
-        params={**p, "jaxpr": ClosedJaxpr(new_body, body.consts), "num_consts": sum(used[:nc]), "num_carry": sum(live)})
-
-
-pe.dce_rules[scan_p] = _scan_dce
+define_loop(scan_p, lambda p: LoopFlow(p["jaxpr"], p["num_consts"], p["num_carry"], length=p["length"], reverse=p["reverse"]),
+            lambda flow: {"jaxpr": flow.body, "num_consts": flow.num_consts, "num_carry": flow.num_carry})
 
 
 def _scan_lowering(ctx, *args, jaxpr, num_consts, num_carry, length, reverse, unroll):

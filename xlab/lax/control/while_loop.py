@@ -11,21 +11,24 @@ from xlab import tree as _tree
 from xlab.config import config
 from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
-from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.primitive import Primitive
 from xlab.core.refs import is_ref
 from xlab.core.trace import is_tracer
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters import partial_eval as pe
-from xlab.interpreters.control_flow import LoopFlow, control_flow_rules
+from xlab.interpreters.control_flow import LoopFlow
 from xlab.lax.comparison import select
 from xlab.lax.control.common import (
+    add_inputs,
     args_tree,
     as_carry,
     check_callables,
+    define_loop,
     join_carry,
     name_of,
     reorder,
+    settled,
     trace_body,
 )
 from xlab.lax.reductions import reduce_or
@@ -115,11 +118,8 @@ def _while_jvp(primals, tangents, *, cond_nconsts, cond_jaxpr, body_nconsts, bod
     _, bc_t, init_t = _split(tangents, cond_nconsts, body_nconsts)
     bc_nz = [type(t) is not ad.Zero for t in bc_t]
     nz = [type(t) is not ad.Zero for t in init_t]
-    while True:
-        new_body, out_nz = ad.jvp_jaxpr(body_jaxpr, [*bc_nz, *nz], nz)
-        if list(out_nz) == nz:
-            break
-        nz = [a or b for a, b in zip(nz, out_nz)]
+    nz = settled(nz, lambda nz: ad.jvp_jaxpr(body_jaxpr, [*bc_nz, *nz], nz)[1])
+    new_body, _ = ad.jvp_jaxpr(body_jaxpr, [*bc_nz, *nz], nz)
     bc_dots = [t for t in bc_t if type(t) is not ad.Zero]
     init_dots = [ad.instantiate_zeros(t) for t, n in zip(init_t, nz) if n]
     # jvp_jaxpr takes (consts, carry, const tangents, carry tangents); the loop wants consts first.
@@ -128,21 +128,14 @@ def _while_jvp(primals, tangents, *, cond_nconsts, cond_jaxpr, body_nconsts, bod
              *range(nb + nc + len(bc_dots), nb + nc + len(bc_dots) + len(init_dots))]
     body = new_body.memo(("order", tuple(order)), lambda: reorder(new_body, order))
     dots = tuple(v.to_tangent_aval() for v, n in zip(cond_jaxpr.in_avals[cond_nconsts:], nz) if n)
-    cond = cond_jaxpr.memo(("ignore", dots), lambda: _ignore(cond_jaxpr, dots))
+    cond = cond_jaxpr.memo(("ignore", dots), lambda: add_inputs(cond_jaxpr, (), dots))
     outs = while_p.bind(*cc, *bc, *bc_dots, *init, *init_dots, cond_nconsts=cond_nconsts, cond_jaxpr=cond,
                         body_nconsts=nb + len(bc_dots), body_jaxpr=body)
     given = iter(outs[nc:])
     return outs[:nc], [next(given) if n else ad.Zero(a.to_tangent_aval()) for n, a in zip(nz, body_jaxpr.out_avals)]
 
 
-def _ignore(closed, avals):
-    from xlab.lax.control.common import add_inputs
-    return add_inputs(closed, (), avals)
-
-
 ad.primitive_jvps[while_p] = _while_jvp
-control_flow_rules[while_p] = lambda p: LoopFlow(p["body_jaxpr"], p["body_nconsts"], len(p["body_jaxpr"].out_avals), p["cond_jaxpr"],
-                                                 p["cond_nconsts"])
 
 
 def split_while(trace, args, recorded, *, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
@@ -151,12 +144,7 @@ def split_while(trace, args, recorded, *, cond_nconsts, cond_jaxpr, body_nconsts
     params = {"cond_nconsts": cond_nconsts, "cond_jaxpr": cond_jaxpr, "body_nconsts": body_nconsts, "body_jaxpr": body_jaxpr}
     bc_u = [trace.is_unknown(x) for x in bc]
     carry_u = [trace.is_unknown(x) for x in init]
-    while True:
-        _, _, out_u, _ = pe.split_jaxpr(body_jaxpr, [*bc_u, *carry_u], [False] * len(carry_u))
-        new = [a or b for a, b in zip(carry_u, out_u)]
-        if new == carry_u:
-            break
-        carry_u = new
+    carry_u = settled(carry_u, lambda u: pe.split_jaxpr(body_jaxpr, [*bc_u, *u], [False] * len(u))[2])
     _, used = pe.dce_jaxpr(cond_jaxpr.jaxpr, [True])
     cond_unknown = any(trace.is_unknown(x) for x in cc) or any(
         u and c for u, c in zip(used[cond_nconsts:], carry_u))
@@ -195,14 +183,12 @@ def _while_batch(axis, args, dims, *, cond_nconsts, cond_jaxpr, body_nconsts, bo
     carry_b = [d is not None for d in carry_d]
     body_in, body_out = body_jaxpr.jaxpr.invars[body_nconsts:], body_jaxpr.jaxpr.outvars
     fixed = [d is None and v is o for d, v, o in zip(carry_d, body_in, body_out)]      # the same for all examples, however often they go round
-    while True:
-        _, pred_b = batching.batch_jaxpr(cond_jaxpr, axis, [*cc_b, *carry_b], False)
-        if pred_b[0]:
-            carry_b = [not f for f in fixed]
-        _, out_b = batching.batch_jaxpr(body_jaxpr, axis, [*bc_b, *carry_b], carry_b)
-        if list(out_b) == carry_b:
-            break
-        carry_b = [a or b for a, b in zip(carry_b, out_b)]
+
+    def once(b):
+        if batching.batch_jaxpr(cond_jaxpr, axis, [*cc_b, *b], False)[1][0]:
+            b = [not f for f in fixed]
+        return batching.batch_jaxpr(body_jaxpr, axis, [*bc_b, *b], b)[1]
+    carry_b = settled(carry_b, once)
     cond, pred_b = batching.batch_jaxpr(cond_jaxpr, axis, [*cc_b, *carry_b], False)
     body, _ = batching.batch_jaxpr(body_jaxpr, axis, [*bc_b, *carry_b], carry_b)
     init = [x if d is not None or not b else batching.broadcast(x, axis.size, 0)
@@ -240,32 +226,9 @@ def _while_batch(axis, args, dims, *, cond_nconsts, cond_jaxpr, body_nconsts, bo
 batching.axis_primitive_batchers[while_p] = _while_batch
 
 
-def _while_dce(used_outputs, eqn):
-    """Drops carry components that neither the results, the condition nor the other components need."""
-    if not any(used_outputs) and not eqn.effects:
-        return [False] * len(eqn.invars), None
-    p = eqn.params
-    nc, nb, cond, body = p["cond_nconsts"], p["body_nconsts"], p["cond_jaxpr"], p["body_jaxpr"]
-    _, cond_used = pe.dce_jaxpr(cond.jaxpr, [True])
-    live = [u or c for u, c in zip(used_outputs, cond_used[nc:])]
-    while True:
-        _, used = pe.dce_jaxpr(body.jaxpr, live)
-        new = [a or b for a, b in zip(live, used[nb:])]
-        if new == live:
-            break
-        live = new
-    if all(live):
-        return [True] * len(eqn.invars), eqn
-    new_body, used = pe.dce_jaxpr(body.jaxpr, live, instantiate=[*[False] * nb, *live])
-    keep_cond = [*range(nc), *(nc + i for i, k in enumerate(live) if k)]
-    used_in = [*[True] * nc, *used[:nb], *live]
-    return used_in, eqn.replace(
-        invars=[v for v, u in zip(eqn.invars, used_in) if u], outvars=[v for v, u in zip(eqn.outvars, live) if u],
-        params={**p, "body_jaxpr": ClosedJaxpr(new_body, body.consts), "body_nconsts": sum(used[:nb]),
-                "cond_jaxpr": reorder(cond, keep_cond)})
-
-
-pe.dce_rules[while_p] = _while_dce
+define_loop(while_p,
+            lambda p: LoopFlow(p["body_jaxpr"], p["body_nconsts"], len(p["body_jaxpr"].out_avals), p["cond_jaxpr"], p["cond_nconsts"]),
+            lambda flow: {"body_jaxpr": flow.body, "body_nconsts": flow.num_consts, "cond_jaxpr": flow.cond})
 
 
 def _while_lowering(ctx, *args, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):

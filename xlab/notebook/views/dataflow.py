@@ -356,13 +356,14 @@ def transfers_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None,
     out = []
     for t in transfers:
         groups = groups_of(t)
-        given = (not groups and not t.pairs) or t.kind not in KINDS
+        given = (not groups and not t.pairs) or t.kind not in communication.collectives
         rounds, what = rounds_of(t) if given else ([], "")
         here = dict(zip(t.mesh.axis_names, t.mesh.axis_sizes, strict=True)) if t.mesh else {}
+        n, sizes = max(map(len, groups), default=1), [here[a] for a in t.axes if a in here]
         out.append({
             "name": clean(transfer_name(t)), "over": clean(transfer_over(t)), "kind": clean(t.kind), "what": what, "rounds": rounds,
             "groups": [list(g) for g in groups] if not t.pairs else [], "pairs": [list(p) for p in t.pairs[:MOST_MESSAGES]],
-            "n": max(map(len, groups), default=1), "sizes": [here[a] for a in t.axes if a in here], "route": route(t, groups) if t.pairs else [],
+            "n": n, "sizes": sizes, "prices": prices(t, n, sizes, groups),
             "bytes": t.bytes_in, "times": t.times, "us": finite(t.predicted_us), "measured": finite(t.measured_us), "wait": finite(t.wait_us),
             "formula": clean(t.formula), "origin": clean(t.origin), "line": t.source.line if t.source else 0,
             "axes": [clean(a) for a in t.axes], "key": key(t.program, t.equation),
@@ -370,9 +371,6 @@ def transfers_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None,
             "attempt": attempt(t, (arguments or {}).get(t.program, ())),
         })
     return out
-
-
-KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "ragged_all_to_all", "collective_permute", "collective_broadcast")
 
 
 def groups_of(t: Transfer) -> tuple[tuple[int, ...], ...]:
@@ -384,12 +382,25 @@ def groups_of(t: Transfer) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(ids[i] for i in g) for g in rows)
 
 
-def route(t: Transfer, groups: Sequence[Sequence[int]]) -> list[int]:
-    """Hops and load of the busiest link of a permute on a ring in one direction, then in both."""
-    if not groups:
-        moved = int(any(s != d for s, d in t.pairs))
-        return [moved, t.bytes_in] * 2
-    return [n for both in (False, True) for n in communication.permute_load(groups, t.pairs, t.bytes_in, both_ways=both)]
+def prices(t: Transfer, n: int, sizes: Sequence[int], groups: Sequence[Sequence[int]]) -> list[list[float]] | None:
+    """By algorithm, what the collective takes on any interconnect: steps, bytes of each, bytes over several links, and how many links."""
+    if t.kind not in communication.collectives:
+        return None
+    if communication.by_pairs(t.kind):
+        found = [communication.permute_price(groups, t.pairs, t.bytes_in, way) for way in communication.ALGORITHMS]
+    else:
+        found = [communication.price(t.kind, max(n, 2), t.bytes_in, way, sizes) for way in communication.ALGORITHMS]
+    return None if None in found else [[p.steps, p.size, p.load, p.links] if p.load else [p.steps, p.size] for p in found if p is not None]
+
+
+def kinds(transfers: Sequence[Transfer]) -> dict[str, Any]:
+    """What the page has to know of each kind of collective: what happens in which order, and its formulas by algorithm."""
+    found = {}
+    for kind in dict.fromkeys(t.kind for t in transfers if t.kind in communication.collectives):
+        made = communication.collectives[kind]
+        ways = (getattr(made, way) for way in communication.ALGORITHMS)
+        found[kind] = {"stages": list(made.stages), "reduces": made.reduces, "formulas": [made.formula if way is None else way.formula for way in ways]}
+    return found
 
 
 def attempt(t: Transfer, arguments: Sequence[Layout]) -> dict[str, Any] | None:
@@ -410,7 +421,7 @@ def flow_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> dict[st
     alpha, beta, way = assumed(transfers)
     return {"later": rows(transfers, listed(transfers)[1]),
             "mesh": mesh_data(found) if found else None, "links": [[link.name, link.alpha, link.beta] for link in communication.LINKS.values()],
-            "alpha": alpha, "beta": beta, "way": way}
+            "alpha": alpha, "beta": beta, "way": way, "kinds": kinds(transfers), "reducing": [k for k, c in communication.collectives.items() if c.reduces]}
 
 
 def assumed(transfers: tuple[Transfer, ...]) -> tuple[float, float, str]:
@@ -425,7 +436,7 @@ def assumed(transfers: tuple[Transfer, ...]) -> tuple[float, float, str]:
         if found:
             alpha, beta = float(found[1]), float(found[2]) * 1e3
             said = t.formula.split(":")[0]
-            if t.kind != "collective_permute":
+            if not communication.by_pairs(t.kind):
                 return alpha, beta, "axes" if said == "all axes at once" else said if said in communication.ALGORITHMS else "ring"
     return alpha, beta, way
 

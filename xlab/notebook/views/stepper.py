@@ -75,6 +75,7 @@ def steps_data(trace: StepTrace) -> dict[str, Any]:
     entered = {v.name for s in trace.steps for v in s.inputs if ":" not in v.name} - known
     return {
         "program": columns(trace.program),
+        "joint": [e.id for e, _ in trace.program.walk() if e.axes],       # steps that all devices take together
         "total": max(trace.total, len(trace.steps)),
         "devices": list(trace.program.mesh.device_ids) if trace.program.mesh else [],
         "inputs": clean_json([v.to_json() for v in trace.inputs]),

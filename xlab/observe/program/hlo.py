@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from xlab.interpreters import communication
+
 _HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+)\s*\(.*\)\s*->\s*.*\{\s*$")
 _INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.\-]+) = ")
 _ARRAY = re.compile(r"([a-z]\w*)\[([\d,<=?]*)\]")
@@ -35,14 +37,6 @@ _CALLS = re.compile(r"\b(?:calls|to_apply|body|condition|branch_computations|tru
                     r"called_computations)=(\{[^}]*\}|%?[\w.\-]+)")
 _TRIPS = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d+)')
 _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
-
-COLLECTIVES = {
-    "all-reduce": "all_reduce", "all-gather": "all_gather", "reduce-scatter": "reduce_scatter", "all-to-all": "all_to_all",
-    "collective-permute": "collective_permute", "collective-broadcast": "collective_broadcast",
-    "ragged-all-to-all": "ragged_all_to_all", "all-reduce-start": "all_reduce", "all-gather-start": "all_gather",
-    "collective-permute-start": "collective_permute",
-}
-"""HLO opcode to the kind of a `Transfer`."""
 
 _BITS = {"pred": 8, "token": 0, "opaque": 0}
 
@@ -108,7 +102,7 @@ class Instruction:
     @property
     def kind(self) -> str:
         """The kind of collective, empty for anything else."""
-        return COLLECTIVES.get(self.opcode, "")
+        return communication.opcodes.get(self.opcode, "")
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """What is known, as plain data: frozen dataclasses with a text form and JSON, which hold no live object and import nothing but one another.
 
 `base.py` (what a record is), `text.py` and `units.py` (how they read); then records, each with its text form: `source.py`, `program.py`,
-`layout.py`, `transfers.py`, `phases.py`, `ledger.py`, `memory.py`, `buffers.py`, `stepping.py`, `passes.py`, `ladder.py`, `diff.py`,
+`layout.py`, `transfers.py`, `phases.py`, `ledger.py`, `memory.py`, `buffers.py`, `stepper.py`, `passes.py`, `ladder.py`, `diff.py`,
 `targets.py`, `whatif.py`, `resharding.py`, `live.py`, `drawing.py`, `report.py`. A file that is put here is found.
 
 A record is built of str, int, float, bool, None, tuples and other records, so it can be saved, compared in a test or sent to a browser.
@@ -30,7 +30,7 @@ from xlab.observe.records.phases import Phase, Timing
 from xlab.observe.records.program import Equation, Level, MeshInfo, Program, Type, Variable
 from xlab.observe.records.report import Failure, Notice, Report
 from xlab.observe.records.source import Listing, Source
-from xlab.observe.records.stepping import ShardSummary, Step, StepTrace, Value
+from xlab.observe.records.stepper import ShardSummary, Step, StepTrace, Value
 from xlab.observe.records.transfers import Transfer
 
 __all__ = [

@@ -10,7 +10,7 @@ from xlab.observe.records.passes import Pass
 from xlab.observe.records.phases import Phase, Timing, phases_table, timing_text
 from xlab.observe.records.program import MeshInfo, Program
 from xlab.observe.records.source import Source, line_text, source_text
-from xlab.observe.records.stepping import StepTrace
+from xlab.observe.records.stepper import StepTrace
 from xlab.observe.records.targets import Scheduled
 from xlab.observe.records.text import Options, add_form, limited, text
 from xlab.observe.records.transfers import CAUTION, Transfer, transfers_table

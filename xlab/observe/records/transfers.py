@@ -80,7 +80,7 @@ class Transfer(Record):
         """
         if not self.groups and not self.pairs:
             sizes = dict(zip(self.mesh.axis_names, self.mesh.axis_sizes)) if self.mesh is not None else {}
-            known = bool(self.axes) and set(self.axes) <= set(sizes) and self.kind != "collective_permute"
+            known = bool(self.axes) and set(self.axes) <= set(sizes) and not communication.by_pairs(self.kind)
             n = math.prod(sizes[a] for a in self.axes) if known else 0
             return communication.sent_in_all(self.kind, (tuple(range(n)),), (), self.bytes_in) / n if known else float(self.bytes_in)
         devices = self.mesh.size if self.mesh is not None else len({d for g in (*self.groups, *self.pairs) for d in g})
@@ -94,7 +94,7 @@ class Transfer(Record):
     @property
     def reshards(self) -> bool:
         """Whether the partitioner moves data only because two shardings disagree; sums of parts are part of the work."""
-        return self.origin == "partitioner" and self.kind not in ("all_reduce", "reduce_scatter")
+        return self.origin == "partitioner" and not communication.reduces(self.kind)
 
 
 def transfer_name(t: Transfer) -> str:

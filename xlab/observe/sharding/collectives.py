@@ -214,7 +214,7 @@ def _consumer(module: _hlo.Module, instruction: _hlo.Instruction) -> tuple[int, 
 def _cause(known: list[Cause], ids: Any, c: _hlo.Collective) -> Cause | None:
     """The decision of the partitioner that a compiled collective carries out."""
     here = [k for k in known if k.equation in ids or k.reader in ids]
-    summing = c.kind in ("all_reduce", "reduce_scatter")
+    summing = communication.reduces(c.kind)
     here.sort(key=lambda k: ((k.kind == "all_reduce") != summing, k.used))
     if not here:
         return None
@@ -360,11 +360,8 @@ def predicted(record: Transfer, link: communication.Interconnect, algorithm: str
     """The record with its messages, predicted time of one run and formula for an interconnect."""
     groups = groups or record.groups
     n = max(map(len, groups), default=1)
-    if record.kind == "collective_permute":
-        if groups and algorithm != "direct":
-            hops, load = communication.permute_load(groups, record.pairs, record.bytes_in, both_ways=algorithm == "bidirectional")
-        else:
-            hops, load = int(any(s != d for s, d in record.pairs)), record.bytes_in
+    if communication.by_pairs(record.kind):
+        hops, _, _, load, _ = communication.permute_price(groups, record.pairs, record.bytes_in, algorithm)
         us, formula = communication.cost(record.kind, n, record.bytes_in, hops=hops, load=load, algorithm=algorithm, link=link)
     else:
         sizes = dict(zip(record.mesh.axis_names, record.mesh.axis_sizes)) if record.mesh is not None else {}

@@ -7,7 +7,6 @@ from typing import Any
 
 from xlab.interpreters import communication
 from xlab.observe.figures.placements import plot_transfers
-from xlab.observe.program import hlo as _hlo
 from xlab.observe.program.stages import program_stages
 from xlab.observe.records import Transfer
 from xlab.observe.records.transfers import advice_word
@@ -75,9 +74,9 @@ def assert_collectives(fun: Any, args: tuple = (), *, allow: Mapping[str, int] |
         >>> assert_collectives(lambda x: x, (np.ones(3, np.float32),), allow={})
     """
     left = dict(allow or {})
-    unknown = set(left) - set(_hlo.COLLECTIVES.values())
+    unknown = set(left) - set(communication.collectives)
     if unknown:
-        raise ValueError(f"allow names unknown kinds {sorted(unknown)}; there are {', '.join(sorted(set(_hlo.COLLECTIVES.values())))}")
+        raise ValueError(f"allow names unknown kinds {sorted(unknown)}; there are {', '.join(sorted(communication.collectives))}")
     unexpected = []
     for t in transfers(fun, *args, **kwargs):       # what is wrong with the first few is worth a compile
         if not t.instruction:

@@ -66,10 +66,9 @@ class Loop:
 
 
 class Scan(Loop):
-    def __init__(self, operands, flow: LoopFlow, take):
+    def __init__(self, operands: Any, flow: LoopFlow, take: Any):
         _, self.consts, self.carry, self.xs = flow.split(operands)
-        self.closed: ClosedJaxpr = flow.body
-        self.length, self.reverse, self.take = int(flow.length), flow.reverse, take
+        self.body, self.length, self.reverse, self.take = flow.body, int(flow.length or 0), flow.reverse, take
         self.ys: tuple = ()
         self.index = -1
 
@@ -84,7 +83,7 @@ class Scan(Loop):
         if self.index >= self.length:
             return None
         at = self.length - 1 - self.index if self.reverse else self.index
-        return self.closed, [*self.consts, *self.carry, *(self.take(x, at) for x in self.xs)]
+        return self.body, [*self.consts, *self.carry, *(self.take(x, at) for x in self.xs)]
 
     def results(self, stack):
         ys = self.ys[::-1] if self.reverse else self.ys
@@ -92,7 +91,7 @@ class Scan(Loop):
 
 
 class While(Loop):
-    def __init__(self, operands, flow: LoopFlow, truth):
+    def __init__(self, operands: Any, flow: LoopFlow, truth: Any):
         self.cond_consts, self.body_consts, self.carry, _ = flow.split(operands)
         self.condition, self.body, self.truth = flow.cond, flow.body, truth
         self.testing = False

@@ -14,7 +14,7 @@ import numpy as np
 
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses, open_jaxpr
 from xlab.core.trace import EVAL, state, user_context
-from xlab.interpreters.control_flow import BranchFlow, LoopFlow, flow_of
+from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 from xlab.lax.slicing import dynamic_index_in_dim
 from xlab.observe.stepping.devices import Devices
 from xlab.observe.stepping.frames import Frame, Scan, While
@@ -201,6 +201,8 @@ class Machine:
             return self._call(flow.branches[which], values[1:], f"{name} branch {which}", eqn, mode)
         if name == "shard_map":
             return Devices.enter(eqn, values) if mode is self.plain else None
+        if type(flow) is not CallFlow:
+            return None
         label = f"jit {eqn.params['name']}" if name == "jit" else name
         return self._call(flow.jaxpr, values, label, eqn, mode)
 

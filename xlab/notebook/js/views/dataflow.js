@@ -64,30 +64,31 @@ export function scheduleOf(t, way) {
   if (t.rounds.length) {
     return { count: t.rounds.length, messages: (r) => t.rounds[r].map(([a, b, size]) => ({ a, b, size, chunk: -1, source: a })), held: () => null, what: t.what };
   }
-  if (t.kind === "collective_permute") {
+  if (t.stages[0] === "pairs") {
     const arrives = new Map(t.pairs.map(([a, b]) => [b, a]));
     return { count: 1, messages: () => t.pairs.filter(([a, b]) => a !== b).map(([a, b]) => ({ a, b, size: t.bytes, chunk: 0, source: a })), what: "each device sends to one other",
       held: (r, device) => [{ source: r ? arrives.get(device) ?? -1 : device, share: 1 }], chunks: 1 };
   }
-  const count = roundsOf(t.kind, t.n, way);
+  const count = roundsOf(t.stages, t.n, way);
   const groups = t.groups.filter((g) => g.length > 1);
   const rank = new Map(groups.flatMap((g, k) => g.map((d, i) => [d, [k, i]])));
   const states = new Map();
   return { count, chunks: t.n, what: count ? "" : "no schedule known; the groups are drawn as rings",
-    messages: (r) => groups.flatMap((g) => roundMessages(t.kind, g.length, t.bytes, way, r).map((m) => ({ a: g[m.from], b: g[m.to], size: m.size, chunk: m.chunk, source: g[m.origin] }))),
+    messages: (r) => groups.flatMap((g) => roundMessages(t.stages, g.length, t.bytes, way, r).map((m) => ({ a: g[m.from], b: g[m.to], size: m.size, chunk: m.chunk, source: g[m.origin] }))),
     held(r, device) {
       const at = rank.get(device);
       if (!at || t.n > mostChunks) return null;
       const group = groups[at[0]];
       const known = `${r} ${group.length}`;
-      if (!states.has(known)) states.set(known, heldBefore(t.kind, group.length, way, r));
+      if (!states.has(known)) states.set(known, heldBefore(t.stages, group.length, way, r));
       return states.get(known)[at[1]].map((c) => ({ ...c, source: group[c.source] }));
     } };
 }
 
 /** @param {HTMLElement} section @param {any} data transfers, their mesh, and the interconnects to choose from @param {Function|null} attempt runs a suggestion */
 export function mountDataflow(section, data, bus, bin, attempt) {
-  const { transfers, mesh, links } = data;
+  const { mesh, links } = data;
+  const transfers = data.transfers.map((t) => ({ stages: [], ...data.kinds[t.kind], ...t }));
   const body = section.querySelector(".xl-transfers tbody");
   if (!body) return;
   addRows(section, body, data.later);
@@ -327,7 +328,7 @@ function makeStage(section, transfers, mesh, model, bus, bin) {
     const player = makePlayer({ length: Math.max(1, rounds + 1), label: "round", bin: local, name: (r) => (r < rounds ? `round ${r + 1} of ${rounds}` : `after ${rounds} round${rounds > 1 ? "s" : ""}`), show: (r, animate) => draw(t, schedule, r, animate && !still()) });
     stage.querySelector(".xl-player")?.remove();
     if (rounds) about.append(player.el);
-    legend.textContent = !rounds || t.n > mostChunks ? "" : /reduce/.test(t.kind) ? "A cell is a piece of the array: as full as there are parts summed in it." : `A cell is a block of the array: its colour${boxWide - 8 >= 10 * schedule.chunks ? " and number say" : " says"} which device it comes from.`;
+    legend.textContent = !rounds || t.n > mostChunks ? "" : t.reduces ? "A cell is a piece of the array: as full as there are parts summed in it." : `A cell is a block of the array: its colour${boxWide - 8 >= 10 * schedule.chunks ? " and number say" : " says"} which device it comes from.`;
     about.append(legend);
     for (const row of section.querySelectorAll("tr[data-row]")) row.classList.toggle("xl-chosen", +row.dataset.row === i);
   }

@@ -57,8 +57,6 @@ export function valueNode(v, { fresh, faded, tag, was, mesh, devices, tools, cal
     entries && fresh ? h("div", { class: "xl-dim" }, `[${entries}${v.type.endsWith("[]") ? "" : ", …"}]`) : null);
 }
 
-const collectives = /^(psum|pmax|pmin|pmean|ppermute|all_gather|all_to_all|reduce_scatter|psum_scatter|pbroadcast|ragged_all_to_all|unreduced)/;
-
 /** What a breakpoint's text asks of a recorded step; null where the text is no breakpoint. The kernel reads the same texts. */
 export function breakTest(text, program) {
   const { eqs, python } = program.data;
@@ -256,7 +254,7 @@ export function mountStepper(host, data, model, bin, outer) {
     const k = program.at.get(steps.get(at).equation);
     const op = k === undefined ? "" : data.program.eqs.op[k];
     const operands = k === undefined ? [] : data.program.eqs.ins[k].split(" ");
-    const joint = collectives.test(op);
+    const joint = data.joint.includes(steps.get(at).equation);
     const seen = new Map();
     const dead = new Set();
     const here = depth(at);

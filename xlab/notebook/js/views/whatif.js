@@ -28,8 +28,8 @@ function choices(names) {
   return [[], ...names.map((n) => [n]), ...(names.length <= 4 ? names.flatMap((a) => names.filter((b) => b !== a).map((b) => [a, b])) : [])];
 }
 
-/** @param {HTMLElement} section @param {any[]} programs arguments and mesh of each @param {any} model the widget */
-export function mountWhatIf(section, programs, model, bin) {
+/** @param {HTMLElement} section @param {any[]} programs arguments and mesh of each @param {string[]} reducing kinds of collectives that add up @param {any} model the widget */
+export function mountWhatIf(section, programs, reducing, model, bin) {
   const host = section.querySelector(".xl-whatif-static");
   if (!host || !programs?.length || !model?.send) return null;
   const ask = asker(model, bin, compileSeconds);
@@ -116,7 +116,7 @@ export function mountWhatIf(section, programs, model, bin) {
   function weighed(found) {
     const sides = [found.before, found.after];
     const real = sides.map((p) => (p.transfers || []).filter((t) => t.instruction));
-    const count = (list) => list.filter((t) => t.origin === "partitioner" && !["all_reduce", "reduce_scatter"].includes(t.kind)).length;
+    const count = (list) => list.filter((t) => t.origin === "partitioner" && !reducing.includes(t.kind)).length;
     const plain = (n) => n.toLocaleString("en");
     const lines = [["collectives", plain, real.map((list) => list.length)], ["from disagreement", plain, real.map(count)], ["sent per device", bytes, sides.map((p) => p.sent || 0)],
       ["predicted", micros, sides.map((p) => p.predicted_us || 0)], ["peak per device", bytes, sides.map((p) => p.peak || 0)]];
@@ -134,7 +134,7 @@ export function mountWhatIf(section, programs, model, bin) {
   function collectiveLine(t) {
     const over = t.axes?.length ? t.axes.join() : t.groups?.length ? `${t.groups.length} groups of ${t.groups[0].length}` : "pairs";
     const often = t.times === 1 ? "" : ` × ${t.times ?? "?"}`;
-    const who = !t.origin ? `you${t.call ? ` (${t.call})` : ""}` : ["all_reduce", "reduce_scatter"].includes(t.kind) ? "partitioner" : "partitioner ⚠";
+    const who = !t.origin ? `you${t.call ? ` (${t.call})` : ""}` : reducing.includes(t.kind) ? "partitioner" : "partitioner ⚠";
     return `${t.kind}${t.reduction ? ` ${t.reduction}` : ""} over ${over}, ${bytes(t.bytes_in || 0)} → ${bytes(t.bytes_out || 0)}${often}, ${who}${t.source ? `, line ${t.source.line}` : ""}`;
   }
   /** Placements in order; choosing one puts its specs into the controls. */
@@ -180,4 +180,4 @@ export function mountWhatIf(section, programs, model, bin) {
   };
 }
 
-definePanel("whatif", (section, { data, model, bin }) => mountWhatIf(section, data.whatif, model, bin));
+definePanel("whatif", (section, { data, model, bin }) => mountWhatIf(section, data.whatif, data.flow.reducing, model, bin));
