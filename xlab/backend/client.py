@@ -105,12 +105,6 @@ def devices(backend: str | Any | None = None) -> list[Device]:
     return list(_devices)
 
 
-def device_tuple() -> tuple[Device, ...]:
-    """The same as `devices()`, as the one cached tuple."""
-    client()
-    return _devices
-
-
 def local_devices(process_index: int | None = None, backend: str | Any | None = None, host_id: int | None = None) -> list[Device]:
     """The devices of one process.
 

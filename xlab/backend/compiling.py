@@ -176,11 +176,6 @@ def _hlo_shardings(found: Any) -> list[Any] | None:
     return [HloSharding.from_proto(one) for one in found]
 
 
-def parameter_layouts(exe: Executable) -> list[Any]:
-    """The parameters' memory layouts."""
-    return list(exe.get_parameter_layouts())
-
-
 def output_layouts(exe: Executable) -> list[Any]:
     """The outputs' memory layouts."""
     return list(exe.get_output_layouts())

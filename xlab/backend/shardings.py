@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from xlab.backend import class_sharing
 from xlab.backend.native import _hlo, _jax, neighbor_present
 
@@ -99,16 +97,6 @@ def hlo_from_iota(dims: tuple[int, ...], reshape: tuple[int, ...], order: tuple[
                   subgroups: tuple[Any, ...] = ()) -> Any:  # fmt: skip
     """A tiling whose device order is a transposed iota; `subgroups` name the kinds of the trailing dims."""
     return HloSharding.iota_tile(dims, reshape, order, subgroups)
-
-
-def hlo_from_devices(ids: np.ndarray, subgroups: tuple[Any, ...] = ()) -> Any:
-    """A tiling given by an array of positions; `subgroups` name the kinds of the trailing dims."""
-    return HloSharding.subgroup_with_device_ordering(np.asarray(ids, np.int64), list(subgroups))
-
-
-def hlo_from_string(text: str) -> Any:
-    """A tiling in HLO's notation, such as `{devices=[2,1]<=[2]}`."""
-    return HloSharding.from_string(text)
 
 
 REPLICATED_KIND = OpSharding.Type.REPLICATED

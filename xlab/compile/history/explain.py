@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections import OrderedDict
 
+from xlab.backend import caches
 from xlab.compile.history import parts
 from xlab.compile.history.parts import describe, platform
 from xlab.compile.history.parts import short as _short
@@ -92,8 +92,7 @@ def _context(name, old, new) -> tuple[str, tuple]:
 
 
 # Of the latest functions by the place of their definition, what the last object made there closed over, as text.
-_objects: OrderedDict[tuple, dict[str, str]] = OrderedDict()
-_REMEMBERED = 1000
+_objects: caches.Latest[tuple, dict[str, str]] = caches.Latest(1000)
 
 
 def origin_of(fun) -> tuple[str, tuple[str, ...]]:
@@ -127,10 +126,8 @@ def _first(name, fun, now: dict[str, str]) -> tuple[str, tuple]:
     key = getattr(fun, "_xlab_key", place), name
     if key[0] is None:
         return f"a transformation made a program of `{name}` that was never seen before", ()
-    was = _objects.pop(key, None)
+    was = _objects.get(key)
     _objects[key] = now
-    while len(_objects) > _REMEMBERED:
-        _objects.popitem(last=False)
     if was is None:
         return new
     changes = tuple(("closure", v, was.get(v, "nothing"), now.get(v, "nothing"))

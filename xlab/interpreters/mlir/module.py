@@ -250,9 +250,6 @@ class Context:
         """The current token of an ordered effect."""
         return self._fn.tokens[effect]
 
-    def set_token(self, effect, name: str) -> None:
-        self._fn.tokens[effect] = name
-
     def tokens(self, effects) -> list[str]:
         """Tokens to hand to an inner program with these ordered effects, in front of its operands."""
         return [self._fn.tokens[e] for e in effects]
