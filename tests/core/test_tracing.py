@@ -216,7 +216,9 @@ class TestThreads:
 
 class TestJaxprs:
     def closed(self):
-        return xlab.make_jaxpr(lambda x, y: (jnp.sin(x) * y, lax.cond(y[0] > 0, jnp.sin, jnp.cos, x)))(X, X)
+        def f(x, y):
+            return jnp.sin(x) * y, lax.cond(y[0] > 0, jnp.sin, jnp.cos, x)
+        return xlab.make_jaxpr(f)(X, X)
 
     def test_parts(self):
         closed = self.closed()
@@ -224,7 +226,7 @@ class TestJaxprs:
         assert all(isinstance(v, Var) for v in closed.jaxpr.invars)
         assert closed.in_avals[0] is ShapedArray((3,), np.float32)
         assert len(closed.out_avals) == 2
-        assert closed.eqns[0].source_info.position().line == TestJaxprs.closed.__code__.co_firstlineno + 1
+        assert closed.eqns[0].source_info.position().line == TestJaxprs.closed.__code__.co_firstlineno + 2
 
     def test_evaluation_under_transformations(self):
         closed = xlab.make_jaxpr(lambda x: (jnp.sin(x) * 2).sum())(X)

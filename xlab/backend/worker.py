@@ -1,6 +1,6 @@
-"""A process beside this one for native passes that may end theirs: started when first needed, kept, and started again when it dies.
+"""A worker process for native passes that may crash: started at first use, restarted when it dies.
 
-A task is a generator function of this room. It runs over there, and what it gives comes back piece by piece; where its process ends, or
+A task is a generator function of this room. It runs in the worker, which sends back what it yields; where the worker ends, or
 has to be ended after too long a time, the reason comes back as a sentence. The two speak over a pair of sockets that have no name, so
 nobody else can; the worker ends with whoever started it, and no interrupt of theirs reaches it.
 
@@ -46,7 +46,7 @@ _kept: _Worker | None = None
 
 
 def run(task: Callable[..., Iterator[Any]], *args: Any, limit: float | None = None) -> tuple[list[Any], str]:
-    """What a task gives, and why its process came no further; no reason where it came to its end. Errors of the task are raised here."""
+    """The values a task yields, and why it stopped early (empty if it finished); raises the task's errors."""
     global _kept
     with _lock:
         try:
@@ -132,7 +132,7 @@ class _Worker:
         return f"its process ended with {name}" + (f": {said}" if said else "")
 
     def _stderr_tail(self, erred: bool) -> str:
-        """What native code said of its end, without the time and the thread; of an end with an error, the last line."""
+        """The failed check in the worker's stderr, without time and thread; after an error, the last line."""
         size = os.fstat(self.said.fileno()).st_size
         lines = os.pread(self.said.fileno(), 4000, max(0, size - 4000)).decode(errors="replace").splitlines()
         told = [line for line in lines if "Check failed" in line or "LLVM ERROR" in line or "Assertion" in line]
@@ -148,7 +148,7 @@ class _Worker:
         self.said.close()
 
     def forget(self) -> None:
-        """In a process that was forked: the worker belongs to the other one."""
+        """Forgets the worker in a forked process: it belongs to the parent."""
         self.link.close()
         self.said.close()
         self.process.returncode = 0

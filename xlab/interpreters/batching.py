@@ -1,4 +1,4 @@
-"""Batching: the program of one example becomes the program of many.
+"""Batching (`vmap`): turns the program of one example into the program of a batch.
 
 A batched value carries the position of its batch dimension. A rule receives operands and positions and returns the
 batched result and its position; values without batch dimension pass through untouched.
@@ -34,7 +34,7 @@ lists. The rule runs only when some operand is batched."""
 
 
 class _AxisRules(RuleTable):
-    """Also takes rules of the field's older form, `rule(size, name, kind, operands, dims, **params)`."""
+    """A rule table that also takes JAX's older form, `rule(size, name, kind, operands, dims, **params)`."""
 
     def __setitem__(self, primitive, rule):
         code = getattr(rule, "__code__", None)
@@ -283,7 +283,7 @@ def broadcast(x, size: int, axis: int, mesh_axis=None):
 
 @contextmanager
 def batch_sharding_context(axis: Axis):
-    """Lays what the block repeats for every example of a batch as the batch lies over Explicit mesh axes."""
+    """Values broadcast along the batch dimension in the block are sharded as the batch is (Explicit axes)."""
     previous, state.batch_sharding = state.batch_sharding, axis.explicit_mesh_axes
     try:
         yield
@@ -313,7 +313,7 @@ def sum_batch_dim(x, dim):
 
 
 class BatchDim(NamedTuple):
-    """Where the batch dimension of an input is that is not in front: a reference, which cannot be moved."""
+    """The batch dimension of an input that is not in front: a reference, which cannot be transposed."""
 
     dim: int
 

@@ -1,4 +1,4 @@
-"""Collectives as messages: who sends how much to whom, in which round, and what that costs.
+"""Collectives as messages: sender, receiver, bytes and round of each, and the predicted cost.
 
 A rule in `collective_rules` says what a collective primitive moves, as a `CollectiveOp`; `collectives` says of each kind what happens, what
 it costs and what HLO calls it. Everything below is a pure function of moves, groups and sizes. `messages` spells out an algorithm message by message, `cost` predicts its time with the formula written out.

@@ -1,4 +1,4 @@
-"""Questions about the transformations around the code that asks."""
+"""Queries of the transformations around the current code."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def _traces() -> Iterator[Trace]:
 
 
 def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:
-    """Whether what is bound now is being recorded for a compiled program."""
+    """Whether code that runs now is being traced by `jit`."""
     return any(isinstance(t, pe.DynamicJaxprTrace) and not isinstance(t, pe.JaxprTrace) for t in _traces())
 
 
 def unsafe_am_i_under_a_vmap_DO_NOT_USE() -> bool:
-    """Whether what is bound now is being batched."""
+    """Whether code that runs now is being batched by `vmap`."""
     return any(isinstance(t, batching.BatchTrace) for t in _traces())

@@ -1,4 +1,4 @@
-"""Which mutable references have to wait.
+"""Partial evaluation with mutable references: which of them become unknown as a whole.
 
 When a program is split into what can run now and what waits for unknown inputs, a reference that something unknown is ever
 written to waits as a whole: even what was read from it before that write cannot be told from it afterwards. So the question
@@ -45,7 +45,7 @@ def _through(eqn, unknown) -> tuple[set[int], list[bool]]:
         return _loop(flow, unknown, n)
     written = _effects.written(eqn.effects)
     if written and not unknown[0] and any(unknown[1:]):
-        return written, [False] * n            # something unknown is stored in a known reference; what was there is known
+        return written, [False] * n            # an unknown value is stored in a known reference; the old value is known
     return set(), [True] * n
 
 
@@ -74,7 +74,7 @@ def _loop(flow: LoopFlow, unknown, n):
     if flow.cond is None:
         return refs, results
     cond_refs, (answer,) = _inside(flow.cond, [*cond_consts, *results])
-    if answer:     # nobody knows how often it runs
+    if answer:     # the number of iterations is unknown
         return {*_effects.written(flow.cond.effects), *(first + i for i in _effects.written(flow.body.effects))}, [True] * n
     return cond_refs | refs, results
 

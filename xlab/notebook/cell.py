@@ -27,12 +27,12 @@ import numpy as np
 
 import xlab
 from xlab import tree
+from xlab.backend import caches
 from xlab.notebook.free_variables import reads_of, token
 from xlab.tree_util import register_pytree_node
 
 _MISSING = object()
 _LAST = "the last expression"
-_REMEMBERED = 256
 
 
 def is_array(value: Any) -> bool:
@@ -173,14 +173,7 @@ class Cell:
 
         With `named`, it returns `(tuple of their values, outcome)`.
         """
-        key = self.key()
-        found = _functions.pop(key, None)
-        if found is None:
-            found = self._function()
-        _functions[key] = found
-        while len(_functions) > _REMEMBERED:
-            del _functions[next(iter(_functions))]
-        return found
+        return _functions.get_or_make(self.key(), self._function)
 
     def _function(self):
         made = _pure(self.body, self.last, self.namespace, self.reads, self.named,
@@ -211,7 +204,7 @@ class Cell:
 _IS = "is "
 """What the last expression is, before the name that holds it."""
 
-_functions: dict[tuple, Callable] = {}
+_functions: caches.Latest[tuple, Callable] = caches.Latest(256)
 
 
 def _pure(body: CodeType, last: CodeType | None, space: dict[str, Any], reads: tuple[str, ...],

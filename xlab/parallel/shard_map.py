@@ -218,7 +218,7 @@ def _split(closed, unknown, params):
 
 
 def _same_over(mesh, spec, names):
-    """The axes over which a value of this spec is one, and its cotangent is one too."""
+    """The axes over which a value of this spec and its cotangent are replicated."""
     return tuple(n for n in unmentioned(mesh, spec, names) if n not in spec.unreduced and n not in spec.reduced)
 
 

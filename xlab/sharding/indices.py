@@ -88,14 +88,3 @@ def indices(spec: Any, mesh: Any, shape: tuple[int, ...], what: str) -> list[Ind
             index.append(slice(block * part[d], (block + 1) * part[d]))
         out.append(tuple(index))
     return out
-
-
-def replica_ids(index_list: list[Index]) -> list[int]:
-    """For each device, how many earlier devices hold the same slice."""
-    seen: dict[tuple, int] = {}
-    out = []
-    for index in index_list:
-        key = tuple((s.start, s.stop) for s in index)
-        out.append(seen.setdefault(key, 0))
-        seen[key] += 1
-    return out

@@ -85,7 +85,3 @@ class MemorySpace(enum.Enum):
         return f"MemorySpace.{self.name}"
 
     __str__ = __repr__
-
-
-MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
-"""Kinds of memory a CPU device can address; the first is the default."""

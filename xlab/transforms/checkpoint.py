@@ -1,4 +1,4 @@
-"""`checkpoint`: trade memory for time by computing again on the way back what the forward pass did not keep."""
+"""`checkpoint` (rematerialization): the backward pass recomputes what the forward pass did not save."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ remat_p = Primitive("remat2")
 
 
 def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiated):
-    """Runs what is known without keeping its inner values, and records the whole body for what is not."""
+    """Runs the known part without saving its inner values, and records the whole body for the unknown part."""
     if any(type(v.aval) is AbstractRef for v in jaxpr.invars):
         return eval_jaxpr(jaxpr, (), *args)     # running it again would write again: what the way back needs is kept
     unknown = [trace.is_unknown(x) for x in args]
@@ -141,7 +141,7 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
 
 
 def _log_residuals(inputs, saved, body) -> None:
-    """Under `config.log_checkpoint_residuals`: what stays in memory until the way back."""
+    """Under `config.log_checkpoint_residuals`: logs the residuals kept for the backward pass."""
     made_by = {v: e for e in body.eqns for v in e.outvars}
     if inputs:
         logger.warning("checkpointed function saving inputs with shapes:\n%s", "\n".join(f"  {a}" for a in inputs))
@@ -183,7 +183,7 @@ def _eval_inlined(jaxpr, consts, args):
 
 
 def _saveable(jaxpr: Jaxpr, unknown, policy) -> list[tuple[Var, Offloadable | None]]:
-    """Results of known equations that the policy keeps, with the memory each waits in if that is another."""
+    """Results of known equations that the policy saves, with the memory each is offloaded to, if any."""
     waiting = {v for v, u in zip(jaxpr.invars, unknown) if u}
     saved: list = []
     for eqn in jaxpr.eqns:

@@ -98,7 +98,7 @@ def _batch(axis, operands, dims, *, call, rule):
 
 
 class _RuleUpdater(ParamUpdater):
-    """The derivative of a function has the derivative of its rule as its rule, the transpose the transpose of it."""
+    """Transforms the batching rule together with the function: its jvp and its transpose."""
 
     def jvp(self, params, nonzero, nonzero_out):
         return {"rule": _jvp_rule(params["rule"], nonzero, nonzero_out)}

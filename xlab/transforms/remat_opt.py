@@ -1,6 +1,6 @@
 """`remat_opt`: the forward rule of a `custom_vjp` with `optimize_remat=True`.
 
-The equation gives residuals and results. Where nobody reads the residuals, as in the forward pass of a checkpointed function, dead
+The equation gives residuals and results. Where the residuals are unused, as in the forward pass of a checkpointed function, dead
 code elimination puts the function itself in its place.
 """
 

@@ -58,7 +58,8 @@ def test_every_way_of_making_an_array_has_its_line(tracked):
     warm = f(put)  # warm call
     eager = put - 1
     eager = put - 1  # eager
-    sharded = xlab.device_put(X, xlab.NamedSharding(xlab.make_mesh((8,), ("d",), axis_types=(xlab.sharding.AxisType.Auto,)), xlab.P("d")))  # cut
+    mesh = xlab.make_mesh((8,), ("d",), axis_types=(xlab.sharding.AxisType.Auto,))
+    sharded = xlab.device_put(X, xlab.NamedSharding(mesh, xlab.P("d")))  # cut
     total = xlab.jit(jnp.sum)(sharded)  # in turn
     for value, comment in ((put, "put"), (first["y"], "first call"), (warm["z"][0], "warm call"), (eager, "eager"), (sharded, "cut"),
                            (total, "in turn")):

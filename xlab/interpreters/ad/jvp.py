@@ -50,7 +50,7 @@ class Zero:
 
     @staticmethod
     def from_primal_value(x) -> Zero:
-        """The zero tangent for a primal value, under the field's name."""
+        """The zero tangent for a primal value; the name is JAX's."""
         return Zero.of(x)
 
 
@@ -112,7 +112,7 @@ class JVPTrace(Trace):
             if rule is None:
                 if not all((t.aval if type(t) is Zero else t).dtype == dtypes.float0 for t in tangents):
                     raise primitive_jvps.missing(prim)
-                return self.parent.process_primitive(prim, primals, params)     # integers alone move nothing
+                return self.parent.process_primitive(prim, primals, params)     # integers alone have no tangents
             out, out_tangent = rule(primals, tangents, **params)
         finally:
             switch_trace(previous)
@@ -127,7 +127,7 @@ class JVPTrace(Trace):
 
     @contextmanager
     def nothing_closed_over(self, params):
-        """Explains the error of a rule that meets one of this trace's values where only its arguments are understood."""
+        """Context manager: raises `closed_over` where a rule in the block uses one of this trace's values."""
         try:
             yield
         except UnexpectedTracerError as e:

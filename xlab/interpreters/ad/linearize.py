@@ -1,7 +1,7 @@
 """Linearization: run a function once, keep its derivative there as a linear jaxpr.
 
-The function runs on (value, tangent) pairs; values go to the current trace, tangents are recorded. What the recorded
-part needs of the values becomes its constants.
+The function runs on (primal, tangent) pairs; primals go to the current trace, tangents are recorded. What the recorded
+part needs of the primals becomes its constants.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
+from xlab.backend import caches as _caches
 from xlab.backend import client as _client
 from xlab.backend import dispatch as _dispatch
 from xlab.core.array import is_native_array
@@ -89,8 +90,7 @@ def _sweep() -> None:
     for key in [k for k, found in _known.items() if found.array() is None]:
         del _known[key]
     _sweep_at = max(10_000, 2 * len(_known))
-    while len(_known) > MOST:
-        del _known[next(iter(_known))]
+    _caches.drop_oldest(_known, MOST)
 
 
 def note_cell(cell: str, source: str = "", names: dict[str, Any] | None = None) -> int:

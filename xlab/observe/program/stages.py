@@ -169,7 +169,8 @@ class ProgramStages:
         return self._lowered.mesh if self._lowered is not None else None
 
 
-_jits: dict[int, tuple[Any, Any]] = {}
+# By the ids of the functions, which their jits keep alive.
+_jits: caches.Latest[int, Any] = caches.Latest(64)
 caches.register(_jits.clear)
 
 
@@ -187,15 +188,15 @@ def jitted(fun: Any, names: dict[str, Any] | None = None) -> Any:
         owner = own(value, "_xlab_jit")
         if owner is not None and owner.fun is fun and owner.is_plain():
             return value
-    found = _jits.pop(id(fun), None)
-    if found is None or found[0] is not fun:
-        found = fun, jit(fun)
-        found[1]._xlab_jit.for_view = True
     if any(value is fun for value in values):
-        _jits[id(fun)] = found
-        while len(_jits) > 64:
-            del _jits[next(iter(_jits))]
-    return found[1]
+        return _jits.get_or_make(id(fun), lambda: _for_view(fun))
+    return _jits.pop(id(fun), None) or _for_view(fun)
+
+
+def _for_view(fun: Any) -> Any:
+    made = jit(fun)
+    made._xlab_jit.for_view = True
+    return made
 
 
 def fresh(jitted: Any) -> Any:
