@@ -20,7 +20,7 @@ def set_picture(kind: str, draw: Callable[..., Any]) -> None:
 
 
 def picture(kind: str) -> Callable[..., Any]:
-    """What draws records as a picture of that kind."""
+    """The function that draws records as this kind of picture."""
     if kind not in _draw:
         for load in _load:
             load()
