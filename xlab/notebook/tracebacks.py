@@ -1,4 +1,4 @@
-"""Errors of a cell as the person should see them: from their own line, without the frames in between."""
+"""Tracebacks of cells as the user should see them: from their own line, without internal frames."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def shorten(error: BaseException) -> BaseException:
 
 
 def register(shell: Any) -> None:
-    """Has the errors of every cell shown so."""
+    """Filters the tracebacks of every cell."""
     unregister(shell)
     shown = shell.InteractiveTB.structured_traceback
 
@@ -64,13 +64,13 @@ def register(shell: Any) -> None:
 
 
 def _by_showing(tb: TracebackType | None) -> bool:
-    """Whether an error arose where the shell shows a result, from the runtime and not from what draws: no line of the person's has part in it."""
+    """Whether the runtime raised an error while the shell displayed a result, with no user line in it."""
     last = list(entries(tb))[-1].tb_frame.f_code.co_filename
     return config.traceback_filtering != "off" and last.startswith(_PACKAGE) and not last.startswith(_OWN)
 
 
 def unregister(shell: Any) -> None:
-    """Shows the frames in between again."""
+    """Shows internal frames again."""
     before = getattr(shell.InteractiveTB.structured_traceback, "instead_of", None)
     if before is not None:
         shell.InteractiveTB.structured_traceback = before
@@ -120,7 +120,7 @@ def _first_line(file: str) -> TracebackType | None:
 
 
 def interrupted(what: str) -> KeyboardInterrupt:
-    """A keyboard interrupt that shows as one sentence."""
+    """A keyboard interrupt that is shown as one sentence."""
     error = KeyboardInterrupt(what)
     error._render_traceback_ = lambda: [f"KeyboardInterrupt: {what}"]  # type: ignore[attr-defined]
     return error

@@ -1,4 +1,4 @@
-"""What every record is: a frozen dataclass that turns into JSON and back, has a schema number, and shows itself by its text form.
+"""The base of all records: a frozen dataclass with JSON, a schema number, and its text form as `repr`.
 
 The records are in files of their own; this file knows none of them.
 """
@@ -39,7 +39,7 @@ def set_picture(kind: str, draw: Callable[..., Any]) -> None:
 
 
 def picture(kind: str) -> Callable[..., Any]:
-    """What draws records as a picture of that kind."""
+    """The function that draws records as this kind of picture."""
     return _pictures[kind]
 
 
@@ -79,7 +79,7 @@ class Record:
             raise ValueError(f"{data['record']}: its records are nested too deeply to be read here") from None
 
     def contradiction(self) -> str:
-        """What in its fields cannot be together, though each is of its type; empty where all fits. A record that is read is asked."""
+        """Describes fields that contradict each other, empty if none do; called for records read from JSON."""
         return ""
 
     def replace(self, **changes: Any) -> Any:
@@ -186,7 +186,7 @@ def _kinds(made: type[Record]) -> dict[str, Any]:
 
 
 def _called(kind: Any) -> str:
-    """A type in words."""
+    """The name of a type, for messages."""
     if get_origin(kind) is tuple:
         parts = get_args(kind)
         return f"a list of {_called(parts[0])}" if parts[-1] is Ellipsis else f"[{', '.join(map(_called, parts))}]"
@@ -196,7 +196,7 @@ def _called(kind: Any) -> str:
 
 
 def _given(data: Any) -> str:
-    """What was found, in a few words however large it is."""
+    """A short text for a value, for messages."""
     if isinstance(data, str):
         return repr(data if len(data) <= 40 else f"{data[:40]}…")
     if isinstance(data, (list, tuple)):
