@@ -225,6 +225,7 @@ def _usable_donations(closed: ClosedJaxpr, request: Request, kept, ins, outs) ->
         return {}
     avals, results = closed.in_avals, closed.out_avals
     free = [o for o, a in enumerate(results) if isinstance(a, ShapedArray)]
+    read = set(kept)
     out: dict[int, int | None] = {}
 
     def where(sharding, aval, layout):
@@ -237,7 +238,7 @@ def _usable_donations(closed: ClosedJaxpr, request: Request, kept, ins, outs) ->
 
     for same in (lambda a, b: a.shape == b.shape and a.dtype == b.dtype, lambda a, b: size(a) == size(b)):
         for i in donated:
-            if i not in kept or i in out or not isinstance(avals[i], ShapedArray):
+            if i not in read or i in out or not isinstance(avals[i], ShapedArray):
                 continue
             here = where(ins[i], avals[i], in_layouts[i] if in_layouts else None)
             match = next((o for o in free if same(avals[i], results[o])
@@ -245,7 +246,7 @@ def _usable_donations(closed: ClosedJaxpr, request: Request, kept, ins, outs) ->
             if match is not None:
                 free.remove(match)
                 out[i] = match if avals[i].shape == results[match].shape and avals[i].dtype == results[match].dtype else None
-    unusable = [avals[i] for i in donated if i in kept and i not in out]
+    unusable = [avals[i] for i in donated if i in read and i not in out]
     if unusable:
         warnings.warn(f"Some donated buffers were not usable: {', '.join(map(str, unusable))}. A buffer can be reused only for a result of as "
                       f"many bytes, in the same kind of memory and layout; donate fewer arguments.", stacklevel=2)

@@ -29,7 +29,7 @@ def complete(line: str, names: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 class Matcher:
-    """What the shell asks for completions."""
+    """The completion matcher that the shell calls."""
 
     def __init__(self, shell: Any):
         self.shell = shell
@@ -47,6 +47,6 @@ def register(shell: Any) -> None:
 
 
 def unregister(shell: Any) -> None:
-    """Takes them away."""
+    """Removes the completions."""
     kept = shell.Completer.custom_matchers
     kept[:] = [m for m in kept if not isinstance(m, Matcher)]

@@ -33,7 +33,7 @@ MOST_DEVICES = 64
 
 
 class UsageError(ValueError):
-    """What was asked cannot be done; its words say what to ask instead."""
+    """The command cannot be carried out; the message says what to write instead."""
 
 
 def load(target: str) -> tuple[Callable[..., Any], dict[str, Any]]:

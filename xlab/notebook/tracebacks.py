@@ -1,4 +1,4 @@
-"""Errors of a cell as the person should see them: from their own line, without the frames in between."""
+"""Tracebacks of cells as the user should see them: from their own line, without internal frames."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import os
 import sys
 import traceback
 from types import CodeType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import xlab
 from xlab.config import config
 from xlab.core.source_info import is_internal, shown_name
 from xlab.core.tracebacks import chain, concerns, entries
 from xlab.core.tracebacks import shorten as _shorten
-from xlab.observe.records import Failure, Source
+
+if TYPE_CHECKING:
+    from xlab.observe.records import Failure
 
 _PACKAGE = os.path.dirname(os.path.abspath(xlab.__file__)) + os.sep
 _OWN = os.path.join(os.path.dirname(os.path.abspath(xlab.__file__)), "notebook") + os.sep
@@ -46,7 +48,7 @@ def shorten(error: BaseException) -> BaseException:
 
 
 def register(shell: Any) -> None:
-    """Has the errors of every cell shown so."""
+    """Filters the tracebacks of every cell."""
     unregister(shell)
     shown = shell.InteractiveTB.structured_traceback
 
@@ -64,13 +66,13 @@ def register(shell: Any) -> None:
 
 
 def _by_showing(tb: TracebackType | None) -> bool:
-    """Whether an error arose where the shell shows a result, from the runtime and not from what draws: no line of the person's has part in it."""
+    """Whether the runtime raised an error while the shell displayed a result, with no user line in it."""
     last = list(entries(tb))[-1].tb_frame.f_code.co_filename
     return config.traceback_filtering != "off" and last.startswith(_PACKAGE) and not last.startswith(_OWN)
 
 
 def unregister(shell: Any) -> None:
-    """Shows the frames in between again."""
+    """Shows internal frames again."""
     before = getattr(shell.InteractiveTB.structured_traceback, "instead_of", None)
     if before is not None:
         shell.InteractiveTB.structured_traceback = before
@@ -120,7 +122,7 @@ def _first_line(file: str) -> TracebackType | None:
 
 
 def interrupted(what: str) -> KeyboardInterrupt:
-    """A keyboard interrupt that shows as one sentence."""
+    """A keyboard interrupt that is shown as one sentence."""
     error = KeyboardInterrupt(what)
     error._render_traceback_ = lambda: [f"KeyboardInterrupt: {what}"]  # type: ignore[attr-defined]
     return error
@@ -128,6 +130,11 @@ def interrupted(what: str) -> KeyboardInterrupt:
 
 def failure(error: BaseException) -> Failure:
     """The record of an error, with the user's line."""
+    from xlab.observe.records import (  # records are loaded when there is one to make: loading the extension is quick
+        Failure,
+        Source,
+    )
+
     last = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if is_users(frame.f_code):
