@@ -146,7 +146,7 @@ def _in_type_of(x, ct, preferred):
 
 
 def _sharding_like(aval, *operands):
-    """What to ask of a cotangent, so that it lies as the value does."""
+    """The `out_sharding` that gives a cotangent the sharding of its primal."""
     if not explicit_types.in_use:
         return None
     return next((like for like in (sharding_in_types.like(aval, aval_of(x)) for x in operands) if like is not None), None)

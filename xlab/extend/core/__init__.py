@@ -1,4 +1,4 @@
-"""The language of the runtime, for primitives, transformations and analyses written outside of it.
+"""The core of the runtime (primitives, jaxprs, traces), for extensions written outside of it.
 
 `primitives` holds the runtime's own primitives by name.
 """

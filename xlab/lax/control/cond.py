@@ -157,7 +157,7 @@ def choose(api, index, branches, operands, **params):
 
 
 def _share_refs(consts, branches):
-    """A reference that several branches close over is given to them once."""
+    """Passes a reference that several branches close over only once."""
     first: dict[int, int] = {}
     source = [first.setdefault(id(c), i) if is_ref(c) else i for i, c in enumerate(consts)]
     keep = [i for i, s in enumerate(source) if s == i]
@@ -340,7 +340,7 @@ def _cond_batch(axis, args, dims, *, branches, **params):
 
 
 def _handed_through(branches, operands) -> list[int | None]:
-    """For each result the operand that every branch hands through as it is, or None."""
+    """For each result the operand that every branch forwards unchanged, or None."""
     places = [{v: i for i, v in enumerate(b.jaxpr.invars)} for b in branches]
     out = []
     for vs in zip(*(b.jaxpr.outvars for b in branches)):
