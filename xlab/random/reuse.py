@@ -44,7 +44,7 @@ class Use:
 
     def __init__(self, name: str):
         self.name, self.spent = name, {}
-        self.at: JaxprEqn | None = None     # the call of a function of ours, whose own lines are nobody's
+        self.at: JaxprEqn | None = None     # the call of an internal function, whose own lines the user does not know
 
     def run(self, jaxpr: Jaxpr | ClosedJaxpr, ins: Sequence) -> list:
         jaxpr = open_jaxpr(jaxpr)
