@@ -1,4 +1,4 @@
-"""Looking at values and shardings while programs run: the field's `debug` names."""
+"""Looking at values and shardings while programs run: JAX's `debug` names."""
 
 from xlab.core.effects import DebugEffect, OrderedDebugEffect
 from xlab.lax.debugger import breakpoint

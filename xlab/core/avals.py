@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ManualAxisType:
-    """How a value behaves over the mesh axes that a `shard_map` body sees by hand.
+    """How a value behaves over the Manual mesh axes of a `shard_map` body.
 
     An axis is *varying* (each device has its own value), *unreduced* (the devices hold summands),
     *reduced* (one value whose cotangent is unreduced) or, in none of the sets, invarying.

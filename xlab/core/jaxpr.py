@@ -71,7 +71,7 @@ class JaxprEqn:
 
     @property
     def source_info(self) -> _source_info.SourceInfo:
-        """Location in the user's program; kept as a plain tuple until somebody asks."""
+        """Location in the user's program; stored as a plain tuple until it is needed."""
         return _source_info.SourceInfo(*self.raw_source_info)
 
     def replace(self, **changes: Any) -> JaxprEqn:
@@ -250,7 +250,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any, keep_source: boo
 
 
 def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
-    """For each equation, the variables nobody reads afterwards (so that evaluation can free them)."""
+    """For each equation, the variables not used afterwards (so that evaluation can free them)."""
     seen = {v for v in jaxpr.outvars if type(v) is Var}
     out: list[list[Var]] = []
     for eqn in reversed(jaxpr.eqns):

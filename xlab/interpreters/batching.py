@@ -327,7 +327,7 @@ def move_batch_dims_to_front(operands: Sequence, dims: Sequence) -> tuple[list, 
 
 def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched_in: Sequence[bool | BatchDim],
                 instantiate: bool | Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
-    """The batched program, with every batch dimension in front unless said; and which outputs are batched."""
+    """The batched program, with batch dimensions in front unless given; and which outputs are batched."""
     batched_in = tuple(batched_in)
     force = ((instantiate,) * len(closed.out_avals) if isinstance(instantiate, bool)
              else tuple(instantiate))

@@ -40,7 +40,7 @@ class Algorithm(NamedTuple):
 
 @dataclass(frozen=True)
 class Collective:
-    """A kind of collective: all that whoever prices, draws or reads it has to know.
+    """A kind of collective: all that is needed to predict its cost, draw it, or read it from HLO.
 
     Args:
         kind: its name in a `CollectiveOp` and in records.
@@ -440,7 +440,7 @@ def permute_price(groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, in
     return Price(hops, 0, collectives["collective_permute"].formula, load)
 
 
-def cost(kind: str, n: int, bytes_in: int, *, hops: int = 1, load: int | None = None, algorithm: str = "ring",
+def cost(kind: str, n: int, bytes_in: int, *, hops: int = 1, load: float | None = None, algorithm: str = "ring",
          link: Interconnect = LINKS["cpu"], sizes: Sequence[int] = ()) -> tuple[float, str]:
     """Predicted microseconds of one run, and the formula with its numbers.
 

@@ -328,7 +328,7 @@ def convert_constvars_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def close_jaxpr(jaxpr: Jaxpr) -> ClosedJaxpr:
-    """A program without constants as a closed one; the same object every time, so what it remembers is found again."""
+    """A program without constants as a closed one; the same object every time, so that its memos are kept."""
     closed = getattr(jaxpr, "_closed", None)
     if closed is None:
         closed = jaxpr._closed = ClosedJaxpr(jaxpr, ())

@@ -86,7 +86,7 @@ def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = Non
 
 
 def over_mesh_like(out, aval, fill_value):
-    """What was filled with a value, behaving over the mesh axes taken by hand as the type `aval`; only zeros are a sum of equal parts."""
+    """A filled array cast to the manual axis type of `aval`; only zeros may become unreduced."""
     mat = aval.mat
     if not mat or not config.auto_pcast:
         return out

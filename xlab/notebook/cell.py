@@ -1,4 +1,4 @@
-"""Cell text to one function: which names it reads that hold arrays, and which names it leaves.
+"""Turns a cell into one function, from the arrays it reads to the names it assigns.
 
 The cell runs in the user's own namespace while it is traced, with traced values under the names of its inputs; then the
 namespace is put back. So functions defined in the cell, or called by it, see what they would see in an ordinary cell, and
@@ -47,7 +47,7 @@ def is_array(value: Any) -> bool:
 
 
 class PartitionedTree:
-    """A value taken apart: its arrays, and everything needed to put it together again around others."""
+    """A flattened value: its arrays, and the structure to rebuild it around other arrays."""
 
     __slots__ = ("arrays", "mask", "rest", "structure")
 
@@ -84,14 +84,14 @@ class PartitionedTree:
 
 
 class Outcome:
-    """What a cell leaves: per name how it was changed and its new value. A container, so that a program can return it."""
+    """The effects of a cell on names: how each changed, and its new value. A pytree, so that a program can return it."""
 
     def __init__(self, values: Mapping[str, tuple[str, Any]]):
         self.values = dict(values)          # name -> ('set' | 'mutated' | 'deleted', value)
 
 
 class _Names:
-    """The part of an outcome that is no array; equal only to itself."""
+    """The static part of an outcome; equal only to itself."""
 
     __slots__ = ("how", "splits")
 
@@ -254,7 +254,7 @@ def _compile(module: ast.Module, filename: str) -> tuple[CodeType, CodeType | No
 
 
 def _split(value: Any) -> PartitionedTree | None:
-    """A value taken apart, or None when it is neither an array nor a container."""
+    """A flattened value, or None if it is neither an array nor a container."""
     try:
         split = PartitionedTree(value)
     except (TypeError, ValueError):         # a dict whose keys have no order is left alone
@@ -298,7 +298,7 @@ def write_back(old: Any, new: Any) -> Any:
 
 
 def _refuse_hidden(changed: dict[str, tuple[str, Any]]) -> None:
-    """A traced value inside an object that is no container would be of no use after the cell."""
+    """Raises for a traced value inside an object that is no container: it could not be used after the cell."""
     for name, (_, value) in changed.items():
         for leaf in tree.leaves(value):
             inside = getattr(leaf, "__dict__", None)

@@ -135,7 +135,7 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
             n = len(saved)
             _log_residuals([x.aval for x, u, unk in zip(body.invars, used[n:], unknown) if u and not unk],
                            [v for v, u in zip(saved, used) if u], body)
-        outs = pe.DynamicJaxprTrace.process_primitive(trace, remat_p, operands, dict(params, jaxpr=rest, differentiated=True))
+        outs = trace.record_unknown(remat_p, operands, dict(params, jaxpr=rest, differentiated=True))
     k, w = iter(known_outs), iter(outs)
     return [next(w) if u else next(k) for u in out_unknown]
 

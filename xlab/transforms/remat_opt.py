@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xlab.compile.jit import hoisted
+from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
 from xlab.core.primitive import Primitive
@@ -101,7 +102,7 @@ def _partial_eval(trace, args, *, fwd_jaxpr, **_):
 
 def _dce(used_outputs, eqn):
     plain, n_res, n_consts = eqn.params["fun_jaxpr_thunk"](), eqn.params["num_res"], eqn.params["num_consts"]
-    if not any(used_outputs):
+    if not any(used_outputs) and not _effects.prevents_dce(eqn.effects):
         return [False] * len(eqn.invars), None
     if plain is None or any(used_outputs[:n_res]):
         return [True] * len(eqn.invars), eqn

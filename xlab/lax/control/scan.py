@@ -225,7 +225,7 @@ def _scan_partial_eval(trace, args, *, jaxpr, num_consts, num_carry, **params):
     body = unknown.memo(("scan unknown", tuple(order)), lambda: reorder(unknown, order))
     operands = [*(residuals[i] for i in as_const), *(v for v, f in zip(consts, c_u) if f),
                 *(v for v, f in zip(init, u) if f), *(residuals[i] for i in as_x), *(v for v, f in zip(xs, x_u) if f)]
-    new = pe.DynamicJaxprTrace.process_primitive(trace, scan_p, operands, dict(
+    new = trace.record_unknown(scan_p, operands, dict(
         jaxpr=body, num_consts=len(as_const) + n_uc, num_carry=n_uu, **params))
     k, w = iter(known_outs), iter(new)
     return [next(w) if f else next(k) for f in (*u, *ys_u)]

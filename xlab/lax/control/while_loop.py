@@ -149,7 +149,7 @@ def split_while(trace, args, recorded, *, cond_nconsts, cond_jaxpr, body_nconsts
     cond_unknown = any(trace.is_unknown(x) for x in cc) or any(
         u and c for u, c in zip(used[cond_nconsts:], carry_u))
     if cond_unknown or (all(carry_u) and not any(is_ref(x) and not trace.is_unknown(x) for x in args)):
-        return pe.DynamicJaxprTrace.process_primitive(trace, while_p, recorded, params)
+        return trace.record_unknown(while_p, recorded, params)
     known_body, *_ = pe.split_jaxpr(body_jaxpr, [*bc_u, *carry_u], carry_u)
     n_known = sum(not u for u in carry_u)
     body = known_body.memo(("first", n_known), lambda: reorder(known_body, None, range(n_known)))
@@ -159,7 +159,7 @@ def split_while(trace, args, recorded, *, cond_nconsts, cond_jaxpr, body_nconsts
     known = trace.run_known(
         while_p.bind, *cc, *known_bc, *(x for x, u in zip(init, carry_u) if not u), cond_nconsts=cond_nconsts,
         cond_jaxpr=cond, body_nconsts=len(known_bc), body_jaxpr=body)
-    outs = pe.DynamicJaxprTrace.process_primitive(trace, while_p, recorded, params)
+    outs = trace.record_unknown(while_p, recorded, params)
     k = iter(known)
     return [o if u else next(k) for o, u in zip(outs, carry_u)]
 

@@ -31,7 +31,7 @@ _NOWHERE = repeat(-1)
 
 
 def columns(program: Program) -> dict[str, Any]:
-    """The program as columns for the page, made once for each of the latest programs: nobody changes them."""
+    """The program as columns for the page; cached for the latest programs."""
     return _made.get_or_make(id(program), lambda: (program, _columns(program)))[1]
 
 

@@ -1,7 +1,7 @@
 """Where live arrays were made: by the cell that left them, and by line while lines are recorded.
 
-Two ways, by what they cost. `note_cell` looks once after a cell at the arrays that are new: calls of compiled programs run as they did
-before. `track_arrays()` has the native path call back after every call, and whatever makes arrays in Python tell of it; then each array
+There are two ways. `note_cell` looks once after a cell for new arrays, and adds no cost to calls of compiled programs. With
+`track_arrays()` the native path calls back after every call, and Python code that makes arrays reports them; then each array
 has the line that made it. Arrays are held weakly either way.
 """
 
@@ -39,7 +39,7 @@ _tracking = False
 
 
 def track_arrays(on: bool = True) -> bool:
-    """Records the line of every array made from now on, or stops doing so; what is known stays. Returns whether it is on.
+    """Starts or stops recording the line of every new array; recorded lines are kept. Returns whether it is on.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -94,7 +94,7 @@ def _sweep() -> None:
 
 
 def note_cell(cell: str, source: str = "", names: dict[str, Any] | None = None) -> int:
-    """Notes that the arrays which nobody knew yet were made in a cell; those under its names at the line that assigned the name.
+    """Records that the new arrays were made in a cell; those with a name, at the line that assigned it.
 
     Returns how many were new.
     """
@@ -141,7 +141,7 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def origin(x: Any) -> Source | None:
-    """Where an array was made, as far as that is known; line 0 says that only the cell is."""
+    """Where an array was made, if known; line 0 means that only the cell is known."""
     found = _known.get(id(x))
     if found is None or found.array() is not x or not is_native_array(x):
         return None

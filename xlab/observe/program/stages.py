@@ -1,4 +1,4 @@
-"""What an observation concerns: one traced program with as much of its lowered and compiled forms as there is.
+"""The subject of an observation: a traced program with those of its lowered and compiled forms that exist.
 
 Every maker takes a function with arguments, or any stage of `jit`, or a jaxpr; `program_stages` turns it into a `ProgramStages`, which
 lowers and compiles on demand and keeps what it made.
@@ -146,9 +146,9 @@ class ProgramStages:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What was looked for and did not come to its end, in sentences."""
+        """Sentences on analyses that did not finish."""
         failed = self._propagation.failed if self._propagation is not None else ""
-        ended = "" if self._stages.get("failed", "").startswith("local:") else self.unstaged      # text that goes further than any answer
+        ended = "" if self._stages.get("failed", "").startswith("local:") else self.unstaged      # this stage exists although the analysis failed later
         return tuple(filter(None, (ended, failed and f"how the values inside were decided to lie is not known: {failed}")))
 
     @property
@@ -159,7 +159,7 @@ class ProgramStages:
 
     @property
     def parameter_names(self) -> list[str]:
-        """What each parameter of the lowered program is called."""
+        """The names of the lowered program's parameters."""
         return [*self.before_arguments, *map(self.closed.jaxpr.debug_info.arg_name, self.lowered.kept)]
 
     @property
@@ -174,9 +174,9 @@ caches.register(_jits.clear)
 
 
 def jitted(fun: Any, names: dict[str, Any] | None = None) -> Any:
-    """The jitted form of a function: itself, what somebody made of it by `jit` without options, or one made here to look at it.
+    """The jitted form of a function: itself, an existing `jit` of it without options, or a new one for viewing.
 
-    What is made here is made once per function that a name holds, so that looking twice compiles once. `names` are those of the
+    A new one is cached per named function, so that a second view does not compile again. `names` are those of the
     function's module where none are given.
     """
     if own(fun, "lower") is not None:
@@ -199,7 +199,7 @@ def _for_view(fun: Any) -> Any:
 
 
 def fresh(jitted: Any) -> Any:
-    """A jit of a copy of a jitted function, with its options: nothing of it was traced or compiled yet, and the other keeps what was.
+    """A new jit of a copy of a jitted function, with the same options and empty caches.
 
     >>> f = jit(lambda x: x + 1)
     >>> int(fresh(f)(1)), fresh(f) is f

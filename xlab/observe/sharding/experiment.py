@@ -203,7 +203,7 @@ class Experiment:
         return Ranking(self.stages.name, tuple(found), max(0, total - len(tried)), len(tried) - len(found))
 
     def _present(self, number: int) -> tuple[tuple[str, ...], ...]:
-        """How an argument lies now."""
+        """The current placement of an argument."""
         low = self.stages.lowered
         s = dict(zip(low.kept, low.in_shardings)).get(self.arguments[number])
         if not isinstance(s, NamedSharding):
@@ -235,7 +235,7 @@ def _report(stages: ProgramStages, link: Any) -> Report:
 
 
 def _moved(s: Any, old: Mesh, new: Mesh, ndim: int) -> Any:
-    """A sharding on another mesh: axes that are not there are left out."""
+    """A sharding on another mesh; axes that this mesh lacks are left out."""
     if not isinstance(s, NamedSharding):
         return s
     kept = [tuple(a for a in (s.spec.axes_of(d) or ()) if a in new.axis_names) or None for d in range(min(len(s.spec), ndim))]
