@@ -1,7 +1,7 @@
 """Monitoring: named events, durations, time spans and scalars, for tools that watch from outside.
 
 Anything may be recorded. The runtime itself records the stages of compilation, each as a scalar when it begins and a
-duration and a time span when it ends, and what the persistent cache does, under the names that tools of the field know.
+duration and a time span when it ends, and what the persistent cache does, under the names that tools for JAX know.
 
 Example:
     >>> import xlab

@@ -120,7 +120,7 @@ class _Worker:
         return pieces, ""
 
     def _crash_report(self, limit: float) -> str:
-        """How the process ended, in words."""
+        """How the process ended, as text."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(5)
         status = self.process.poll()

@@ -163,7 +163,7 @@ class _Analysis:
         return [joined] * len(eqn.outvars)
 
     def loop(self, eqn: JaxprEqn, flow: LoopFlow, ins) -> list[frozenset]:
-        """With a condition, whoever leaves earlier takes no part in what the others do, the test of the condition included."""
+        """A loop. With a condition, devices that leave early miss the later iterations, and later tests of it."""
         cond_consts, consts, first, xs = flow.split(ins)
         again = NOWHERE
 

@@ -164,7 +164,7 @@ class TerminalLine:
 
 
 class CellLine:
-    """A line in the output of the cell that compiles, sent as that cell's own message whoever runs by now."""
+    """A line in the output of the cell that compiles, with that cell as parent even if another runs by now."""
 
     def __init__(self, shell: Any, parent: Any):
         self.publisher, self.parent, self.id, self.sent = shell.display_pub, parent, uuid.uuid4().hex, False
@@ -185,7 +185,7 @@ class CellLine:
 
 
 def of_shell(shell: Any) -> CompileProgress | None:
-    """The progress of a shell: in the cell of a notebook that somebody looks at, or on a terminal."""
+    """The progress of a shell: in the cell of an open notebook, or on a terminal."""
     if getattr(shell, "kernel", None) is not None:
         from xlab.notebook.formatters import _somebody_looks
 

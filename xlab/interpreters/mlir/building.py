@@ -1,4 +1,4 @@
-"""Lowering rules of one's own, written with MLIR objects: `rule(ctx, *values, **params) -> values`.
+"""Users' lowering rules, written with MLIR objects: `rule(ctx, *values, **params) -> values`.
 
 The runtime lowers to text. A rule that builds operations runs on the arguments of a small function of its own; the function
 is printed, becomes part of the module, and is called where the primitive was applied. The text is kept: the same rule for the

@@ -83,7 +83,7 @@ def psend(x: ArrayLike, axis_name: AxisName, perm: Sequence[tuple[int, int]]) ->
 
 
 def precv(token: Any, out_shape: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Array:
-    """What was sent by the `psend` that gave the token; ranks nobody sends to receive zeros.
+    """Receives the value sent by the `psend` that returned the token; ranks without a sender receive zeros.
 
     Args:
         token: what `psend` gave.

@@ -197,7 +197,7 @@ def _with_refs_on_values(prim, wanted):
 
 
 def _slices_a_batched_ref(operands, dims, params):
-    """Whether a scan takes the elements of a reference apart whose batch dimension stands where they are counted."""
+    """Whether a scan takes slices of a batched reference."""
     first = params["num_consts"] + params["num_carry"]
     return any(d is not None and is_ref(x) for x, d in zip(operands[first:], dims[first:]))
 
