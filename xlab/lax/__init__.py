@@ -9,7 +9,7 @@ elements), `bits.py` (bitwise operations), `call.py` (calls of a function), `cal
 numbers), `composite.py` (an operation with a name that compilers may know), `constraint.py`
 (`with_sharding_constraint`), `conv.py` (convolution of any rank), `conv_functions.py` (convolutions under the names
 users call), `convert.py` (changes of dtype), `creation.py` (arrays made from nothing), `cumulative.py` (running
-sums), `debugger.py` (`debug.breakpoint`), `debugging.py` (looking into programs while they run), `device_put.py` (the
+sums), `debugging.py` (looking into programs while they run), `device_put.py` (the
 `device_put` primitive), `ffi.py` (`ffi_call`), `fft.py` (the discrete Fourier transform over one to three trailing
 dimensions), `gather.py` (slices of one size from many run-time positions), `hashable.py` (arrays and
 dictionaries as parameters of equations), `indexers.py` (what an index into a

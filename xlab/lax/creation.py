@@ -17,7 +17,7 @@ from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike, ShardingLike
 from xlab.interpreters import ad, batching, mlir
-from xlab.interpreters.ad import Zero
+from xlab.interpreters.ad import Zero, drop_zeros
 from xlab.lax import sharding_in_types
 from xlab.lax.convert import convert
 from xlab.lax.device_put import in_memory
@@ -182,7 +182,7 @@ mlir.register_text_lowering(optimization_barrier_p, lambda ctx, *xs: ctx.ops(
 
 def _barrier_tangents(ts):
     """Nonzero tangents pass through a barrier of their own."""
-    given = [t for t in ts if type(t) is not Zero]
+    given = drop_zeros(ts)
     out = iter(optimization_barrier_p.bind(*given) if given else ())
     return [t if type(t) is Zero else next(out) for t in ts]
 

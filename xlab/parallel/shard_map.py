@@ -242,8 +242,8 @@ def _transposed(closed, linear, nonzero, refs, params):
                       for a, s, nz in zip(closed.out_avals, out_specs, nonzero)]
         out = ad.backward_pass(jaxpr, (), ad.collecting(primals, refs), cotangents)
         leaving_cts = [leaving(ct, a, s) for ct, a, s, lin in zip(out, closed.in_avals, in_specs, linear) if lin]
-        found["nonzero"] = [type(ct) is not ad.Zero for ct in leaving_cts]
-        return [ct for ct in leaving_cts if type(ct) is not ad.Zero]
+        found["nonzero"] = ad.nonzero_mask(leaving_cts)
+        return ad.drop_zeros(leaving_cts)
 
     def arriving(ct, aval, spec):
         """The cotangent of a result that is replicated but was concatenated: the sum of the parts' cotangents."""

@@ -197,11 +197,11 @@ def _cond_aval(index, *operands, branches, **_):
 def _cond_jvp(primals, tangents, *, branches, **params):
     index, *ops = primals
     _, *dots = tangents
-    nonzero = [type(t) is not ad.Zero for t in dots]
+    nonzero = ad.nonzero_mask(dots)
     outs_nz = [ad.jvp_jaxpr(b, nonzero, False)[1] for b in branches]
     union = tuple(map(any, zip(*outs_nz)))
     new = tuple(ad.jvp_jaxpr(b, nonzero, union)[0] for b in branches)
-    outs = cond_p.bind(index, *ops, *(t for t in dots if type(t) is not ad.Zero), branches=new, **params)
+    outs = cond_p.bind(index, *ops, *ad.drop_zeros(dots), branches=new, **params)
     n = len(union)
     given = iter(outs[n:])
     return outs[:n], [next(given) if nz else ad.Zero(v.to_tangent_aval())
@@ -276,7 +276,7 @@ def _cond_transpose(cts, index, *ops, branches, **params):
     if ad.is_undefined_primal(index):
         raise TypeError("cond is not linear in its index")
     linear = [ad.is_undefined_primal(x) for x in ops]
-    nonzero = [type(ct) is not ad.Zero for ct in cts]
+    nonzero = ad.nonzero_mask(cts)
     refs, ops = ad.open_cotangents(ops)
     transposed = [ad.transpose_jaxpr(b, linear, nonzero, refs) for b in branches]
     union = tuple(map(any, zip(*(nz for _, nz in transposed)))) if any(linear) else ()

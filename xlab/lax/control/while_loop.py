@@ -116,11 +116,11 @@ def _split(args, cond_nconsts, body_nconsts):
 def _while_jvp(primals, tangents, *, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
     cc, bc, init = _split(primals, cond_nconsts, body_nconsts)
     _, bc_t, init_t = _split(tangents, cond_nconsts, body_nconsts)
-    bc_nz = [type(t) is not ad.Zero for t in bc_t]
-    nz = [type(t) is not ad.Zero for t in init_t]
+    bc_nz = ad.nonzero_mask(bc_t)
+    nz = ad.nonzero_mask(init_t)
     nz = settled(nz, lambda nz: ad.jvp_jaxpr(body_jaxpr, [*bc_nz, *nz], nz)[1])
     new_body, _ = ad.jvp_jaxpr(body_jaxpr, [*bc_nz, *nz], nz)
-    bc_dots = [t for t in bc_t if type(t) is not ad.Zero]
+    bc_dots = ad.drop_zeros(bc_t)
     init_dots = [ad.instantiate_zeros(t) for t, n in zip(init_t, nz) if n]
     # jvp_jaxpr takes (consts, carry, const tangents, carry tangents); the loop wants consts first.
     nb, nc = len(bc), len(init)
