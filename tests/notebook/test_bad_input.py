@@ -174,7 +174,7 @@ def test_an_error_is_told_once(lab):
 
 def test_what_was_traced_before_an_error_is_shown(lab, monkeypatch):
     from xlab.backend import compiling
-    from xlab.compile import executable
+    from xlab.compile import lowering
 
     def broken(*args, **options):
         raise RuntimeError("no room for this program")
@@ -188,7 +188,7 @@ def test_what_was_traced_before_an_error_is_shown(lab, monkeypatch):
         assert "what was traced before the error, and was not compiled" in plain and "IndivisibleError" in plain
         assert "slice[" in page and "collectives" not in plain
         assert "/xlab/" not in page, "the package's frames"
-    for module, name, number in ((executable, "lower_module", 6.25), (compiling, "run_uninterruptible", 7.25)):
+    for module, name, number in ((lowering, "lower_module", 6.25), (compiling, "run_uninterruptible", 7.25)):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, broken)
             for _ in range(2):
@@ -252,13 +252,13 @@ def test_line_magics_explain_themselves(lab):
 def test_failures_of_every_later_stage(lab, monkeypatch):
     """Lowering, compiling and running: one error with the person's line where there is one, names as they were, and on it goes."""
     from xlab.backend import compiling
-    from xlab.compile import executable
+    from xlab.compile import lowering
 
     def broken(*args, **options):
         raise RuntimeError("no room for this program")
 
     before = names(lab)
-    for module, name, cell in ((executable, "lower", "%%xjit\ny = x * 3.25"), (compiling, "run_uninterruptible", "%%xjit\ny = x * 4.25")):
+    for module, name, cell in ((lowering, "lower_module", "%%xjit\ny = x * 3.25"), (compiling, "run_uninterruptible", "%%xjit\ny = x * 4.25")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, broken)
             error, text, _ = fails(lab, cell)

@@ -7,6 +7,7 @@ import pytest
 
 import xlab
 import xlab.numpy as jnp
+from xlab.interpreters import partial_eval as pe
 
 
 def make(optimize):
@@ -55,3 +56,20 @@ def test_what_is_recorded():
     inner = next(e for e in closed.eqns if e.primitive.name == "remat2").params["jaxpr"]
     assert inner.eqns[0].primitive.name == "remat_opt"
     assert xlab.make_jaxpr(f)(X, X).eqns[0].primitive.name == "custom_vjp_call"
+
+
+def test_effects_stay_where_no_result_is_read():
+    seen = []
+
+    @xlab.custom_vjp
+    def f(x):
+        xlab.debug.callback(seen.append, x)
+        return x * 2
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * 2,), optimize_remat=True)
+    jaxpr = xlab.make_jaxpr(lambda x: xlab.vjp(f, x)[0])(1.0).jaxpr
+    assert "remat_opt" in str(jaxpr)
+    left, used = pe.dce_jaxpr(jaxpr, [False])
+    assert used == [True] and "debug_callback" in str(left)
+    xlab.jit(lambda x: (xlab.vjp(f, x)[0], x)[1])(3.0).block_until_ready()
+    xlab.effects_barrier()
+    assert [float(x) for x in seen] == [3.0]

@@ -39,7 +39,7 @@ is_deleted, mark_deleted = ArrayImpl.is_deleted, NATIVE["delete"]
 
 
 def install_methods(mapping: Mapping[str, Any], is_ours: Callable[[Any], bool]) -> None:
-    """Sets methods and properties of arrays; `is_ours(array)` tells our arrays from the reference's."""
+    """Sets methods and properties of arrays; `is_ours(array)` tells our arrays from JAX's."""
     class_sharing.install(ArrayImpl, mapping, is_ours)
 
 
@@ -51,7 +51,7 @@ _typing: Callable[[Any, Any], Any] = _as_given
 
 
 def set_typing(typed: Callable[[Any, Any], Any]) -> None:
-    """Upper rooms say what type an array has that is laid out by a sharding: `typed(aval, sharding) -> aval`."""
+    """Sets the function that gives the type of an array with a sharding: `typed(aval, sharding) -> aval`."""
     global _typing
     _typing = typed
 
@@ -148,7 +148,7 @@ _shard_aval: Callable[[Any, tuple[int, ...]], Any] = _default_shard_aval
 
 def set_shard_makers(single: Callable[[Any, str | None], Any] | None = None,
                      aval: Callable[[Any, tuple[int, ...]], Any] | None = None) -> None:  # fmt: skip
-    """Upper rooms say how the sharding and the type of one shard are made."""
+    """Sets the functions that make the sharding and the type of one shard."""
     global _make_single, _shard_aval
     _make_single = single or _make_single
     _shard_aval = aval or _shard_aval
@@ -180,7 +180,7 @@ def shards(arr: ArrayImpl) -> list[ArrayImpl]:
 
 
 def known_shards(arr: ArrayImpl) -> Sequence[ArrayImpl]:
-    """The parts that somebody asked for before; they share the array's memory."""
+    """The cached shards, if `shards` was called before; they share the array's memory."""
     return arr.__dict__.get(_SHARDS, ())
 
 
@@ -232,11 +232,11 @@ def _rewrapped(arr: ArrayImpl, aval: Any, native: Any, committed: bool) -> Array
 # -- arrays that share buffers -------------------------------------------------------------------------------
 
 sharing: dict[int, list[weakref.ref]] = {}     # by id of an array, the arrays with which it shares buffers, and itself
-_sharing_lock = threading.RLock()               # which a finalizer may ask for that runs while its thread holds it
+_sharing_lock = threading.RLock()               # reentrant: a finalizer may run while its thread holds it
 
 
 def _share(made: ArrayImpl, others: Sequence[ArrayImpl]) -> None:
-    """Notes that an array was made of the buffers of others: what takes one takes all."""
+    """Records that an array shares the buffers of others: donating one deletes all of them."""
     group: list[weakref.ref] = []
     with _sharing_lock:
         for x in (made, *others):
@@ -255,7 +255,7 @@ def _share(made: ArrayImpl, others: Sequence[ArrayImpl]) -> None:
 
 
 def all_apart(arrays: Sequence[Any]) -> bool:
-    """Whether these are different arrays of which none was ever made of the buffers of another; quick, so that warm calls can ask."""
+    """Whether these are different arrays that share no buffers; fast enough for every warm call."""
     numbers = set(map(id, arrays))
     return len(numbers) == len(arrays) and (not sharing or sharing.keys().isdisjoint(numbers))
 
@@ -266,9 +266,9 @@ def alias_group(arr: ArrayImpl) -> int:
 
 
 def give_up(arr: ArrayImpl) -> Sequence[ArrayImpl]:
-    """Deletes an array, or marks one whose buffers a program took as deleted, and with it those that shared them; returns all of them.
+    """Deletes an array (or marks a donated one as deleted) and all that share its buffers; returns them.
 
-    An array that has other buffers besides gives up only itself: they may belong to somebody else.
+    An array with further buffers deletes only itself: other arrays may share those.
     """
     mark_deleted(arr)
     if id(arr) not in sharing:
@@ -320,7 +320,7 @@ Describe = Callable[[list[int], list[int], float], str]
 
 
 def execute_in_turn(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any], describe: Describe | None = None) -> list[Any]:
-    """As `execute`, for programs whose devices wait for one another: it starts when the last such program has ended.
+    """As `execute`, for programs with collectives: each starts when the previous one has ended.
 
     A collective holds a thread per device until all devices have arrived, and the runtime has one thread per device:
     two such programs in flight can take each other's threads, and the runtime then ends the process. With `describe`, which says what is
@@ -331,7 +331,7 @@ def execute_in_turn(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence
 
 def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Sequence[Any], *,
                        needs_serial_launch: bool = False, describe: Describe | None = None) -> tuple[list[Any], Any]:  # fmt: skip
-    """As `execute` or `execute_in_turn`; also gives the token that says when the run has ended on each device."""
+    """As `execute` or `execute_in_turn`; also returns the completion token of the run."""
     global _running
     if not needs_serial_launch:
         results = exe.execute_sharded(flat_args, with_tokens=True)
@@ -344,7 +344,7 @@ def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Seque
     with _turn:
         watchdog.wait()
         if _running is not None:
-            with contextlib.suppress(Exception):   # whoever asked for that program is told of its error
+            with contextlib.suppress(Exception):   # the caller of that program gets its error
                 _running.block_until_ready()
         results = exe.execute_sharded(flat_args, with_tokens=True)
         done = _running = results.consume_token()
@@ -356,7 +356,7 @@ def execute_with_token(exe: Any, flat_args: Sequence[ArrayImpl], handlers: Seque
 
 
 def _await(arrays: Sequence[Any]) -> None:
-    """Waits for arrays while a program runs whose devices may never meet."""
+    """Waits for arrays while a watched program, one that may deadlock, is running."""
     watchdog.wait(lambda: all(type(x) is not ArrayImpl or x.is_deleted() or x.is_ready() for x in arrays))
 
 
@@ -368,7 +368,7 @@ def wait_until_ready(arr: ArrayImpl) -> ArrayImpl:
 
 
 def block_until_idle() -> None:
-    """Waits for the last program in which devices wait for one another."""
+    """Waits for the last program with collectives."""
     watchdog.wait()
     running = _running
     if running is not None:
@@ -402,7 +402,7 @@ def block_until_ready(arrays: Sequence[ArrayImpl]) -> None:
     except RuntimeFailure as e:
         for x in arrays:
             if x.is_deleted():
-                x.block_until_ready()       # which says what became of it
+                x.block_until_ready()       # raises the error of its computation
         reraise(e)
 
 
@@ -420,7 +420,7 @@ def from_dlpack(capsule: Any, device: Any, make_aval: Callable[[tuple[int, ...],
 
 
 def major_to_minor(x: ArrayImpl) -> tuple[int, ...]:
-    """The dimensions of an array in the order in which they lie in memory, slowest first; as usual for one that is gone."""
+    """The layout of an array: its dimensions from major to minor; the default for a deleted one."""
     if x.is_deleted():      # native code would read the layout of a buffer that is not there
         return tuple(range(x.ndim))
     return tuple(reversed(x._pjrt_layout._xla_layout().minor_to_major()))

@@ -1,4 +1,4 @@
-"""Methods on native classes that this process may share with the reference.
+"""Methods on native classes that this process may share with JAX.
 
 The native array and sharding classes exist once per process. Whatever we set on them decides by the object whose it
 is: ours for our objects, what was there before for all others. While nobody shares the class our function is
@@ -31,7 +31,7 @@ def install(cls: type, members: Mapping[str, Any], is_ours: Callable[[Any], bool
 
 
 class _Entry:
-    """One name on one class: our side, the other side, and what is installed."""
+    """One attribute of one class: ours, the other owner's, and what is installed."""
 
     __slots__ = ("cls", "installed", "is_ours", "name", "ours", "previous")
 
@@ -58,7 +58,7 @@ class _Entry:
         setattr(self.cls, self.name, value)
 
     def other_side(self) -> Any:
-        """What applies to objects that are not ours: the previous value, or what the class inherits."""
+        """The attribute for objects that are not ours: the previous value, or the inherited one."""
         if self.previous is not _ABSENT:
             return self.previous
         for base in self.cls.__mro__[1:]:

@@ -58,13 +58,13 @@ def _start(make: Callable[..., Any] | None = None) -> Any:
 
 
 def _release(phase: str, info: dict[str, int], _collect: Callable[[], None] = _jax.collect_garbage) -> None:
-    """After a full collection, lets go of Python objects that native ones held: host callbacks of programs that are gone."""
+    """After a full garbage collection, frees host callbacks that deleted programs held."""
     if phase == "stop" and info["generation"] == 2:
         _collect()
 
 
 def require_unused() -> None:
-    """Raises RuntimeError where the client exists already, so that no other can take its place."""
+    """Raises RuntimeError if the client exists already and so cannot be replaced."""
     if _client is not None:
         raise RuntimeError(
             "The devices are already in use, so the process can no longer join others. Call "
@@ -103,12 +103,6 @@ def devices(backend: str | Any | None = None) -> list[Device]:
     _check_backend(backend)
     client()
     return list(_devices)
-
-
-def device_tuple() -> tuple[Device, ...]:
-    """The same as `devices()`, as the one cached tuple."""
-    client()
-    return _devices
 
 
 def local_devices(process_index: int | None = None, backend: str | Any | None = None, host_id: int | None = None) -> list[Device]:
@@ -170,7 +164,7 @@ def process_indices(backend: str | Any | None = None) -> list[int]:
 
 
 def default_device() -> Device:
-    """Where data goes that nothing else places: `config.default_device`, else the first local device."""
+    """The device of uncommitted data: `config.default_device`, else the first local device."""
     chosen = config.default_device
     if chosen is None:
         if _client is None:
@@ -197,7 +191,7 @@ def platform_version() -> str:
 
 @functools.cache
 def processor(device: Device) -> str:
-    """What machine code for a device runs on: the kind of an accelerator, the architecture and features of a processor."""
+    """The target of machine code for a device: accelerator kind, or CPU architecture and features."""
     if device.platform != "cpu":
         return str(device.device_kind)
     import hashlib
@@ -225,7 +219,7 @@ def default_memory_kind(device: Device) -> str:
 
 
 def topology_devices(name: str, platform: str | None, **options: Any) -> list[Device]:
-    """Devices of a kind of machine that need not be attached, from the platform's plugin."""
+    """Devices of a topology that need not be attached, from the platform's plugin."""
     if platform in (None, "cpu"):
         raise NotImplementedError("topology not implemented for cpu: a plugin of another platform describes machines that are not "
                                   "attached. get_attached_topology() gives the devices of this one.")
@@ -236,7 +230,7 @@ _virtual: dict[int, tuple[Device, ...]] = {}
 
 
 def virtual_devices(count: int) -> tuple[Device, ...]:
-    """Devices to compile for and not to run on: as many as a program is meant for, whatever this process was started with.
+    """Devices to compile for, not to run on; their number does not depend on this process's devices.
 
     >>> len(virtual_devices(16))
     16

@@ -1,6 +1,6 @@
-"""What happens when the garbage collector, not a reference count, frees an array: memory on devices was held too long.
+"""The guard against arrays freed by the garbage collector, which hold device memory too long.
 
-Native code looks when it clears an array that was part of a cycle; here its state follows the option
+Native code checks when it clears an array that was part of a reference cycle; its state follows the option
 `array_garbage_collection_guard`.
 """
 

@@ -1,4 +1,4 @@
-"""Program text in, loaded executable out; and what an executable says of itself.
+"""Compiles program text to a loaded executable, and reads an executable's properties.
 
 Example:
     >>> from xlab.backend import client
@@ -110,7 +110,7 @@ _COLLECTIVES = (b"all-reduce", b"all-gather", b"reduce-scatter", b"all-to-all", 
 
 
 def communicates(exe: Executable) -> bool:
-    """Whether devices wait for one another while it runs. A name that only looks like it costs speed, nothing else."""
+    """Whether the program has collectives, by their names in the text; a false positive only costs speed."""
     for module in exe.hlo_modules():
         data = module.as_serialized_hlo_module_proto()
         if any(word in data for word in _COLLECTIVES):
@@ -176,11 +176,6 @@ def _hlo_shardings(found: Any) -> list[Any] | None:
     return [HloSharding.from_proto(one) for one in found]
 
 
-def parameter_layouts(exe: Executable) -> list[Any]:
-    """The parameters' memory layouts."""
-    return list(exe.get_parameter_layouts())
-
-
 def output_layouts(exe: Executable) -> list[Any]:
     """The outputs' memory layouts."""
     return list(exe.get_output_layouts())
@@ -203,5 +198,5 @@ def serialize(exe: Executable) -> bytes:
 
 
 def deserialize(data: bytes, devices: Sequence[Any], options: Any = None) -> Executable:
-    """Loads what `serialize` gave. The bytes are machine code: take them from nobody you do not trust."""
+    """Loads bytes from `serialize`. They are machine code: load only from sources that you trust."""
     return _clients.client().deserialize_executable(data, _jax.DeviceList(tuple(devices)), options)

@@ -41,7 +41,7 @@ _cache = _jax.PjitFunctionCache(capacity=8192)
 def native_jit(name: str, fun: Callable, cache_miss: Callable[..., tuple[Any, FastPath | None]],
                static_argnums: Sequence[int], static_argnames: Sequence[str], key: Any,
                shard_arg: Callable[[Any, Any, Any], Any]) -> PjitFunction:  # fmt: skip
-    """A callable that runs known signatures natively.
+    """A native callable that runs cached signatures without Python.
 
     Args:
         name: shown in errors and profiles.
@@ -56,7 +56,7 @@ def native_jit(name: str, fun: Callable, cache_miss: Callable[..., tuple[Any, Fa
             return fun(*args, **kwargs), None, False
         out, fast = cache_miss(*args, **kwargs)
         # Native code places Python numbers and NumPy arrays by its own x64 switch. While that switch belongs to
-        # the reference and disagrees with ours, it must not place anything for us.
+        # JAX and disagrees with ours, it must not place anything for us.
         if fast is not None and not native.owns_state() and not _x64_agrees():
             fast = None
         return out, fast, False
@@ -82,17 +82,17 @@ def _x64_agrees() -> bool:
 
 
 def signature_count(fn: PjitFunction) -> int:
-    """How many signatures a function knows."""
+    """How many signatures of a function are cached."""
     return fn._cache_size()
 
 
 def forget(fn: PjitFunction) -> None:
-    """Makes a function miss on its next call."""
+    """Clears a function's cached signatures."""
     fn._clear_cache()
 
 
 def watch(on: bool) -> None:
-    """While on, no call of this thread is answered natively, so that each can be observed."""
+    """While on, calls of this thread skip the native fast path, so that each can be observed."""
     native.WATCHED.set_local(True if on else native.UNSET)
 
 

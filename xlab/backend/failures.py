@@ -1,4 +1,4 @@
-"""What went wrong in a host callback, so that the error which surfaces later can say so.
+"""Exceptions of host callbacks, kept so that the error raised later has them as its cause.
 
 Native code turns an exception of a callback into text and raises it again where a result is read, perhaps in another
 thread. The exception itself is kept here until then, and becomes the cause of what the user sees.

@@ -1,8 +1,8 @@
-"""Keeps native code from importing the reference, and shares the process with it when the user does.
+"""Keeps native code from importing JAX, and notices when the user imports it.
 
-Some native calls end in `import jax`, which would load the reference as a side effect of reading a shard. A finder at
+Some native calls end in `import jax`, which would load JAX as a side effect of reading a shard. A finder at
 the front of `sys.meta_path` refuses such an import unless Python code really asked for it. When the user imports
-the reference after us, it is let in, and those who asked (`class_sharing.py`) hear when it is complete.
+JAX after us, the import goes on, and registered functions (`class_sharing.py`) are called when it is complete.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _after_neighbor: list[Callable[[], Any]] = []
 
 
 def after_neighbor(fn: Callable[[], Any]) -> None:
-    """Calls `fn()` each time the reference has finished importing."""
+    """Calls `fn()` each time JAX has finished importing."""
     _after_neighbor.append(fn)
 
 
@@ -35,7 +35,7 @@ def install() -> None:
 
 
 def requested_by_python(frame: FrameType | None) -> bool:
-    """Whether the nearest frame outside the import machinery is carrying out an import."""
+    """Whether the import was requested by Python code: the nearest outer frame executes an import."""
     while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
         frame = frame.f_back
     if frame is None:
@@ -50,7 +50,7 @@ def requested_by_python(frame: FrameType | None) -> bool:
 
 
 class _Finder:
-    """Refuses native imports of the reference; wraps the real one so that we hear when it is done."""
+    """Refuses native imports of JAX; wraps the real loader to notice when it is done."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name[:3] != "jax" or (name != "jax" and name[:4] != "jax."):
@@ -71,7 +71,7 @@ class _Finder:
 
 
 class _Loader:
-    """Runs the real loader, then tells those who asked to know."""
+    """Runs the real loader, then calls the registered functions."""
 
     def __init__(self, loader: Any):
         self._loader = loader

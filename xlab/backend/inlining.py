@@ -1,4 +1,4 @@
-"""Modules before partitioning: calls put in place, as the compiler does."""
+"""Inlines calls in modules before partitioning, as the compiler does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def inline_calls(module: Any) -> None:
-    """Replaces every call of a function of the module by the function's body; functions that are named otherwise stay."""
+    """Inlines every call of a function of the module; functions used in other ways stay."""
     from jaxlib.mlir import ir
 
     functions = {ir.StringAttr(op.attributes["sym_name"]).value: op.operation for op in module.body.operations
@@ -26,7 +26,7 @@ def inline_calls(module: Any) -> None:
 
 
 def _named(op: Any) -> Iterator[str]:
-    """Functions that an operation has among its attributes, as a composite has its decomposition."""
+    """Functions that an operation's attributes name, such as the decomposition of a composite."""
     from jaxlib.mlir import ir
 
     for name in ("decomposition", "called_computations"):

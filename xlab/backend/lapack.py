@@ -1,4 +1,4 @@
-"""LAPACK: jaxlib's calls into the library that SciPy brings, registered with the compiler when one is first needed.
+"""LAPACK: jaxlib's calls into SciPy's library, registered with the compiler at first use.
 
 Example:
     >>> "lapack_spotrf_ffi" in ready()
@@ -18,7 +18,7 @@ TYPED_FFI = 1
 
 
 def ready() -> frozenset[str]:
-    """Makes the calls known to the compiler, once per process; returns their names."""
+    """Registers the calls with the compiler, once per process; returns their names."""
     with _lock:
         return _registered()
 
@@ -36,7 +36,7 @@ def _registered() -> frozenset[str]:
     known = _jax.custom_call_targets(PLATFORM)
     calls = _lapack.registrations()
     for name, call in calls.items():
-        if name not in known:           # the reference in the same process may have been first
+        if name not in known:           # JAX in the same process may have registered it
             _jax.register_custom_call_target(name, call, platform=PLATFORM, api_version=TYPED_FFI)
         _jax.register_custom_call_as_batch_partitionable(name)
     return frozenset(calls)

@@ -30,7 +30,7 @@ errors.JaxRuntimeError = errors.XlabRuntimeError = XlaRuntimeError  # type: igno
 
 
 def neighbor_present() -> bool:
-    """Whether the user has imported the reference into this process."""
+    """Whether the user has imported JAX into this process."""
     return "jax" in sys.modules
 
 
@@ -38,12 +38,12 @@ _state_is_ours = not neighbor_present()
 
 
 def owns_state() -> bool:
-    """Whether the native x64 and disable_jit switches follow our options (and not the reference's)."""
+    """Whether the native x64 and disable_jit switches follow our options (and not JAX's)."""
     return _state_is_ours
 
 
 def give_up_state() -> None:
-    """Called once the reference has put its own switches in place."""
+    """Called once JAX has installed its own switches."""
     global _state_is_ours
     _state_is_ours = False
 

@@ -1,7 +1,7 @@
-"""Native warnings that are told elsewhere: whoever shows what a compile is warned of asks that it does not write them too.
+"""Suppresses native compile warnings in code that shows them in another way.
 
-The native log has one level for the process, and it is raised only while a compile that was asked to be quiet goes on. Errors are always
-written, and so is whatever Python and its threads write: no file descriptor is touched.
+The native log has one level for the process, which is raised only during such a compile. Errors are always
+written, and so is all output of Python: no file descriptor is redirected.
 
 >>> with suppress_warnings():
 ...     asked()

@@ -1,4 +1,4 @@
-"""A program at each stage of partitioning, as Shardy's own passes make them from its text.
+"""A program at each stage of partitioning, as produced by Shardy's own passes.
 
 Some of the passes end the process over programs that compile and run, so all of them run in the worker. A stage that is missing is
 explained under `"failed"`.

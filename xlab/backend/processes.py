@@ -1,4 +1,4 @@
-"""Several processes as one program: the service that introduces them, and a CPU client that spans them."""
+"""Several processes as one program: the coordination service, and a CPU client that spans them."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def joined() -> bool:
 
 
 def alive_processes(indices: Sequence[int]) -> list[int]:
-    """Those of these processes that are alive. It waits until every living one of them has asked the same."""
+    """Which of these processes are alive. Waits until every living one has called it."""
     if _link is None:
         raise RuntimeError("this process has not joined others: call xlab.distributed.initialize first")
     return sorted(_link.get_live_nodes(list(indices)))
 
 
 def leave() -> None:
-    """Disconnects from the others. Process 0 first waits for them to do so: it runs the service, whose end would be theirs.
+    """Disconnects from the others. Process 0 runs the service, so it waits until they have disconnected.
 
     Also runs when the interpreter ends, after an error too.
     """
@@ -88,7 +88,7 @@ def _ended(index: int) -> str:
 
 
 def _await_others(link: Any) -> None:
-    """Until every other process has said that it has ended, or is dead."""
+    """Waits until every other process has ended or died."""
     dead: set[int] = set()
 
     def watch():    # answered when those that live have asked too, which they do not, or are no more
@@ -125,7 +125,7 @@ def _quietly(run: Callable[[], None]) -> None:
 
 
 def _within(seconds: float, run: Callable[[], None]) -> None:
-    """Runs what waits in native code, for no longer than so; a keyboard interrupt ends the wait."""
+    """Runs a native call that waits, with a timeout; a keyboard interrupt ends the wait."""
     thread = threading.Thread(target=_quietly, args=(run,), daemon=True)
     thread.start()
     end = time.monotonic() + seconds

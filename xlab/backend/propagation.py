@@ -1,4 +1,4 @@
-"""How shardings travel through a program: which operation carried each mesh axis from which value to which, step by step.
+"""Sharding propagation: which operation carried each mesh axis from one value to another.
 
 Shardy records this itself when asked to (`propagation_edges`); here its records become plain tuples. Calls are inlined first,
 as the compiler does, so that shardings reach the bodies of called functions. The passes run in the worker.
@@ -15,7 +15,7 @@ from xlab.backend import ir as _ir
 from xlab.backend import worker as _worker
 from xlab.backend.inlining import inline_calls, operations, shape_of
 
-# Values nobody reads go first: removed later, they would leave records of steps without a value, which end the process.
+# Unused values are removed first: removed later, they would leave records of steps without a value, which end the process.
 _PASSES = "trivial-dce,sdy-import-pipeline,sdy-user-priority-propagate{debug-propagation-edge-sharding=true}"
 _VALUE = re.compile(r"step-(\d+) = \[((?:[^\[\]]|\[[^\[\]]*\])*)\]")
 _EDGE = re.compile(r'("[^"]*"(?::\(\d+\)\d+)?) = (operand|result)-(\d+) -> \[([^\]]*)\]')
@@ -70,7 +70,7 @@ def propagation_of(text: str | bytes) -> Iterator[Propagation]:
     with _ir.context():
         inline_calls(module)
         asked = _asked(_main(module))
-        # The steps name the ends of a loop's edge, which the verifier takes for operands.
+        # The steps name the ends of a loop's data-flow edge, which the verifier takes for operands.
         try:
             _ir.apply_passes(module, _PASSES, verify=False)
         except _ir.objects().MLIRError as error:
@@ -115,7 +115,7 @@ class _Reader:
         return self.out
 
     def _same(self, edge: Any) -> None:
-        """The value of a loop, what each turn is given and what leaves it have one sharding: one number."""
+        """A loop's initial value, the body's argument and the result share one sharding: one number."""
         value = edge.operands[0]
         number = self.number(edge.results[0])
         self.numbers[value] = number
@@ -157,7 +157,7 @@ class _Reader:
         return self.number(values[index]) if index < len(values) else None
 
     def _ends(self, edge: Any) -> list[Any]:
-        """What flows into an edge: the start of a loop and the end of each turn, or the result of each branch."""
+        """The sources of a data-flow edge: a loop's initial value and the body's result, or each branch's result."""
         value = edge.operands[0]
         owner = value.owner
         name = getattr(owner, "name", "")

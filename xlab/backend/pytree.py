@@ -1,4 +1,4 @@
-"""The native pytree registry of this package, apart from the one the reference uses."""
+"""The native pytree registry of this package, separate from JAX's."""
 
 from __future__ import annotations
 

@@ -1,14 +1,12 @@
 """Native shardings that arrays carry, each pointing back to the sharding object users see.
 
 The native classes compare mesh and spec in C++ when a call's signature is matched. We give them small tokens: they are
-interned, compare by identity first, and pass the check the reference installs in the native constructor.
+interned, compare by identity first, and pass the check that JAX installs in the native constructor.
 """
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from xlab.backend import class_sharing
 from xlab.backend.native import _hlo, _jax, neighbor_present
@@ -24,7 +22,7 @@ _OWNER = "_xlab_owner"
 
 
 class MeshToken:
-    """What native code knows of a mesh: its size and its devices (None for an abstract mesh)."""
+    """A mesh as native code sees it: its size and its devices (None for an abstract mesh)."""
 
     __slots__ = ("__weakref__", "_internal_device_list", "axis_types", "mesh", "size")
 
@@ -42,7 +40,7 @@ class MeshToken:
 
 
 class SpecToken:
-    """What native code knows of a spec: an object that compares as the owner's spec does."""
+    """A spec as native code sees it: an object that compares as the owner's spec does."""
 
     __slots__ = ("owner", "partitions", "reduced", "unreduced")
 
@@ -64,19 +62,19 @@ def device_list(devices: Any) -> Any:
 
 
 def native_named(owner: Any, mesh_token: MeshToken, memory_kind: str | None) -> Any:
-    """The storage form of a sharding by mesh and spec."""
+    """The native sharding for a mesh and a spec."""
     return NativeNamed(mesh_token, SpecToken(owner), memory_kind)
 
 
 def native_single(owner: Any, device: Any, memory_kind: str | None) -> Any:
-    """The storage form of a sharding on one device."""
+    """The native sharding for one device."""
     native = NativeSingle(device, memory_kind)
     setattr(native, _OWNER, owner)
     return native
 
 
 def native_gspmd(owner: Any, devices: Any, hlo_sharding: Any, memory_kind: str | None) -> Any:
-    """The storage form of a sharding known only by its HLO tiling."""
+    """The native sharding for an HLO tiling."""
     native = NativeGSPMD(devices, hlo_sharding, memory_kind)
     setattr(native, _OWNER, owner)
     return native
@@ -99,16 +97,6 @@ def hlo_from_iota(dims: tuple[int, ...], reshape: tuple[int, ...], order: tuple[
                   subgroups: tuple[Any, ...] = ()) -> Any:  # fmt: skip
     """A tiling whose device order is a transposed iota; `subgroups` name the kinds of the trailing dims."""
     return HloSharding.iota_tile(dims, reshape, order, subgroups)
-
-
-def hlo_from_devices(ids: np.ndarray, subgroups: tuple[Any, ...] = ()) -> Any:
-    """A tiling given by an array of positions; `subgroups` name the kinds of the trailing dims."""
-    return HloSharding.subgroup_with_device_ordering(np.asarray(ids, np.int64), list(subgroups))
-
-
-def hlo_from_string(text: str) -> Any:
-    """A tiling in HLO's notation, such as `{devices=[2,1]<=[2]}`."""
-    return HloSharding.from_string(text)
 
 
 REPLICATED_KIND = OpSharding.Type.REPLICATED
@@ -162,10 +150,10 @@ def _install() -> None:
 
 
 def _prepare_named_constructor() -> None:
-    """Gives the native constructor a checker, which it would otherwise fetch from the reference.
+    """Gives the native constructor a checker, which it would otherwise fetch from JAX.
 
-    The constructor looks the function up once and keeps it, so ours hands foreign meshes to the reference's
-    should the user bring the reference later.
+    The constructor looks the function up once and keeps it, so ours passes foreign meshes on to JAX's,
+    if the user imports JAX later.
     """
     import sys
     import types

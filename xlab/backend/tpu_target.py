@@ -1,6 +1,6 @@
-"""Compiles a program for a TPU that is not there: run as a process of its own, it reads a request and writes what was compiled.
+"""Compiles a program for a TPU that is not attached, in a process of its own.
 
-The plugin (`libtpu`) stays out of the process that asks: it starts threads and takes a lock that it never gives back.
+The plugin (`libtpu`) must not be loaded into the user's process: it starts threads and never releases its lock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def library() -> Path | None:
 
 
 def compile_for(topology: str, text: str, partitions: int, propagate_outputs: list[bool], *, timeout: float = 600) -> dict[str, Any]:
-    """What the TPU compiler makes of a module: `hlo`, `memory`, `cost`, `devices`, `coordinates`.
+    """Compiles a module for a TPU; returns `hlo`, `memory`, `cost`, `devices`, `coordinates`.
 
     Raises:
         ModuleNotFoundError: without libtpu; the message has the command that installs it.

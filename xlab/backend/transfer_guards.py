@@ -1,4 +1,4 @@
-"""Guards against transfers nobody asked for: what implicit (and, if wanted, explicit) moves of data do.
+"""Transfer guards: allow, log or disallow implicit (and, on request, explicit) transfers.
 
 Native code checks each transfer against this thread's state; here that state follows the options `transfer_guard_*`.
 Levels: 'allow', 'log', 'disallow' (implicit transfers), 'log_explicit', 'disallow_explicit' (`device_put` as well).
@@ -61,7 +61,7 @@ class _Guard:
 
 
 def transfer_guard(new_val: str) -> _Guard:
-    """Context manager: what transfers in every direction do.
+    """Context manager: sets the guard level for transfers in every direction.
 
     Example:
         >>> import numpy as np, xlab
@@ -76,22 +76,22 @@ def transfer_guard(new_val: str) -> _Guard:
 
 
 def transfer_guard_host_to_device(new_val: str) -> _Guard:
-    """Context manager: what transfers of host data to devices do."""
+    """Context manager: sets the guard level for transfers from host to device."""
     return _Guard(("host_to_device",), new_val)
 
 
 def transfer_guard_device_to_host(new_val: str) -> _Guard:
-    """Context manager: what reading device data does; on this platform device data is host data, and is never refused."""
+    """Context manager: sets the guard level for reading device data; on CPU reading is never refused."""
     return _Guard(("device_to_host",), new_val)
 
 
 def transfer_guard_device_to_device(new_val: str) -> _Guard:
-    """Context manager: what copies from one device to another do."""
+    """Context manager: sets the guard level for copies from one device to another."""
     return _Guard(("device_to_device",), new_val)
 
 
 def explicit_transfer():
-    """Transfers in the block are explicit: the user, or the runtime for its own needs, asked for them."""
+    """Marks transfers in the block as explicit: requested by the user or by the runtime itself."""
     return _explicit() if _in_use else _NOTHING
 
 

@@ -1,6 +1,6 @@
-"""Long native calls that must end once begun, in a thread of their own, so that an interrupt finds only somebody who waits.
+"""Runs long native calls in a thread of their own, so that an interrupt cannot end them halfway.
 
-The native compiler looks for signals while its own threads work, and an interrupt there frees the module under them: the process would
+The native compiler checks for signals while its own threads work, and an interrupt there frees the module they use: the process would
 die. The main thread therefore waits for a thread that no signal reaches; interrupted, it goes on at once and what is compiled is dropped.
 
 >>> run_uninterruptible(lambda x: x + 1, 2)

@@ -1,4 +1,4 @@
-"""Which jaxlib this release speaks to; checked before anything else touches it."""
+"""Which jaxlib this release supports; checked before anything else imports it."""
 
 from __future__ import annotations
 

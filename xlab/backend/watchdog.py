@@ -1,9 +1,8 @@
-"""Ends the wait for a program whose devices wait for one another and never meet.
+"""Ends the wait for a program whose devices are deadlocked in collectives.
 
 A collective holds a thread per device until all devices of its group have come. If some never do, the runtime waits, and after a minute
-ends the process. A program of which that is known to be possible is *watched*: whoever waits for anything while it runs looks up from
-time to time, and when nothing but waiting has happened for long enough gets an exception instead. The threads stay occupied: a started
-program cannot be called back.
+ends the process. A program that may deadlock is *watched*: every wait while it runs polls, and raises an exception when the
+native threads have been idle for long enough. The threads stay occupied: a started program cannot be cancelled.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class long_collective_timeout:
 
 
 class Watched:
-    """A running program of which devices may wait for ever: its results, and how to say what is the matter.
+    """A running program that may deadlock: its results, and a function that describes the deadlock.
 
     `describe(ended, waiting)` is given numbers of devices in the program's order.
     """
@@ -52,7 +51,7 @@ class Watched:
         self.given_up = False
 
     def over(self) -> bool:
-        """Whether all devices have come to an end."""
+        """Whether the program has ended on all devices."""
         return all(map(_ready, self.results))
 
     def error(self, seconds: float) -> CollectiveTimeoutError:
@@ -72,7 +71,7 @@ calling: set[int] = set()
 
 
 def watch(run: Watched) -> None:
-    """From now on waits are bounded, until the program has ended."""
+    """Watches a program: until it has ended, waits have a timeout."""
     global _current
     _current = run
 
@@ -106,7 +105,7 @@ def current() -> Watched | None:
 
 
 class _Work:
-    """For how long the native threads of the process have done nothing."""
+    """Measures how long the native threads of the process have been idle."""
 
     def __init__(self):
         self.looked = self.since = time.monotonic()
@@ -131,7 +130,7 @@ def _processor_seconds() -> float | None:
     ours = {str(t.native_id) for t in threading.enumerate()}
     try:
         threads = os.listdir("/proc/self/task")
-    except OSError:                             # other systems keep no such books: all threads, of which the waiting one does little
+    except OSError:                             # other systems do not count per thread: all threads, of which the waiting one does little
         return time.process_time()
     ticks = 0
     for thread in threads:

@@ -1,8 +1,8 @@
-"""A process beside this one for native passes that may end theirs: started when first needed, kept, and started again when it dies.
+"""A worker process for native passes that may crash: started at first use, restarted when it dies.
 
-A task is a generator function of this room. It runs over there, and what it gives comes back piece by piece; where its process ends, or
+A task is a generator function of this room. It runs in the worker, which sends back what it yields; where the worker ends, or
 has to be ended after too long a time, the reason comes back as a sentence. The two speak over a pair of sockets that have no name, so
-nobody else can; the worker ends with whoever started it, and no interrupt of theirs reaches it.
+no other process can; the worker ends with the process that started it, and no interrupt of that process reaches it.
 
 Example:
     >>> run(divisors, 12)
@@ -46,7 +46,7 @@ _kept: _Worker | None = None
 
 
 def run(task: Callable[..., Iterator[Any]], *args: Any, limit: float | None = None) -> tuple[list[Any], str]:
-    """What a task gives, and why its process came no further; no reason where it came to its end. Errors of the task are raised here."""
+    """The values a task yields, and why it stopped early (empty if it finished); raises the task's errors."""
     global _kept
     with _lock:
         try:
@@ -62,7 +62,7 @@ def run(task: Callable[..., Iterator[Any]], *args: Any, limit: float | None = No
             pieces, why = worker.run(task, args, LIMIT if limit is None else limit)
         except TaskError:
             raise
-        except BaseException:       # an interrupt: the answer would come when nobody waits for it
+        except BaseException:       # an interrupt: the answer would come after the caller stopped waiting
             _kept = None
             worker.end()
             raise
@@ -78,7 +78,7 @@ def process_id() -> int | None:
 
 
 class _Worker:
-    """The process and this end of the connection."""
+    """The worker process and the parent's end of the connection."""
 
     def __init__(self) -> None:
         if not sys.executable:
@@ -120,7 +120,7 @@ class _Worker:
         return pieces, ""
 
     def _crash_report(self, limit: float) -> str:
-        """How the process ended, in words."""
+        """How the process ended, as text."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(5)
         status = self.process.poll()
@@ -132,7 +132,7 @@ class _Worker:
         return f"its process ended with {name}" + (f": {said}" if said else "")
 
     def _stderr_tail(self, erred: bool) -> str:
-        """What native code said of its end, without the time and the thread; of an end with an error, the last line."""
+        """The failed check in the worker's stderr, without time and thread; after an error, the last line."""
         size = os.fstat(self.said.fileno()).st_size
         lines = os.pread(self.said.fileno(), 4000, max(0, size - 4000)).decode(errors="replace").splitlines()
         told = [line for line in lines if "Check failed" in line or "LLVM ERROR" in line or "Assertion" in line]
@@ -148,7 +148,7 @@ class _Worker:
         self.said.close()
 
     def forget(self) -> None:
-        """In a process that was forked: the worker belongs to the other one."""
+        """Forgets the worker in a forked process: it belongs to the parent."""
         self.link.close()
         self.said.close()
         self.process.returncode = 0
@@ -210,7 +210,7 @@ def serve() -> None:
     try:
         while True:
             module, name, args, limit = _receive(link)
-            # Native code that goes on for ever is ended by the system, even where nobody waits for it any more.
+            # Native code that never returns is ended by the system, even if no caller waits any more.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, limit + 1)
             failed = None

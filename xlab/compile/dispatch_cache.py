@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from xlab.backend import arrays as _arrays
+from xlab.backend import caches
 from xlab.config import config
 
 _LIMIT = 1024
@@ -27,7 +28,7 @@ class PythonDispatchCache:
     __slots__ = ("_entries",)
 
     def __init__(self):
-        self._entries: dict[tuple, _Entry] = {}
+        self._entries: caches.Latest[tuple, _Entry] = caches.Latest(_LIMIT)
 
     def __bool__(self):
         return bool(self._entries)
@@ -50,8 +51,6 @@ class PythonDispatchCache:
         parts = _parts(flat)
         if parts is None:
             return
-        if len(self._entries) >= _LIMIT:
-            self._entries.clear()
         key = (in_tree, static, config.trace_context(), *map(id, parts))
         self._entries[key] = _Entry(executable, out_tree, parts)
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from xlab.backend import watchdog
+from xlab.backend import caches, watchdog
 from xlab.config import config
 from xlab.core.jaxpr import ClosedJaxpr, Jaxpr, inner_jaxprs
 from xlab.core.trace import state
 from xlab.errors import DivergenceError, DivergenceWarning
 from xlab.interpreters.divergence import Divergence, divergences, divergences_of_body
 
-_reported: OrderedDict[tuple, None] = OrderedDict()
-_REMEMBERED = 1000
+_reported: caches.Latest[tuple, None] = caches.Latest(1000)
 
 
 def check_body(jaxpr: Jaxpr, mesh, in_specs: Sequence, check_vma: bool) -> None:
@@ -41,8 +39,6 @@ def _mapped(jaxpr: Jaxpr) -> bool:
 
 def _report(found: Divergence, introduction: str) -> None:
     _reported[found.places] = None
-    while len(_reported) > _REMEMBERED:
-        _reported.popitem(last=False)
     decider = found.deciders[-1]
     loop = decider.primitive.name == "while"
     along = found.axes[0] if len(found.axes) == 1 else found.axes

@@ -100,7 +100,7 @@ class Executable:
         to_inputs = [*tokens, *(True for _ in module.hoisted), *(s is None or is_open(s) for s in lowered.in_shardings)]
         with (logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
               events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs):
-            native, found = disk_cache.compiled(
+            self.native, found = disk_cache.compiled(      # within the span: who listens is given a program that is whole
                 self.name, module.text, self.devices, lambda: _compiling.compile_text(
                     module.text, self.devices, partitions=len(self.devices), allow_propagation_to_outputs=to_outputs,
                     allow_propagation_to_inputs=to_inputs, options=lowered.compiler_options or None, host_callbacks=module.callbacks),
@@ -108,7 +108,7 @@ class Executable:
                 storable=not module.callbacks)
             if found.found:
                 attrs["disk"] = found.found
-        return native, found
+        return self.native, found
 
     # -- shardings of the compiled program -------------------------------------------------------------
 
@@ -238,8 +238,7 @@ class Executable:
         return outs
 
     def _kept_names(self) -> list[str]:
-        names = self.lowered.closed.jaxpr.debug_info.arg_names
-        return [names[i] if i < len(names) else f"argument {i}" for i in self.kept]
+        return list(map(self.lowered.closed.jaxpr.debug_info.arg_name, self.kept))
 
     def repeat(self, flat: Sequence) -> list:
         """Runs on arguments of a signature that an earlier `call` accepted without placing them."""

@@ -18,7 +18,7 @@ import numpy as np
 from xlab import events
 from xlab import tree as _tree
 from xlab.backend import dispatch as _native
-from xlab.compile import layouts, memory_cache, runtime_checks
+from xlab.compile import layouts, memory_cache, runtime_checks, stages
 from xlab.compile.arguments import Arguments, check_outermost, is_sharding_leaf, put_back
 from xlab.compile.devices import deprecated_device_sharding
 from xlab.compile.donating import donating
@@ -32,13 +32,13 @@ from xlab.compile.tracing import TracedProgram, function_name, made_of, trace_pr
 from xlab.config import config
 from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
-from xlab.core.avals import aval_of
+from xlab.core.avals import aval_of, escaped_tracer
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr, jaxpr_as_fun
 from xlab.core.refs import AbstractRef, Ref
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.errors import InvalidInputException, UnexpectedTracerError
 from xlab.interpreters import mlir
-from xlab.sharding import get_concrete_mesh
+from xlab.sharding import from_native, get_concrete_mesh
 
 
 class _Jit(Arguments):
@@ -237,7 +237,6 @@ def _on_device(x):
 
 
 def _leaked(tracer, name):
-    from xlab.core.avals import escaped_tracer
     if tracer._trace.alive:
         error = UnexpectedTracerError(
             f"jit({name}) was called outside of any tracing with a traced value of type {tracer.aval}, made at "
@@ -317,14 +316,12 @@ def jit(fun: Callable | None = None, *, in_shardings: Any = None, out_shardings:
     gives = (self.donate_argnums or self.donate_argnames) and not getattr(fun, "_owns_what_it_is_given", False)
     wrapped = donating(self, native) if gives else native
     made_of(fun, "jit", self.options)(functools.wraps(fun)(wrapped))
-    from xlab.compile import stages
     stages.attach(wrapped, self, native)
     return wrapped
 
 
 def _shard_arg(x, native_sharding, layout):
     """Places an argument the native fast path cannot place itself."""
-    from xlab.sharding import from_native
     aval = aval_of(x)
     return place(x, aval, from_native(native_sharding), committed=None)
 

@@ -30,8 +30,7 @@ class RefDischarge(NamedTuple):
     captured: tuple[Ref, ...]
     refs: tuple[int, ...]        # which inputs are arrays of references
     written: tuple[int, ...]
-    n_in: int                    # of the original
-    n_out: int
+    n_out: int                   # of the original
 
     def given(self, flat: Sequence) -> list:
         return [*flat, *self.captured]
@@ -87,8 +86,7 @@ def _discharge_refs(closed: ClosedJaxpr):
     new, written = discharge_jaxpr(opened, ref_mask)
     if not any(ref_mask):
         return new, None
-    return new, RefDischarge(tuple(c for _, c in moved), tuple(i for i, c in enumerate(ref_mask) if c), written, len(jaxpr.invars),
-                         len(jaxpr.outvars))
+    return new, RefDischarge(tuple(c for _, c in moved), tuple(i for i, c in enumerate(ref_mask) if c), written, len(jaxpr.outvars))
 
 
 # -- aliasing: each reference may appear only once --------------------------------------------------------

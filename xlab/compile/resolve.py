@@ -45,7 +45,7 @@ class Request(NamedTuple):
         donated: positions of donated arguments.
         keep_unused: whether unused arguments are kept.
         in_layouts, out_layouts: layouts asked for; empty where none is.
-        arg_names, result_name: what errors call arguments and results.
+        result_name: what errors call a result.
         context_mesh: the current mesh, if there is one.
         platform: lowers for this one, instead of that of the devices.
         compiler_options: XLA options by name.
@@ -58,15 +58,10 @@ class Request(NamedTuple):
     keep_unused: bool = False
     in_layouts: Sequence = ()
     out_layouts: Sequence = ()
-    arg_names: Sequence[str] = ()
     result_name: Callable[[int], str] = "result {}".format
     context_mesh: Any = None
     platform: str | None = None
     compiler_options: Mapping[str, Any] | None = None
-
-    def arg_name(self, i: int) -> str:
-        """What errors call an argument."""
-        return self.arg_names[i] if len(self.arg_names) == len(self.arg_shardings) else f"argument {i}"
 
 
 class Resolution(NamedTuple):
@@ -115,7 +110,7 @@ def resolve(closed: ClosedJaxpr, name: str, request: Request) -> Resolution:
     ins = tuple(_argument_sharding(lies[i], jaxpr.invars[i].aval, i in donated, mesh, devices) for i in kept)
     for i, s in zip(kept, ins):
         if s is not None:
-            _check_fits(s, jaxpr.invars[i].aval, name, lambda i=i: f"argument `{request.arg_name(i)}`")
+            _check_fits(s, jaxpr.invars[i].aval, name, lambda i=i: f"argument `{jaxpr.debug_info.arg_name(i)}`")
     for i, s in enumerate(outs):
         if s is not None:
             _check_fits(s, jaxpr.outvars[i].aval, name, lambda i=i: f"`{request.result_name(i)}`")
@@ -157,8 +152,8 @@ def _positions(jaxpr, read: set) -> tuple[int, ...]:
 
 def _assignments(jaxpr, live: ClosedJaxpr, name: str, request: Request, kept, asked, given, outs) -> tuple[list[DeviceAssignment], Any, bool]:
     """The required device assignments, the mesh, and whether the program moves values between memories."""
-    said = {i: device_assignment(asked[i], f"the in_shardings entry of `{request.arg_name(i)}`") for i in kept if asked[i] is not None}
-    assignments = [device_assignment(given[i], f"argument `{request.arg_name(i)}` of {name} with type {jaxpr.invars[i].aval}")
+    said = {i: device_assignment(asked[i], f"the in_shardings entry of `{jaxpr.debug_info.arg_name(i)}`") for i in kept if asked[i] is not None}
+    assignments = [device_assignment(given[i], f"argument `{jaxpr.debug_info.arg_name(i)}` of {name} with type {jaxpr.invars[i].aval}")
               for i in kept if given[i] is not None and not (i in said and said[i].devices)]     # these are moved
     assignments += said.values()
     assignments += (device_assignment(s, "an explicit output sharding") for s in outs if s is not None)
@@ -225,6 +220,7 @@ def _usable_donations(closed: ClosedJaxpr, request: Request, kept, ins, outs) ->
         return {}
     avals, results = closed.in_avals, closed.out_avals
     free = [o for o, a in enumerate(results) if isinstance(a, ShapedArray)]
+    read = set(kept)
     out: dict[int, int | None] = {}
 
     def where(sharding, aval, layout):
@@ -237,7 +233,7 @@ def _usable_donations(closed: ClosedJaxpr, request: Request, kept, ins, outs) ->
 
     for same in (lambda a, b: a.shape == b.shape and a.dtype == b.dtype, lambda a, b: size(a) == size(b)):
         for i in donated:
-            if i not in kept or i in out or not isinstance(avals[i], ShapedArray):
+            if i not in read or i in out or not isinstance(avals[i], ShapedArray):
                 continue
             here = where(ins[i], avals[i], in_layouts[i] if in_layouts else None)
             match = next((o for o in free if same(avals[i], results[o])
@@ -245,7 +241,7 @@ def _usable_donations(closed: ClosedJaxpr, request: Request, kept, ins, outs) ->
             if match is not None:
                 free.remove(match)
                 out[i] = match if avals[i].shape == results[match].shape and avals[i].dtype == results[match].dtype else None
-    unusable = [avals[i] for i in donated if i in kept and i not in out]
+    unusable = [avals[i] for i in donated if i in read and i not in out]
     if unusable:
         warnings.warn(f"Some donated buffers were not usable: {', '.join(map(str, unusable))}. A buffer can be reused only for a result of as "
                       f"many bytes, in the same kind of memory and layout; donate fewer arguments.", stacklevel=2)

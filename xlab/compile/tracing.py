@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -12,12 +13,14 @@ from xlab import events
 from xlab import tree as _tree
 from xlab.backend import caches
 from xlab.compile import logs
-from xlab.compile.history import explain, parts
-from xlab.compile.history.provenance import provenance
+from xlab.compile.history import explain
+from xlab.compile.history.provenance import Provenance
 from xlab.config import config
+from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo
 from xlab.core.refs import is_ref
 from xlab.core.trace import EVAL, Tracer, state
+from xlab.errors import InvalidInputException
 from xlab.interpreters import partial_eval as pe
 
 
@@ -124,7 +127,6 @@ def context_key() -> tuple:
 
 def argument_names(fun, in_tree, n: int, static: Sequence[int] = ()) -> tuple[str, ...]:
     """Names of flat arguments by path: `x`, `params['w']`, `args[0][1]`. Those at `static` positions are not among them."""
-    import inspect
     try:
         args, kwargs = _tree.unflatten(in_tree, list(range(n)))
         parameters = list(inspect.signature(fun).parameters.values())
@@ -178,24 +180,18 @@ def trace_program(fun: Callable, in_tree, in_avals: Sequence, *, static: tuple =
                            f"these types, {', '.join(map(str, in_avals))}, in this context")
     arg_names = names() if names is not None else argument_names(fun, in_tree, len(in_avals))
     label = label or name
-    reason, differences = explain.cleared(label) if not per_fun and _was_forgotten(fun) else explain.trace_miss(label, per_fun, key, arg_names, fun)
-    place, around = explain.origin_of(fun)
-    outermost = state.trace is EVAL
-    with (logs.timed("Finished tracing %s for jit in %.9f sec", label) if outermost else nullcontext(),
-          events.span("trace", name=label, reason=reason) as attrs):
+    notes = explain.trace_miss(label, fun, per_fun, key, arg_names, not per_fun and _was_forgotten(fun))
+    with (logs.timed("Finished tracing %s for jit in %.9f sec", label) if state.trace is EVAL else nullcontext(),
+          events.span("trace", name=label, reason=notes.reason) as attrs):
         # Few frames of our own per level: programs nest a hundred calls deep before Python's stack ends.
         flat_fun, out = _flattened(fun, in_tree, rebuild, name, arg_names)
         # A program that is run as a function has the place of one of which it may be the gradient.
-        info = DebugInfo(name, arg_names, (), place, None if hasattr(fun, "_xlab_location") else around)
+        info = DebugInfo(name, arg_names, (), notes.position, None if hasattr(fun, "_xlab_location") else notes.made_by)
         closed = ClosedJaxpr(*pe.trace_to_jaxpr(flat_fun, in_avals, info,
                                                 lambda *so_far: attrs.update(closed=ClosedJaxpr(*so_far))))
         program = TracedProgram(closed, out["tree"], name)
         attrs.update(equations=len(closed.jaxpr.eqns), closed=closed)
-    notes = provenance(program.closed)
-    notes.reason, notes.differences, notes.made_by = reason, differences, around
-    if outermost:
-        closure = {variable: parts.short(value) for variable, value in explain.closed_over(fun).items()}
-        notes.traced = parts.traced(fun, in_tree, arg_names, in_avals, static, key[3], closure)
+    closed.memo(Provenance, lambda: notes)
     if not any(isinstance(c, Tracer) for c in program.closed.consts):
         per_fun[key] = program
     return program
@@ -213,11 +209,21 @@ def _flattened(fun, in_tree, rebuild, name, arg_names):
         leaves, out["tree"] = _tree.flatten(result)
         for i, leaf in enumerate(leaves):
             if not isinstance(leaf, Tracer):
-                explain.check_result(leaf, i, result, name)
+                _check_result(leaf, i, name)
             if is_ref(leaf):
                 raise _returned_ref(leaf, i, result, name, flat, arg_names)
         return leaves
     return flat_fun, out
+
+
+def _check_result(leaf, index, name):
+    """Raises for a result that is not an array, naming the function."""
+    try:
+        aval_of(leaf)
+    except InvalidInputException:
+        raise InvalidInputException(
+            f"`{name}` returned {leaf!r} of type {type(leaf).__name__}, which is not an array value (result {index}). "
+            f"A traced function returns arrays, numbers, or containers of them.") from None
 
 
 def _returned_ref(x, i, result, name, arguments, names) -> ValueError:

@@ -58,10 +58,8 @@ class Primitive:
         "_cache",
         "_with_effects",
         "auto_pvary",
-        "call",
         "casts_to_reduced",
         "context_dependent",
-        "custom_process",
         "impl",
         "linear_in_unreduced",
         "makes_ref",
@@ -84,7 +82,6 @@ class Primitive:
         # linear in while the others are fixed, as tuples or slices of positions; or a function of types and parameters that says so.
         self.linear_in_unreduced: Any = False
         self.casts_to_reduced = False     # operands that are the same everywhere become reduced where others are
-        self.custom_process: str | None = None   # name of the trace method that handles it, if not `process_primitive`
         self.takes_refs = False           # operands may be mutable references
         # Its transpose runs where all cotangents are zero, if a result was used: a bool, or a function of the parameters that says so.
         self.transposes_zeros: Any = False

@@ -1,4 +1,4 @@
-"""Batching: the program of one example becomes the program of many.
+"""Batching (`vmap`): turns the program of one example into the program of a batch.
 
 A batched value carries the position of its batch dimension. A rule receives operands and positions and returns the
 batched result and its position; values without batch dimension pass through untouched.
@@ -15,6 +15,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import TOKEN, ShapedArray, aval_of, explicit_types
+from xlab.core.current_trace import enclosing_traces
 from xlab.core.effects import NamedAxisEffect
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.refs import AbstractRef, is_ref
@@ -34,7 +35,7 @@ lists. The rule runs only when some operand is batched."""
 
 
 class _AxisRules(RuleTable):
-    """Also takes rules of the field's older form, `rule(size, name, kind, operands, dims, **params)`."""
+    """A rule table that also takes JAX's older form, `rule(size, name, kind, operands, dims, **params)`."""
 
     def __setitem__(self, primitive, rule):
         code = getattr(rule, "__code__", None)
@@ -283,7 +284,7 @@ def broadcast(x, size: int, axis: int, mesh_axis=None):
 
 @contextmanager
 def batch_sharding_context(axis: Axis):
-    """Lays what the block repeats for every example of a batch as the batch lies over Explicit mesh axes."""
+    """Values broadcast along the batch dimension in the block are sharded as the batch is (Explicit axes)."""
     previous, state.batch_sharding = state.batch_sharding, axis.explicit_mesh_axes
     try:
         yield
@@ -313,7 +314,7 @@ def sum_batch_dim(x, dim):
 
 
 class BatchDim(NamedTuple):
-    """Where the batch dimension of an input is that is not in front: a reference, which cannot be moved."""
+    """The batch dimension of an input that is not in front: a reference, which cannot be transposed."""
 
     dim: int
 
@@ -327,7 +328,7 @@ def move_batch_dims_to_front(operands: Sequence, dims: Sequence) -> tuple[list, 
 
 def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched_in: Sequence[bool | BatchDim],
                 instantiate: bool | Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
-    """The batched program, with every batch dimension in front unless said; and which outputs are batched."""
+    """The batched program, with batch dimensions in front unless given; and which outputs are batched."""
     batched_in = tuple(batched_in)
     force = ((instantiate,) * len(closed.out_avals) if isinstance(instantiate, bool)
              else tuple(instantiate))
@@ -427,3 +428,8 @@ def defreducer(prim, axes_param: str = "axes"):
             return outs, [out_dim] * len(outs)
         return prim.bind(*xs, **{**params, axes_param: shifted}), out_dim
     primitive_batchers[prim] = rule
+
+
+def unsafe_am_i_under_a_vmap_DO_NOT_USE() -> bool:
+    """Whether what is bound now is being batched."""
+    return any(isinstance(t, BatchTrace) for t in enclosing_traces())

@@ -1,4 +1,4 @@
-"""Primitives that call a jaxpr on all their operands, defined once: `define_call` gives all the rules of such a primitive.
+"""Call primitives, which call a jaxpr on all their operands: `define_call` gives them all their rules.
 
 What differs between `jit`, `shard_map`, `checkpoint` and a call of one's own are the other parameters, and how they follow when a
 transformation adds, drops or batches operands and results. A `ParamUpdater` says that; `AlignedParams` is the one for parameters with
@@ -25,7 +25,7 @@ from xlab.interpreters.discharge import discharge_jaxpr, discharge_rules
 
 
 class Split(NamedTuple):
-    """A jaxpr split into what runs now and what waits for unknown inputs."""
+    """A jaxpr split by partial evaluation into a known and an unknown part."""
 
     known: ClosedJaxpr              # known inputs -> known results, then the residuals that are not forwarded
     unknown: ClosedJaxpr            # residuals, then unknown inputs -> unknown results
@@ -40,7 +40,7 @@ class Split(NamedTuple):
 
 
 class ParamUpdater:
-    """How the other parameters of a call follow a transformation: each method returns those that change.
+    """Updates the other parameters of a call under a transformation: methods return those that change.
 
     Flags are lists of bools: `nonzero` says which tangents or cotangents there are, `unknown` which values, `linear` which operands are
     transposed, `used` what dead code elimination keeps. A dimension is where the batch is, or None.
@@ -107,52 +107,54 @@ class AlignedParams(ParamUpdater):
         self.batched = batched or (lambda entry, axis, dim, params: entry)
         self.cotangent = cotangent or (lambda entry: entry)
 
-    def _entries(self, params) -> tuple[tuple, tuple]:
-        return params[self.operands] if self.operands else (), params[self.results] if self.results else ()
-
-    def _named(self, ins, outs) -> dict:
-        changes = {self.operands: tuple(ins)} if self.operands else {}
+    def changes(self, params: dict, ins: Callable, outs: Callable) -> dict:
+        """The parameters with entries made by `ins` from those of the operands, and by `outs` from those of the results."""
+        changes = {}
+        if self.operands:
+            changes[self.operands] = ins(params[self.operands])
         if self.results:
-            changes[self.results] = tuple(outs)
+            changes[self.results] = outs(params[self.results])
         return changes
 
     def jvp(self, params, nonzero, nonzero_out):
-        ins, outs = self._entries(params)
-        return self._named((*ins, *keep(ins, nonzero)), (*outs, *keep(outs, nonzero_out)))
+        return self.changes(params, lambda ins: (*ins, *compress(ins, nonzero)), lambda outs: (*outs, *compress(outs, nonzero_out)))
 
     def known(self, params, unknown, split):
-        ins, outs = self._entries(params)
-        return self._named(drop(ins, unknown), (*drop(outs, split.unknown_out), *[self.residual(a, params) for a in split.made]))
+        return self.changes(params, lambda ins: drop(ins, unknown),
+                            lambda outs: (*drop(outs, split.unknown_out), *[self.residual(a, params) for a in split.made]))
 
     def unknown(self, params, unknown, split):
-        ins, outs = self._entries(params)
-        known = drop(ins, unknown)
-        residuals = [self.residual(a, params) if source is None or not ins else known[source]
-                     for a, source in zip(split.residuals, split.forwarded)]
-        return self._named((*residuals, *keep(ins, unknown)), keep(outs, split.unknown_out))
+        def entries(ins):
+            known = drop(ins, unknown)
+            return (*[self.residual(a, params) if source is None else known[source]
+                      for a, source in zip(split.residuals, split.forwarded)], *compress(ins, unknown))
+        return self.changes(params, entries, lambda outs: keep(outs, split.unknown_out))
 
     def transpose(self, params, linear, nonzero, nonzero_out):
-        ins, outs = self._entries(params)
-        cts = keep(outs, nonzero) if self.results else (self.added,) * sum(nonzero)
-        back = keep(keep(ins, linear), nonzero_out) if self.operands else (self.added,) * sum(nonzero_out)
-        return self._named((*drop(ins, linear), *map(self.cotangent, cts)), map(self.cotangent, back))
+        def entries(ins):
+            cts = compress(params[self.results], nonzero) if self.results else (self.added,) * sum(nonzero)
+            return (*drop(ins, linear), *map(self.cotangent, cts))
+
+        def results(outs):
+            back = keep(keep(params[self.operands], linear), nonzero_out) if self.operands else (self.added,) * sum(nonzero_out)
+            return tuple(map(self.cotangent, back))
+        return self.changes(params, entries, results)
 
     def batch(self, params, axis, dims, out_dims):
-        ins, outs = self._entries(params)
-        return self._named([e if d is None else self.batched(e, axis, d, params) for e, d in zip(ins, dims)],
-                           [e if d is None else self.batched(e, axis, d, params) for e, d in zip(outs, out_dims)])
+        def batched(entries, dims):
+            return tuple([e if d is None else self.batched(e, axis, d, params) for e, d in zip(entries, dims)])
+        return self.changes(params, lambda ins: batched(ins, dims), lambda outs: batched(outs, out_dims))
 
     def dce(self, params, used, used_out):
-        ins, outs = self._entries(params)
-        return self._named(keep(ins, used), keep(outs, used_out))
+        return self.changes(params, lambda ins: keep(ins, used), lambda outs: keep(outs, used_out))
 
     def discharge(self, params, written):
-        ins, outs = self._entries(params)
-        return self._named(ins, (*outs, *((ins[i] for i in written) if ins else (self.added,) * len(written))))
+        def results(outs):
+            return (*outs, *([params[self.operands][i] for i in written] if self.operands else (self.added,) * len(written)))
+        return self.changes(params, lambda ins: ins, results)
 
     def prepend(self, params, operands, results):
-        ins, outs = self._entries(params)
-        return self._named((*(self.added,) * operands, *ins), (*(self.added,) * results, *outs))
+        return self.changes(params, lambda ins: (*(self.added,) * operands, *ins), lambda outs: (*(self.added,) * results, *outs))
 
 
 calls: dict[Primitive, Call] = {}
@@ -185,7 +187,7 @@ class Call:
         return (*consts, *operands), changed
 
     def added(self, params: dict, operands: int) -> dict:
-        """The parameters that change with more operands in front."""
+        """The parameters that change when operands are added in front."""
         changes: dict = {}
         for updater in self.updaters:
             changes.update(updater.prepend(params, operands, 0))
@@ -270,7 +272,7 @@ class Call:
 
 
 def _as_it_is(x):
-    """A residual that is an operand; NumPy arrays are copied, since the user may write to them before it is read."""
+    """An operand used as a residual; NumPy arrays are copied, since the user may change them later."""
     return x.copy() if isinstance(x, np.ndarray) else x
 
 

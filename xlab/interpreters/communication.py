@@ -1,4 +1,4 @@
-"""Collectives as messages: who sends how much to whom, in which round, and what that costs.
+"""Collectives as messages: sender, receiver, bytes and round of each, and the predicted cost.
 
 A rule in `collective_rules` says what a collective primitive moves, as a `CollectiveOp`; `collectives` says of each kind what happens, what
 it costs and what HLO calls it. Everything below is a pure function of moves, groups and sizes. `messages` spells out an algorithm message by message, `cost` predicts its time with the formula written out.
@@ -40,7 +40,7 @@ class Algorithm(NamedTuple):
 
 @dataclass(frozen=True)
 class Collective:
-    """A kind of collective: all that whoever prices, draws or reads it has to know.
+    """A kind of collective: all that is needed to predict its cost, draw it, or read it from HLO.
 
     Args:
         kind: its name in a `CollectiveOp` and in records.
@@ -440,7 +440,7 @@ def permute_price(groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, in
     return Price(hops, 0, collectives["collective_permute"].formula, load)
 
 
-def cost(kind: str, n: int, bytes_in: int, *, hops: int = 1, load: int | None = None, algorithm: str = "ring",
+def cost(kind: str, n: int, bytes_in: int, *, hops: int = 1, load: float | None = None, algorithm: str = "ring",
          link: Interconnect = LINKS["cpu"], sizes: Sequence[int] = ()) -> tuple[float, str]:
     """Predicted microseconds of one run, and the formula with its numbers.
 

@@ -1,6 +1,6 @@
-"""How values flow through the jaxprs inside an equation: which operand each input is, and which result each output.
+"""Data flow through the inner jaxprs of an equation: operands to their inputs, outputs to results.
 
-A primitive with inner jaxprs has one entry in `control_flow_rules`; whoever follows values through a program reads it here.
+A primitive with inner jaxprs has one entry in `control_flow_rules`; code that follows values through a program reads it here.
 `define_call` (`calls.py`) makes the entry of a primitive that calls one jaxpr.
 """
 
@@ -68,7 +68,7 @@ class LoopFlow(NamedTuple):
 
 
 class OpaqueFlow(NamedTuple):
-    """Jaxprs, each with what it is called, that are called in ways of the primitive's own: any input may depend on any operand."""
+    """Named jaxprs that the primitive calls in its own way: any input may depend on any operand."""
 
     jaxprs: tuple
 

@@ -49,7 +49,7 @@ def _discharge(closed, ref_mask, final_refs):
         outs, values = evaluate(closed.jaxpr, closed.consts, args, ref_mask)
         return [*outs, *(values[i] for i in final_refs)]
     new = pe.trace_to_closed_jaxpr(run, in_avals, closed.jaxpr.debug_info)
-    # What was read to be replaced is mostly not looked at.
+    # The old value that a swap returns is mostly unused.
     return pe.prune_closed_consts(ClosedJaxpr(pe.dce_jaxpr_eqns(new.jaxpr), new.consts))
 
 
@@ -89,7 +89,7 @@ def evaluate(jaxpr: Jaxpr, consts, args, ref_mask: Sequence[bool]) -> tuple[list
 
 
 def inline(name: str) -> Callable:
-    """The rule for a call whose own meaning for derivatives is no longer needed: its program is written out in its place."""
+    """The rule for calls with custom derivatives, no longer needed after discharge: inlines the program."""
     def rule(eqn, ref_mask, operands):
         closed = eqn.params[name]
         closed = closed if isinstance(closed, ClosedJaxpr) else ClosedJaxpr(closed)

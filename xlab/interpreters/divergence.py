@@ -1,9 +1,9 @@
-"""Which collectives not all of their devices may reach.
+"""Divergence analysis: collectives that some of their devices may not reach.
 
-Devices that run one program communicate only if all of them come to the collective. Under a `cond` whose predicate differs between
-them, or in a `while` that they leave after different numbers of rounds, some do not, and the others wait for ever. So the question is
-over which mesh axes each value of a program can differ: `values`, an interpreter beside the types, since types are not always kept and
-say of a value that was only cast that it varies. A collective is told by an entry of `arrivals`.
+A collective completes only if all of its devices reach it. Under a `cond` whose predicate differs between them, or in a `while` with
+different numbers of iterations, some do not, and the others wait for ever. So `values` computes over which mesh axes each value of a
+program can differ. Types are not enough: they are not always tracked, and a value that was only cast to varying does not differ.
+A collective is a primitive with an entry in `arrivals`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class _Analysis:
                 return list(self.found.values())
 
     def real(self, axes: Iterable) -> frozenset:
-        """Those along which there are several devices."""
+        """The axes of more than one device."""
         return frozenset(a for a in axes if self.sizes.get(a, 1) > 1)
 
     def values(self, jaxpr: Jaxpr | ClosedJaxpr, ins: Sequence[frozenset]) -> list[frozenset]:
@@ -101,7 +101,7 @@ class _Analysis:
         return [read(v) for v in jaxpr.outvars]
 
     def as_typed(self, aval, axes: frozenset) -> frozenset:
-        """Less where the types, if they are kept, promise that a value is the same."""
+        """Removes axes over which the types, if they track this, say that a value is invarying."""
         if not self.typed or not isinstance(aval, ShapedArray):
             return axes
         return axes & (aval.mat.varying | aval.mat.unreduced)
@@ -118,7 +118,7 @@ class _Analysis:
             return self.inside_mesh(params, ins)
         outs = self.through(eqn, ins, joined)
         if any(isinstance(e, _effects.IO_EFFECTS) for e in eqn.effects):
-            return [self.real(self.sizes)] * n      # the world may answer each device differently
+            return [self.real(self.sizes)] * n      # a callback may return different values on each device
         if _effects.on_refs(eqn.effects):
             if _effects.written(eqn.effects):
                 self.stored = self.stored.union(self.under, *ins)
@@ -145,7 +145,7 @@ class _Analysis:
             self.sizes, self.typed = outer
 
     def through(self, eqn: JaxprEqn, ins: list[frozenset], joined: frozenset) -> list[frozenset]:
-        """Through the programs inside an equation."""
+        """Over which axes the results of an equation with inner jaxprs differ."""
         flow = flow_of(eqn)
         if type(flow) is CallFlow:
             return self.values(flow.jaxpr, ins)
@@ -163,7 +163,7 @@ class _Analysis:
         return [joined] * len(eqn.outvars)
 
     def loop(self, eqn: JaxprEqn, flow: LoopFlow, ins) -> list[frozenset]:
-        """With a condition, whoever leaves earlier takes no part in what the others do, the test of the condition included."""
+        """A loop. With a condition, devices that leave early miss the later iterations, and later tests of it."""
         cond_consts, consts, first, xs = flow.split(ins)
         again = NOWHERE
 
@@ -176,7 +176,7 @@ class _Analysis:
         return [*carry, *step(carry)[flow.num_carry:]]
 
     def settled(self, carry: Sequence[frozenset], step: Callable) -> list[frozenset]:
-        """What a loop's carry differs over after any number of rounds."""
+        """The axes over which a loop's carry differs: the fixed point over its iterations."""
         carry = list(carry)
         while True:
             new = [a | b for a, b in zip(carry, step(carry))]
@@ -185,7 +185,7 @@ class _Analysis:
             carry = new
 
     def deciding(self, eqn: JaxprEqn, axes: frozenset, run: Callable[[], list[frozenset]]) -> list[frozenset]:
-        """`run()` where only some of the devices that differ over `axes` come by."""
+        """Calls `run()` in a context that only some devices along `axes` reach."""
         if not axes:
             return run()
         before = self.under, self.deciders

@@ -1,4 +1,4 @@
-"""Where the equations of a transformed program come from: of which equation, by which interpreter's rules.
+"""Provenance: from which equation, and by which rules, each equation of a transformed program was made.
 
 A program whose equations are marked says so of everything made from it: the place of an equation is a `Derived`, a location like
 any other that also knows its origin, and while `named_rules` is on, the tables hand out rules that add their name to it. Nothing

@@ -1,8 +1,8 @@
-"""Which mutable references have to wait.
+"""Partial evaluation with mutable references: which of them become unknown as a whole.
 
-When a program is split into what can run now and what waits for unknown inputs, a reference that something unknown is ever
-written to waits as a whole: even what was read from it before that write cannot be told from it afterwards. So the question
-is answered for the whole program first, and then the equations that make such references are put on the waiting side.
+When a program is split into a known and an unknown part, a reference to which an unknown value is ever written is unknown
+as a whole, also before that write, since its contents cannot be split. So unknown references are found for the whole
+program first, and the equations that make them go to the unknown part.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _through(eqn, unknown) -> tuple[set[int], list[bool]]:
         return _loop(flow, unknown, n)
     written = _effects.written(eqn.effects)
     if written and not unknown[0] and any(unknown[1:]):
-        return written, [False] * n            # something unknown is stored in a known reference; what was there is known
+        return written, [False] * n            # an unknown value is stored in a known reference; the old value is known
     return set(), [True] * n
 
 
@@ -74,7 +74,7 @@ def _loop(flow: LoopFlow, unknown, n):
     if flow.cond is None:
         return refs, results
     cond_refs, (answer,) = _inside(flow.cond, [*cond_consts, *results])
-    if answer:     # nobody knows how often it runs
+    if answer:     # the number of iterations is unknown
         return {*_effects.written(flow.cond.effects), *(first + i for i in _effects.written(flow.body.effects))}, [True] * n
     return cond_refs | refs, results
 

@@ -1,4 +1,4 @@
-"""Classes of one's own that `vmap` maps over, with mapping specifications of their own instead of axis numbers."""
+"""User classes that `vmap` maps over, with their own mapping specifications instead of axis numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def register_vmappable(data_type: type, spec_type: type, axis_size_type: type, t
 
 
 def unregister_vmappable(data_type: type) -> None:
-    """Takes `register_vmappable` back."""
+    """Undoes `register_vmappable`."""
     if data_type not in _handlers:
         raise KeyError(f"{data_type} is not vmappable")
     del _handlers[data_type]

@@ -9,9 +9,10 @@ elements), `bits.py` (bitwise operations), `call.py` (calls of a function), `cal
 numbers), `composite.py` (an operation with a name that compilers may know), `constraint.py`
 (`with_sharding_constraint`), `conv.py` (convolution of any rank), `conv_functions.py` (convolutions under the names
 users call), `convert.py` (changes of dtype), `creation.py` (arrays made from nothing), `cumulative.py` (running
-sums), `debugger.py` (`debug.breakpoint`), `debugging.py` (looking into programs while they run), `device_put.py` (the
+sums), `debugging.py` (looking into programs while they run), `device_put.py` (the
 `device_put` primitive), `ffi.py` (`ffi_call`), `fft.py` (the discrete Fourier transform over one to three trailing
-dimensions), `gather.py` (slices of one size from many run-time positions), `indexers.py` (what an index into a
+dimensions), `gather.py` (slices of one size from many run-time positions), `hashable.py` (arrays and
+dictionaries as parameters of equations), `indexers.py` (what an index into a
 mutable reference means), `layout.py` (`with_layout_constraint`), `parallel.py` (older names of collectives), `precision.py`
 (how exactly products are computed), `ragged.py` (products of rows in groups), `reduce_sum.py` (`reduce_sum`), `reducing.py`
 (`reduce` by any associative operation), `ref_batching.py` (references under vmap), `ref_functions.py` (mutable

@@ -1,4 +1,4 @@
-"""`composite`: an operation with a name that compilers may know, and its meaning in other operations."""
+"""`composite`: a named operation that compilers may know, with a decomposition for those that do not."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.control_flow import CallFlow, control_flow_rules
 from xlab.interpreters.mlir.values import dense_text, escape, scalar_text
 from xlab.lax.control.common import args_tree, trace_body
+from xlab.lax.hashable import HashableArray
 
 __all__ = ["composite", "composite_p"]
 
@@ -57,29 +58,11 @@ def _known_only(name, role):
         f"such as jit or grad stands a tracer for. Pass it as a positional argument; attributes are numbers, strings or NumPy arrays")
 
 
-class HashableAttribute:
-    """A NumPy array as a parameter of an equation: compared by value."""
-
-    __slots__ = ("val",)
-
-    def __init__(self, val):
-        self.val = np.array(val)
-
-    def __eq__(self, other):
-        return isinstance(other, HashableAttribute) and self.val.dtype == other.val.dtype and np.array_equal(self.val, other.val)
-
-    def __hash__(self):
-        return hash((self.val.shape, self.val.dtype.str, self.val.tobytes()))
-
-    def __repr__(self):
-        return f"HashableAttribute({self.val!r})"
-
-
 def _attribute(name, key, value):
     leaves, structure = _tree.flatten(value)
     if any(isinstance(v, Tracer) for v in leaves):
         raise _known_only(name, "as an attribute")
-    return key, tuple(HashableAttribute(v) if isinstance(v, np.ndarray) or is_native_array(v) else v for v in leaves), structure
+    return key, tuple(HashableArray(v) if isinstance(v, np.ndarray) or is_native_array(v) else v for v in leaves), structure
 
 
 composite_p = Primitive("composite", multiple_results=True)
@@ -113,7 +96,7 @@ def _text(value) -> str:
         return f"{value} : i64"
     if isinstance(value, float):
         return f"{scalar_text(value, np.float64)} : f64"
-    if isinstance(value, HashableAttribute):
+    if isinstance(value, HashableArray):
         shape = "".join(f"{d}x" for d in value.val.shape)
         return f"{dense_text(value.val, value.val.dtype)} : tensor<{shape}{dtypes.mlir_type(value.val.dtype)}>"
     if isinstance(value, np.generic):

@@ -13,54 +13,17 @@ from xlab.core.primitive import Primitive
 from xlab.interpreters import ad, batching, mlir
 from xlab.interpreters.mlir.values import dense_text, escape
 from xlab.lax.callbacks import VMAP_METHODS, batch_callback, result_types
+from xlab.lax.hashable import FrozenDict, HashableArray
 
 
 class FfiEffect(Effect):
-    """A foreign function acts beyond its results."""
+    """A foreign function has side effects."""
 
     def __str__(self):
         return "FFI"
 
 
 _FFI = FfiEffect()
-
-
-class HashableArray:
-    """An array as a parameter of an equation."""
-
-    __slots__ = ("val",)
-
-    def __init__(self, val):
-        self.val = np.array(val)
-        self.val.flags.writeable = False
-
-    def __eq__(self, other):
-        return (type(other) is HashableArray and self.val.dtype == other.val.dtype and self.val.shape == other.val.shape
-                and self.val.tobytes() == other.val.tobytes())
-
-    def __hash__(self):
-        return hash((self.val.shape, self.val.dtype, self.val.tobytes()))
-
-    def __repr__(self):
-        return f"HashableArray({self.val!r})"
-
-
-class FrozenDict:
-    """A dict as a parameter of an equation."""
-
-    __slots__ = ("items",)
-
-    def __init__(self, items):
-        self.items = tuple(sorted(items.items()))
-
-    def __eq__(self, other):
-        return type(other) is FrozenDict and self.items == other.items
-
-    def __hash__(self):
-        return hash(self.items)
-
-    def __repr__(self):
-        return f"FrozenDict({dict(self.items)!r})"
 
 
 def ffi_call(target_name: str, result_shape_dtypes, *, has_side_effect: bool = False, vmap_method: str | None = None,

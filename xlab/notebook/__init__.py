@@ -6,9 +6,9 @@ then `tour.py`, `lab.py`, `doctor.py`, `report_command.py`, which `python -m xla
 `xlab.observe`; IPython and the widget packages are imported when they are used.
 
 Also: `assets.py` (joins the ES modules and styles of the views into the one module a browser is given),
-`compile_progress.py` (a sign of life while something compiles for long), `completions.py` (completions after a
-magic), `experiments.py` (what a live report answers when other placements are asked for), `tracebacks.py` (errors of
-a cell as the person should see them).
+`compile_progress.py` (progress of long compiles), `completions.py` (completions after a
+magic), `experiments.py` (tries other placements for a live report), `tracebacks.py` (errors of
+a cell as the user should see them).
 
 Everything a magic shows can be had from Python: `show(observe.report(session))`.
 """
@@ -76,21 +76,21 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def _finish_effects(_result: Any = None) -> None:
-    """At the end of a cell: what its programs print belongs under this cell and not under the next."""
+    """At the end of a cell: waits for its effects, so that their output is shown under this cell."""
     effects = sys.modules.get("xlab.compile.effects")
     if effects is not None:
         effects.effects_barrier()
 
 
 def _finish_reports(_info: Any = None) -> None:
-    """Before a cell: reports of the cells before it are in their places."""
+    """Before a cell: finishes the pending reports of earlier cells."""
     deferred_display = sys.modules.get("xlab.notebook.deferred_display")
     if deferred_display is not None:
         deferred_display.finish_all()
 
 
 def _note_arrays(result: Any = None) -> None:
-    """At the end of a cell: the arrays that are new were made in it."""
+    """At the end of a cell: records that the new arrays were made in it."""
     from xlab.backend import client
 
     number = getattr(result, "execution_count", None)
@@ -113,7 +113,7 @@ _EVENTS = (("pre_run_cell", _finish_reports), ("post_run_cell", _finish_effects)
 
 
 class _CellNames:
-    """What files of cells are called: by the number of their prompt."""
+    """Names of cell files: the number of the prompt."""
 
     def __init__(self, shell: Any):
         self.shell = shell

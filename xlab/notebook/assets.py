@@ -37,7 +37,7 @@ def add(folder: Path, view: str) -> None:
 
 
 def remove(view: str) -> None:
-    """Takes the files of a view away that `add` added."""
+    """Removes the files of a view that `add` added."""
     del _added[view]
     _forget()
 

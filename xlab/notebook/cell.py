@@ -1,4 +1,4 @@
-"""Cell text to one function: which names it reads that hold arrays, and which names it leaves.
+"""Turns a cell into one function, from the arrays it reads to the names it assigns.
 
 The cell runs in the user's own namespace while it is traced, with traced values under the names of its inputs; then the
 namespace is put back. So functions defined in the cell, or called by it, see what they would see in an ordinary cell, and
@@ -27,12 +27,12 @@ import numpy as np
 
 import xlab
 from xlab import tree
+from xlab.backend import caches
 from xlab.notebook.free_variables import reads_of, token
 from xlab.tree_util import register_pytree_node
 
 _MISSING = object()
 _LAST = "the last expression"
-_REMEMBERED = 256
 
 
 def is_array(value: Any) -> bool:
@@ -47,7 +47,7 @@ def is_array(value: Any) -> bool:
 
 
 class PartitionedTree:
-    """A value taken apart: its arrays, and everything needed to put it together again around others."""
+    """A flattened value: its arrays, and the structure to rebuild it around other arrays."""
 
     __slots__ = ("arrays", "mask", "rest", "structure")
 
@@ -84,14 +84,14 @@ class PartitionedTree:
 
 
 class Outcome:
-    """What a cell leaves: per name how it was changed and its new value. A container, so that a program can return it."""
+    """The effects of a cell on names: how each changed, and its new value. A pytree, so that a program can return it."""
 
     def __init__(self, values: Mapping[str, tuple[str, Any]]):
         self.values = dict(values)          # name -> ('set' | 'mutated' | 'deleted', value)
 
 
 class _Names:
-    """The part of an outcome that is no array; equal only to itself."""
+    """The static part of an outcome; equal only to itself."""
 
     __slots__ = ("how", "splits")
 
@@ -173,14 +173,7 @@ class Cell:
 
         With `named`, it returns `(tuple of their values, outcome)`.
         """
-        key = self.key()
-        found = _functions.pop(key, None)
-        if found is None:
-            found = self._function()
-        _functions[key] = found
-        while len(_functions) > _REMEMBERED:
-            del _functions[next(iter(_functions))]
-        return found
+        return _functions.get_or_make(self.key(), self._function)
 
     def _function(self):
         made = _pure(self.body, self.last, self.namespace, self.reads, self.named,
@@ -211,7 +204,7 @@ class Cell:
 _IS = "is "
 """What the last expression is, before the name that holds it."""
 
-_functions: dict[tuple, Callable] = {}
+_functions: caches.Latest[tuple, Callable] = caches.Latest(256)
 
 
 def _pure(body: CodeType, last: CodeType | None, space: dict[str, Any], reads: tuple[str, ...],
@@ -261,7 +254,7 @@ def _compile(module: ast.Module, filename: str) -> tuple[CodeType, CodeType | No
 
 
 def _split(value: Any) -> PartitionedTree | None:
-    """A value taken apart, or None when it is neither an array nor a container."""
+    """A flattened value, or None if it is neither an array nor a container."""
     try:
         split = PartitionedTree(value)
     except (TypeError, ValueError):         # a dict whose keys have no order is left alone
@@ -305,7 +298,7 @@ def write_back(old: Any, new: Any) -> Any:
 
 
 def _refuse_hidden(changed: dict[str, tuple[str, Any]]) -> None:
-    """A traced value inside an object that is no container would be of no use after the cell."""
+    """Raises for a traced value inside an object that is no container: it could not be used after the cell."""
     for name, (_, value) in changed.items():
         for leaf in tree.leaves(value):
             inside = getattr(leaf, "__dict__", None)

@@ -1,4 +1,4 @@
-"""A sign of life while something compiles for long: what, in which phase, for how many seconds.
+"""Progress of long compiles: the function, the phase, and the seconds so far.
 
 Nothing is shown before `FIRST` seconds and nothing is measured on calls of compiled programs: only the stages of compilation report,
 by `events.watch_stages`, and a thread looks at them now and then. The line is replaced by one sentence when the compile is over.
@@ -16,7 +16,7 @@ from html import escape
 from typing import Any, Protocol
 
 from xlab import events
-from xlab.observe.program.analysis_only import is_looking
+from xlab.compile.history.unlisted import is_unlisted
 
 FIRST = 2.0
 """Seconds of one compile before a line appears."""
@@ -28,7 +28,7 @@ WORDS = {"trace": "tracing", "lower": "lowering", "compile": "compiling"}
 
 
 class Line(Protocol):
-    """A line that is written again and again, and then for the last time."""
+    """A line of output that is updated until it is finished."""
 
     def show(self, text: str) -> None: ...
 
@@ -82,7 +82,7 @@ class CompileProgress:
         self.settle()
 
     def settle(self) -> None:
-        """Has a line that stands ended now, and not after the grace: the cell is over."""
+        """Finishes a visible line at once, without the grace period: the cell has ended."""
         self._wake.set()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread() and self._now is not None and self._now.place is not None:
@@ -91,8 +91,8 @@ class CompileProgress:
     # -- where something compiles ------------------------------------------------------------------------
 
     def begin(self, kind: str, name: str) -> Callable[[], None]:
-        """A stage begins; what is returned is called at its end. Programs that are compiled to be looked at are nobody's wait."""
-        if is_looking():
+        """Called when a stage begins; returns a function for its end. Compiles for inspection only are not shown."""
+        if is_unlisted():
             return _nothing
         now = time.monotonic()
         with self._lock:
@@ -140,12 +140,12 @@ class CompileProgress:
                 self._wake.wait(max(left, 0.05) if left > 0 else self.every)
                 if self._wake.is_set() and at.open:
                     self._wake.clear()
-        except Exception:       # a sign of life is not worth an error
+        except Exception:       # progress must never cause an error
             self._thread = None
 
 
 def _nothing() -> None:
-    """The end of a stage that nobody hears of."""
+    """The end of a stage that is not shown."""
 
 
 class TerminalLine:
@@ -164,7 +164,7 @@ class TerminalLine:
 
 
 class CellLine:
-    """A line in the output of the cell that compiles, sent as that cell's own message whoever runs by now."""
+    """A line in the output of the cell that compiles, with that cell as parent even if another runs by now."""
 
     def __init__(self, shell: Any, parent: Any):
         self.publisher, self.parent, self.id, self.sent = shell.display_pub, parent, uuid.uuid4().hex, False
@@ -185,7 +185,7 @@ class CellLine:
 
 
 def of_shell(shell: Any) -> CompileProgress | None:
-    """The progress of a shell: in the cell of a notebook that somebody looks at, or on a terminal."""
+    """The progress of a shell: in the cell of an open notebook, or on a terminal."""
     if getattr(shell, "kernel", None) is not None:
         from xlab.notebook.formatters import _somebody_looks
 
@@ -202,7 +202,7 @@ def of_terminal() -> CompileProgress | None:
 
 @contextlib.contextmanager
 def progress_shown(progress: CompileProgress | None) -> Iterator[None]:
-    """Shows a sign of life during a block."""
+    """Shows the progress of long compiles during a block."""
     if progress is None:
         yield
         return

@@ -11,7 +11,7 @@ _LINE = re.compile(r"\s*%%?(\w+)\s(.*)$", re.DOTALL)
 
 
 def complete(line: str, names: dict[str, Any]) -> tuple[str, list[str]]:
-    """The word that ends a line and what it may become; nothing when the line is no magic of ours.
+    """The last word of a line and its completions; none if the line is not one of our magics.
 
     >>> complete("%xtime --re", {})
     ('--re', ['--repeat'])
@@ -29,7 +29,7 @@ def complete(line: str, names: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 class Matcher:
-    """What the shell asks for completions."""
+    """The completion matcher that the shell calls."""
 
     def __init__(self, shell: Any):
         self.shell = shell
@@ -47,6 +47,6 @@ def register(shell: Any) -> None:
 
 
 def unregister(shell: Any) -> None:
-    """Takes them away."""
+    """Removes the completions."""
     kept = shell.Completer.custom_matchers
     kept[:] = [m for m in kept if not isinstance(m, Matcher)]

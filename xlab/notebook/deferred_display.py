@@ -1,4 +1,4 @@
-"""Reports that follow their cell: the result stands on the page first, its report a moment after it.
+"""Deferred reports: the cell's result is displayed first, its report shortly after.
 
 A cell leaves a line that says a report follows; when the kernel is free, or at the latest before the next cell, the report is made
 and takes the line's place. Where nobody would see the change (a saved run, a terminal), the report is made at once instead.
@@ -54,7 +54,7 @@ def show_later(shell: Any, title: str, make: Callable[[], Any], handlers: Any = 
 
 
 def finish_all(_info: Any = None) -> None:
-    """Makes what is waiting. Called when the kernel is free, before a cell runs, and when the extension goes."""
+    """Makes the pending reports. Called when the kernel is idle, before a cell runs, and on unloading."""
     if not _waiting:
         return
     collecting = gc.isenabled()
@@ -79,7 +79,7 @@ def _made(shell: Any, title: str, make: Callable[[], Any], place: Any, handlers:
 
 
 def _parented(shell: Any, asked: Any) -> Callable[[], None]:
-    """Has messages say which cell they belong to; returns what takes it back."""
+    """Sets the parent cell of messages; returns a function that restores the old one."""
     publisher = shell.display_pub
     if not hasattr(publisher, "set_thread_parent"):
         return lambda: None

@@ -1,4 +1,4 @@
-"""What a live report answers when other placements are asked for: each program compiled as it was traced, never run."""
+"""Handlers of a live report's placement requests: programs are compiled as traced, never run."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _forget_closed() -> None:
 
 
 def _somebody_looks(shell: Any) -> bool:
-    """Whether a page is at the other end and no program that only stores outputs: such a file would show a widget nobody can load.
+    """Whether a front end is connected, not a program that only stores outputs, where a widget could not load.
 
     Front ends name the cell they run; nbconvert, papermill and consoles do not.
     """
@@ -135,7 +135,7 @@ def _somebody_looks(shell: Any) -> bool:
 
 
 def asked(shell: Any) -> dict[str, Any]:
-    """What the front end says of the cell that is running."""
+    """The front end's metadata of the running cell."""
     try:
         return shell.get_parent().get("metadata", {})
     except AttributeError:
@@ -143,7 +143,7 @@ def asked(shell: Any) -> dict[str, Any]:
 
 
 def place(shell: Any) -> tuple[str, int]:
-    """Which cell is running, by the front end's own id, and for which time."""
+    """The running cell by the front end's id, and the number of its run."""
     return str(asked(shell).get("cellId") or f"run {shell.execution_count}"), shell.execution_count
 
 
@@ -186,7 +186,7 @@ def _sharding(sharding: Any) -> dict[str, str]:
 
 
 def _array(array: Any) -> dict[str, str]:
-    """For an array on several devices the text, and a badge below it that opens to the drawing; otherwise only the text, by others."""
+    """For an array on several devices the text and a badge that opens the drawing; empty for other arrays."""
     import xlab
     from xlab import observe
     from xlab.notebook.views import view_for
@@ -234,12 +234,12 @@ def _registered(shell: Any) -> Iterator[tuple[Any, str, str, Callable[[Any], Any
 
 
 def register(shell: Any) -> None:
-    """Teaches the shell's formatters our types."""
+    """Registers our types with the shell's formatters."""
     for formatter, module, name, form in _registered(shell):
         formatter.for_type_by_name(module, name, form)
 
 
 def unregister(shell: Any) -> None:
-    """Takes the types back."""
+    """Unregisters the types."""
     for formatter, module, name, _ in _registered(shell):
         formatter.pop(f"{module}.{name}", None)

@@ -1,4 +1,4 @@
-"""Meshes, specs and lists of names as people write them after a magic or on a command line.
+"""Parses meshes, specs and lists of names from a magic's line or a command line.
 
 >>> specs("x=data,None; w=None,model+data")
 {'x': P('data', None), 'w': P(None, ('model', 'data'))}
@@ -63,12 +63,12 @@ def mesh_to_compile_for(text: str | None) -> Mesh:
 
 
 def is_elsewhere(over: Mesh) -> bool:
-    """Whether a mesh is of devices that are not here."""
+    """Whether a mesh consists of virtual devices."""
     return not over.empty and over.size > device_count()
 
 
 def typed(value: Any, sharding: NamedSharding) -> Any:
-    """Types of arrays under a sharding, in place of the arrays."""
+    """The types of arrays under a sharding (`ShapeDtypeStruct`), in place of the arrays."""
     return tree.map(lambda x: ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), value)
 
 

@@ -1,4 +1,4 @@
-"""Run, record, show, fail well: what every magic that runs something does."""
+"""Runs code for a magic: records it, shows the report, and shortens errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def recording(title: str, shell: Any, file: str | None = None, flagged: bool = T
 
 
 def _doing(run: Recording) -> str:
-    """What an interrupt ended: the stage that it left by an error, or what was said to go on."""
+    """What an interrupt ended: the unfinished stage, or the current activity."""
     ended = next((e.kind for e in reversed(run.session.events) if e.error is not None and e.kind in _STAGES), "")
     return _STAGES.get(ended, "running" if run.doing == "compiling" else run.doing)
 

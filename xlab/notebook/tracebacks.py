@@ -1,4 +1,4 @@
-"""Errors of a cell as the person should see them: from their own line, without the frames in between."""
+"""Tracebacks of cells as the user should see them: from their own line, without internal frames."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import os
 import sys
 import traceback
 from types import CodeType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import xlab
 from xlab.config import config
 from xlab.core.source_info import is_internal, shown_name
 from xlab.core.tracebacks import chain, concerns, entries
 from xlab.core.tracebacks import shorten as _shorten
-from xlab.observe.records import Failure, Source
+
+if TYPE_CHECKING:
+    from xlab.observe.records import Failure
 
 _PACKAGE = os.path.dirname(os.path.abspath(xlab.__file__)) + os.sep
 _OWN = os.path.join(os.path.dirname(os.path.abspath(xlab.__file__)), "notebook") + os.sep
@@ -23,7 +25,7 @@ _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
 def is_users(code: CodeType) -> bool:
-    """Whether code was written by the person at the keyboard, or by somebody they called."""
+    """Whether code is the user's or of a library they call, not of the package or the shell."""
     name = code.co_filename
     return not (is_internal(name) or (name.startswith(_OWN) and not name.endswith("tour_cells.py"))
                 or f"{os.sep}IPython{os.sep}" in name or f"{os.sep}ipykernel{os.sep}" in name or name == "<string>")
@@ -46,7 +48,7 @@ def shorten(error: BaseException) -> BaseException:
 
 
 def register(shell: Any) -> None:
-    """Has the errors of every cell shown so."""
+    """Filters the tracebacks of every cell."""
     unregister(shell)
     shown = shell.InteractiveTB.structured_traceback
 
@@ -64,13 +66,13 @@ def register(shell: Any) -> None:
 
 
 def _by_showing(tb: TracebackType | None) -> bool:
-    """Whether an error arose where the shell shows a result, from the runtime and not from what draws: no line of the person's has part in it."""
+    """Whether the runtime raised an error while the shell displayed a result, with no user line in it."""
     last = list(entries(tb))[-1].tb_frame.f_code.co_filename
     return config.traceback_filtering != "off" and last.startswith(_PACKAGE) and not last.startswith(_OWN)
 
 
 def unregister(shell: Any) -> None:
-    """Shows the frames in between again."""
+    """Shows internal frames again."""
     before = getattr(shell.InteractiveTB.structured_traceback, "instead_of", None)
     if before is not None:
         shell.InteractiveTB.structured_traceback = before
@@ -120,7 +122,7 @@ def _first_line(file: str) -> TracebackType | None:
 
 
 def interrupted(what: str) -> KeyboardInterrupt:
-    """A keyboard interrupt that shows as one sentence."""
+    """A keyboard interrupt that is shown as one sentence."""
     error = KeyboardInterrupt(what)
     error._render_traceback_ = lambda: [f"KeyboardInterrupt: {what}"]  # type: ignore[attr-defined]
     return error
@@ -128,6 +130,11 @@ def interrupted(what: str) -> KeyboardInterrupt:
 
 def failure(error: BaseException) -> Failure:
     """The record of an error, with the user's line."""
+    from xlab.observe.records import (  # records are loaded when there is one to make: loading the extension is quick
+        Failure,
+        Source,
+    )
+
     last = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if is_users(frame.f_code):

@@ -138,7 +138,6 @@ cbrt = unary("cbrt", _t.cbrt_p, "Cube root of each element.")
 negative = unary("negative", _a.neg_p, "Each element with the opposite sign.", floats=False)
 square = unary("square", _a.square_p, "Each element times itself.", floats=False)
 bitwise_not = unary("bitwise_not", _b.not_p, "Bits of each element flipped; `not` for booleans.", floats=False)
-bitwise_count_unsigned = unary("bitwise_count", _b.population_count_p, "Number of one bits in each element.", floats=False)
 
 
 # -- two operands -----------------------------------------------------------------------------------------

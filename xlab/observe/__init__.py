@@ -1,10 +1,11 @@
-"""Observation: everything the runtime can say of itself, as plain records with a text form.
+"""Observation: everything known about programs and their runs, as plain records with a text form.
 
 Rooms by question, each asking those above it in this list: `records/` (what is known, as data and text), `figures/` (records drawn),
 `program/` (what is the program?), `time/` (what took how long, and why was it compiled?), `memory/` (how much does it need?), `sharding/`
-(what lies where, what is sent, and what would change it?), `live/` (which arrays are alive?), `comparison/` (two programs, or another
-machine), `stepping/` (what does each equation compute?); then `report.py`, which asks all for one recording, and `environment.py` (versions).
-May import every room but the notebook's. Promises: looking changes nothing, a sharded array is never gathered, and nothing is
+(where arrays lie, what is communicated, and what would change it?), `live/` (which arrays are alive?), `comparison/` (two programs, or another
+machine), `stepping/` (what does each equation compute?); then `report.py`, which asks all for one recording, `environment.py` (versions)
+and `pictures.py` (what draws a record).
+May import every room but the notebook's. Promises: observing changes nothing, a sharded array is never gathered, and nothing is
 dropped silently. Makers load when first used.
 
 >>> import numpy as np, xlab
@@ -20,6 +21,8 @@ import importlib
 import sys
 import types
 from typing import Any
+
+from xlab.observe.pictures import load_by as _load_by
 
 _HOME = {
     "record": "program.recorder", "Session": "program.recorder", "paused": "program.recorder",
@@ -41,7 +44,7 @@ __all__ = sorted(_HOME)
 
 
 class _Room(types.ModuleType):
-    """Several functions share their name with the file they live in: the name means the function."""
+    """Makes names shared by a function and its file, such as `program`, mean the function."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in _HOME and isinstance(value, types.ModuleType)):
@@ -61,6 +64,4 @@ class _Room(types.ModuleType):
 
 sys.modules[__name__].__class__ = _Room
 
-from xlab.observe.figures import graph as _graph  # noqa: E402  (they give records their pictures)
-from xlab.observe.figures import plots as _plots  # noqa: E402
-from xlab.observe.records import text as _text  # noqa: E402  (and their repr)
+_load_by(lambda: importlib.import_module("xlab.observe.figures"))

@@ -1,4 +1,4 @@
-"""What to copy into a question or a bug report: versions, devices, system."""
+"""Versions, devices and system, for a bug report."""
 
 from __future__ import annotations
 

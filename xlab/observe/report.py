@@ -1,4 +1,4 @@
-"""`report`: everything a recording did, as one record."""
+"""`report`: everything a recording saw, as one record."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def report(session: Session, *, title: str = "", parts: Sequence[str] = PARTS, l
 
 
 def _guard(make: Any, notices: list[Notice], what: str, index: int) -> Any:
-    """Runs one part; where it fails the rest of the report stands, and a notice says what is missing."""
+    """Runs one part of the report; if it fails, a notice says what is missing and the rest is kept."""
     try:
         return make()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Values that lie over the devices of several processes: moved by a program that all of them run, compared before they are laid out.
+"""Arrays sharded over several processes: moving them, and comparing host values across processes.
 
 Loaded by `xlab.distributed`: where there is one process, nothing here is needed.
 """
@@ -31,7 +31,7 @@ from xlab.sharding import (
 
 
 def move(x: Any, aval: ShapedArray, target: Any, committed: bool, copy: bool) -> Any:
-    """An array laid out otherwise, where its devices or those it goes to are not all of this process.
+    """Reshards an array whose old or new devices are not all in this process.
 
     Over the same devices a compiled program moves the parts, so all processes have to ask for it. Onto other devices the parts come from
     what every process holds itself.
@@ -58,7 +58,7 @@ def _same_parts(source, target, shape) -> bool:
 
 
 def _over_auto_axes(x, source):
-    """The array without the types that Explicit mesh axes give, which say nothing where it is going."""
+    """The array with Explicit mesh axes turned into Auto ones."""
     if not isinstance(source, NamedSharding):
         return x
     return _arrays.from_shards(x.aval.update(sharding=None), _auto(source, source.devices_in_order), _arrays.shards(x))
@@ -78,7 +78,7 @@ def _moved(x, target, aval):
 
 @functools.lru_cache(256)
 def _program(order: tuple, target: NamedSharding):
-    """What lays an array over devices, which are those of `target` in the order that the array has them."""
+    """The jitted function that reshards an array with devices in `order` to `target`."""
     if order == target.devices_in_order:
         return jit(lambda v: v, name="move", out_shardings=_auto(target, order))
     # Blocks are made where a mesh in the array's order has them, and then change devices.
@@ -94,7 +94,7 @@ caches.register(_program.cache_clear)
 
 
 def _from_own_parts(x, aval, source, target, committed):
-    """Parts from what each process holds; whether every one can is read off the shardings, so that all say the same."""
+    """Shards made from each process's own data; all processes decide alike whether that is possible."""
     have, want = source.devices_indices_map(aval.shape), target.devices_indices_map(aval.shape)
     everything = {_key(i) for i in have.values()}
     for process in {d.process_index for d in want}:
@@ -120,7 +120,7 @@ def _ids(found) -> str:
 
 
 def compare(x: Any, target: Any) -> None:
-    """Before a value that each process has is laid over devices of several: it has to be one value.
+    """Checks that a value is the same in all processes before it is placed on their devices.
 
     Raises:
         AssertionError: processes have different values.
@@ -163,7 +163,7 @@ def rows(x: np.ndarray) -> np.ndarray:
 
 
 def everywhere(x: Any) -> np.ndarray:
-    """The whole of an array that spans processes."""
+    """The whole array in every process, as NumPy."""
     sharding = NamedSharding(_named(x).mesh, PartitionSpec(), memory_kind=x.sharding.memory_kind)
     return np.asarray(move(x, x.aval, sharding, True, False))
 

@@ -1,4 +1,4 @@
-"""Arrays made of parts: from one array per device, from a function of an index, from what each process has."""
+"""Arrays made of shards: from one array per device, from a callback, from process-local data."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def _of_local_data(sharding, local_data, global_shape):
 
 
 def _within(span, spans) -> slice:
-    """Where a span of the whole lies in data that consists of these spans, one after the other."""
+    """The position of a global span in local data that consists of these spans in sequence."""
     before = sum(b - a for a, b in spans[:spans.index(span)])
     return slice(before, before + span[1] - span[0])
 

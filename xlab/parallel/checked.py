@@ -1,4 +1,4 @@
-"""`checkify` of a `shard_map`: every device looks at its own part, and one failure is told."""
+"""`checkify` of a `shard_map`: every device checks its own shard, and one failure is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each process has of a value, as part of the value of all of them, and back: the ends of a `pmap` over several processes.
+"""Converts between process-local and global arrays, at the ends of a `pmap` over several processes.
 
 Both ways are linear, so they are primitives with derivatives. They happen between programs: inside one there are no processes.
 """

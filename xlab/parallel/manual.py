@@ -1,4 +1,4 @@
-"""What `shard_map` needs to know of types: local and global shapes, the axes bound in the body, the checks of its specs."""
+"""Types of `shard_map`: local and global shapes, the axes bound in the body, checks of its specs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from xlab.sharding.typed import entries
 
 @contextmanager
 def body_context(mesh, newly_manual, check_vma: bool):
-    """Binds mesh axes for the code of one device."""
+    """Binds mesh axes for a `shard_map` body."""
     previous = state.axes, state.manual, state.manual_mesh
     state.axes = {**previous[0], **{n: Axis(n, mesh.shape[n], "mesh") for n in mesh.axis_names if n in newly_manual}}
     state.manual = (previous[1] or frozenset()) | newly_manual if check_vma else None
@@ -39,19 +39,19 @@ def body_context(mesh, newly_manual, check_vma: bool):
 
 
 def inner_mesh(mesh, newly_manual):
-    """The mesh as types in the body refer to it: the axes taken by hand are Manual there."""
+    """The mesh of types in the body, where the mapped axes are Manual."""
     return mesh.abstract_mesh.update_axis_types(dict.fromkeys(newly_manual, AxisType.Manual))
 
 
 def manual_already() -> frozenset:
-    """Mesh axes that surrounding shard_maps took by hand."""
+    """Mesh axes that surrounding shard_maps made Manual."""
     if state.manual_mesh is None:
         return frozenset()
     return frozenset(n for n, a in state.axes.items() if a.kind == "mesh" and n in state.manual_mesh.axis_names)
 
 
 def local_aval(aval, mesh, spec, check_vma: bool, newly_manual=frozenset()):
-    """Type of one device's part of an operand; along Explicit axes that are not taken by hand it stays sharded."""
+    """Type of one device's shard of an operand; along Explicit axes that are not Manual it stays sharded."""
     if type(aval) is AbstractRef:
         return AbstractRef(local_aval(aval.inner_aval, mesh, spec, check_vma), aval.memory_space, aval.kind)
     if not isinstance(aval, ShapedArray):
@@ -93,7 +93,7 @@ def unmentioned(mesh, spec, newly_manual) -> tuple:
 
 
 def resolve_mesh(mesh, axis_names):
-    """The mesh of a call and the axes it takes by hand; checks nesting."""
+    """The mesh of a call and the axes it makes Manual; checks nesting."""
     surrounding, taken = state.manual_mesh, manual_already()
     if mesh is None:
         mesh = surrounding if surrounding is not None else get_mesh()
@@ -159,7 +159,7 @@ def check_specs(which: str, specs, mesh, names) -> None:
 
 
 def inferred_specs(avals, mesh, names):
-    """The `in_specs` that the types of the arguments imply, where all axes taken by hand are Explicit."""
+    """The `in_specs` that the types of the arguments imply, where all Manual axes were Explicit."""
     auto = [n for n in mesh.axis_names if n in names and n not in mesh.explicit_axes]
     if auto:
         raise TypeError(f"shard_map in_specs argument must be a pytree of PartitionSpec instances, but it was None: the axes {auto} are not "

@@ -1,4 +1,4 @@
-"""Choosing which device stands where in a mesh."""
+"""Choosing the order of devices in a mesh."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Several processes as one: values that all of them get, arrays that each holds a part of, a line they all cross.
+"""Communication between processes: gather, broadcast, compare, barriers, global arrays.
 
-In one process everything is there already, and these functions say so quickly.
+In one process there is nothing to communicate, and these functions return at once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _spans(x) -> bool:
 
 
 def _agree(what: str, values) -> None:
-    """Raises in every process when they have values of different structure, shape or dtype, whose bytes would be taken for one another's."""
+    """Raises in every process if their values differ in structure, shape or dtype."""
     if process_count() == 1:
         return
     leaves, structure = _tree.flatten(values)
@@ -109,7 +109,7 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
 
 
 def sync_global_devices(name: str) -> None:
-    """A line that no process crosses before all have reached it; under different names it fails in all of them."""
+    """A barrier: waits until all processes have called it; raises in all of them if the names differ."""
     if not isinstance(name, str):
         raise TypeError(f"sync_global_devices takes the name of the place as a string, got {name!r} of type {type(name).__name__}")
     assert_equal(np.uint32(zlib.crc32(name.encode())), f"sync_global_devices name mismatch ('{name}').")

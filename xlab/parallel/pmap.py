@@ -84,7 +84,7 @@ def pmap(fun: Callable, axis_name: Hashable | None = None, *, in_axes: Any = 0, 
 
 
 def _row(devices) -> tuple | None:
-    """The devices as given, which may also stand in a column."""
+    """The devices as a flat list; a column of devices is accepted too."""
     if devices is None:
         return None
     grid = np.array(list(devices), dtype=object)
@@ -99,7 +99,7 @@ _known: weakref.WeakKeyDictionary[Callable, dict[Any, _Pmapped]] = weakref.WeakK
 
 
 def _shared(fun: Callable, options: tuple) -> tuple[Callable, _Pmapped]:
-    """What is known of this function mapped so: made once, for as long as the function lives.
+    """The cached `_Pmapped` of a function and these options, kept as long as the function lives.
 
     With it the function it was made for, which the caller keeps: an equal one, as every `model.apply` is a new object.
     """
@@ -113,12 +113,12 @@ def _shared(fun: Callable, options: tuple) -> tuple[Callable, _Pmapped]:
             first, mapped = fun, _Pmapped(weakref.ref(fun), *options)
             per_function[key] = mapped
         return first, mapped
-    except TypeError:      # of no hash, or not to be referred to weakly
+    except TypeError:      # not hashable, or not weakly referable
         return fun, _Pmapped(lambda: fun, *options)
 
 
 class _Nest(threading.local):
-    """The mesh of the outermost of the maps whose bodies run, None outside of them all."""
+    """The mesh of the outermost active `pmap`; None outside."""
 
     mesh: Mesh | None = None
 
@@ -127,7 +127,7 @@ _nest = _Nest()
 
 
 class _Wanted(BaseException):
-    """A map inside the body of another needs an axis that the mesh does not have yet."""
+    """Raised when a nested `pmap` needs an axis that the mesh does not have yet."""
 
     def __init__(self, name, size):
         super().__init__(name, size)
@@ -180,7 +180,7 @@ class _Pmapped:
             return self.inside(size, flat, in_tree, axes, args)
         devices = self.chosen(size)
         extra: list[tuple[Any, int]] = []
-        while True:     # each turn knows one more of the axes of maps inside
+        while True:     # each iteration adds one axis of a nested map
             names, shape = (self.name, *(n for n, _ in extra)), (size, *(n for _, n in extra))
             needed = math.prod(shape)
             if needed > len(devices):
@@ -276,7 +276,7 @@ class _Pmapped:
         return sizes[0]
 
     def names(self, args, kwargs, n):
-        """What the dynamic leaves are called."""
+        """The names of the dynamic leaves, for error messages."""
         kept = tuple(() if i in self.static else a for i, a in enumerate(args))
         return argument_names(self._fun(), _tree.structure((kept, kwargs)), n)
 
@@ -299,7 +299,7 @@ class _Pmapped:
         return tuple(sorted(found, key=lambda d: (d.process_index, d.id))) if _processes.joined() else tuple(found)
 
     def brought(self, args, kwargs):
-        """The arguments with those that lie on other devices brought to where the map runs; None where there are none."""
+        """The arguments, those on other devices moved to the map's devices; None if none had to move."""
         flat, in_tree, axes = self.flatten(args, kwargs)
         mesh = Mesh(np.array(self.chosen(n := self.size_of(flat, axes, args, kwargs))[:n], dtype=object), (self.name,))
         put = [(is_native_array(x) or isinstance(x, KeyArray)) and x.committed and x.sharding.devices_in_order != mesh.devices_in_order for x in flat]
@@ -340,7 +340,7 @@ class _Pmapped:
                                  f"{aval_of(x).shape[a]} in {aval_of(x).str_short()}. Give that many rows, or name fewer devices with devices=.")
 
     def staged(self, fun, args, kwargs):
-        """The arguments as a program of all processes takes them, by their types; in one process as they are."""
+        """The arguments as global arrays of all processes; in one process unchanged."""
         if not _processes.joined() or not self.spans():
             return args, kwargs
         flat, in_tree, axes = self.flatten(args, kwargs)

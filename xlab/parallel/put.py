@@ -1,4 +1,4 @@
-"""Putting data where it belongs: `device_put` (its primitive is in `lax/device_put.py`), `device_get`, `block_until_ready`.
+"""Moving data: `device_put` (its primitive is in `lax/device_put.py`), `device_get`, `block_until_ready`.
 
 Eagerly a value is placed at once: on a device, under a sharding, in another memory. In a traced program `device_put` is one equation for
 all leaves; a `NamedSharding` destination then constrains the value, and a single device is advice that compiled programs do not follow.
@@ -104,7 +104,7 @@ def _semantics(donate, may_alias) -> ArrayCopySemantics:
 
 
 def _destination(d):
-    """What a user wrote as a device, a sharding, or None."""
+    """The destination that the user gave, as a device, a sharding, or None."""
     if d is MemorySpace.Any:
         raise ValueError("device_put brings values to memory.Space.Device or memory.Space.Host; Space.Any names no memory in particular")
     if d is None or isinstance(d, (Device, Sharding, MemorySpace)):

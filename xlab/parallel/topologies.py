@@ -26,7 +26,7 @@ def get_attached_topology(platform: str | None = None) -> TopologyDescription:
 
 
 def get_topology_desc(topology_name: str = "", platform: str | None = None, **kwargs: Any) -> TopologyDescription:
-    """Devices of a kind of machine that need not be attached, where the platform can describe them.
+    """The topology of a machine that need not be attached, if the platform can describe it.
 
     Args:
         topology_name: name of the topology, such as 'v5e:2x2'.

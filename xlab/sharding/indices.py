@@ -1,4 +1,4 @@
-"""Which device holds which slice, by arithmetic on the spec alone."""
+"""Which device holds which slice, computed from the spec alone."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _indivisible(
 
 
 def coordinates(position: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Where the device at a flat position stands along each axis."""
+    """The coordinates in the mesh of the device at a flat position."""
     out = []
     for size in reversed(sizes):
         position, at = divmod(position, size)
@@ -87,15 +87,4 @@ def indices(spec: Any, mesh: Any, shape: tuple[int, ...], what: str) -> list[Ind
                 block = block * size + at[axis]
             index.append(slice(block * part[d], (block + 1) * part[d]))
         out.append(tuple(index))
-    return out
-
-
-def replica_ids(index_list: list[Index]) -> list[int]:
-    """For each device, how many earlier devices hold the same slice."""
-    seen: dict[tuple, int] = {}
-    out = []
-    for index in index_list:
-        key = tuple((s.start, s.stop) for s in index)
-        out.append(seen.setdefault(key, 0))
-        seen[key] += 1
     return out

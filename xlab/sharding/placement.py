@@ -1,4 +1,4 @@
-"""Where within a device's memory an array lies: layouts and formats."""
+"""Memory layouts of arrays on a device, and formats (layout and sharding)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ AUTO = Layout.AUTO = AutoLayout()  # type: ignore[attr-defined]
 
 
 def default_layout(ndim: int) -> Layout:
-    """The last dimension fastest."""
+    """The row-major layout: the last dimension varies fastest."""
     return Layout(tuple(range(ndim)))
 
 
@@ -85,7 +85,3 @@ class MemorySpace(enum.Enum):
         return f"MemorySpace.{self.name}"
 
     __str__ = __repr__
-
-
-MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
-"""Kinds of memory a CPU device can address; the first is the default."""

@@ -3,13 +3,13 @@
 Reading order: `grad.py`, `vjp.py`, `jvp.py`, `vmap.py`, `jacobian.py`, `custom_jvp.py`, `custom_vjp.py`,
 `checkpoint.py`, `make_jaxpr.py`. May import lax and below.
 
-Also: `arguments.py` (what transformations share), `checkify.py` (a function that also says whether a check failed
-while it ran), `checks.py` (checks of values at run time), `closure_convert.py` (what a function closes over becomes
+Also: `arguments.py` (shared handling of arguments), `checkify.py` (a function that also returns whether a check
+failed), `checks.py` (checks of values at run time), `closure_convert.py` (what a function closes over becomes
 arguments), `custom_gradient.py` (a function that returns its value together with its pullback), `custom_vmap.py` (a
 function with its own batching rule), `export.py` (a compiled function as a file that other processes and later
 versions run), `export_trees.py` (pytree structures and types as JSON, for exported programs), `linear_call.py`
 (`linear_call` and `custom_transpose`), `named_call.py` (a function whose equations stand under its name in programs
 and profiles), `policies.py` (which values `checkpoint` keeps), `remat_opt.py` (the forward rule of a `custom_vjp`
-with `optimize_remat=True`), `saved_residuals.py` (what reverse mode keeps from the forward pass, value by value),
-`vjp_refs.py` (cotangents into references).
+with `optimize_remat=True`), `saved_residuals.py` (the residuals that reverse mode keeps),
+`vjp_refs.py` (cotangents accumulated in references).
 """

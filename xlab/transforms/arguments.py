@@ -1,4 +1,4 @@
-"""What transformations share: choosing arguments, flattening them, and saying what is wrong with them."""
+"""Shared by transformations: selecting, flattening and checking arguments."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def check_callable(fun, api: str) -> Callable:
 
 
 def wraps(fun: Callable) -> Callable:
-    """`functools.wraps`, also for callables that have something else than text for a name."""
+    """`functools.wraps`, also for callables whose name is not a string."""
     return functools.wraps(fun, assigned=text_attributes(fun))
 
 
 def text_attributes(fun) -> list[str]:
-    """Which attributes a wrapper takes over from what it wraps."""
+    """The attributes that a wrapper copies from the wrapped function."""
     return [name for name in functools.WRAPPER_ASSIGNMENTS
             if name not in ("__name__", "__qualname__") or isinstance(getattr(fun, name, None), str)]
 
@@ -98,7 +98,7 @@ def check_inexact(leaves, api: str, fun, what: str, *, allow_int: bool = False, 
 
 
 def as_array(x):
-    """A result as users get it: values that passed through as NumPy data become arrays."""
+    """A result for the user: NumPy data that passed through unchanged becomes an array."""
     if state.trace is EVAL and isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)) \
             and getattr(x, "dtype", None) != dtypes.float0:
         aval = aval_of(x)

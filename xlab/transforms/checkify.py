@@ -1,4 +1,4 @@
-"""`checkify`: a function that also says whether a check failed while it ran.
+"""`checkify`: a function that also returns whether a check failed.
 
 The function's program is run again equation by equation with an error beside its values; loops and branches carry it, and the first
 failure stays. Which operations are looked at is the categories' choice.
@@ -249,7 +249,7 @@ def _zero_of(x):
 
 
 def _positions(eqn, operands):
-    """Where an operation indexes: positions (..., k), the axis of each of the k components, and the sizes of what is taken."""
+    """The indices of an operation: positions (..., k), the axis of each component, and slice sizes."""
     prim, p = eqn.primitive.name, eqn.params
     shape = aval_of(operands[0]).shape
     if prim == "gather":
@@ -313,7 +313,7 @@ def _while_rule(checker, failure, eqn, operands):
 
 
 def _custom_rule(checker, failure, eqn, operands):
-    """A call whose program has a derivative or batching rule of its own: it stays, and is run once more for its failures."""
+    """A call with a custom derivative or batching rule: it is kept, and run once more to find failures."""
     closed = flow_of(eqn).jaxpr
     if _has_checks(open_jaxpr(closed)):
         return checker.run(closed, operands, failure)

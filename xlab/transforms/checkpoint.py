@@ -1,4 +1,4 @@
-"""`checkpoint`: trade memory for time by computing again on the way back what the forward pass did not keep."""
+"""`checkpoint` (rematerialization): the backward pass recomputes what the forward pass did not save."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ remat_p = Primitive("remat2")
 
 
 def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiated):
-    """Runs what is known without keeping its inner values, and records the whole body for what is not."""
+    """Runs the known part without saving its inner values, and records the whole body for the unknown part."""
     if any(type(v.aval) is AbstractRef for v in jaxpr.invars):
         return eval_jaxpr(jaxpr, (), *args)     # running it again would write again: what the way back needs is kept
     unknown = [trace.is_unknown(x) for x in args]
@@ -135,13 +135,13 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
             n = len(saved)
             _log_residuals([x.aval for x, u, unk in zip(body.invars, used[n:], unknown) if u and not unk],
                            [v for v, u in zip(saved, used) if u], body)
-        outs = pe.DynamicJaxprTrace.process_primitive(trace, remat_p, operands, dict(params, jaxpr=rest, differentiated=True))
+        outs = trace.record_unknown(remat_p, operands, dict(params, jaxpr=rest, differentiated=True))
     k, w = iter(known_outs), iter(outs)
     return [next(w) if u else next(k) for u in out_unknown]
 
 
 def _log_residuals(inputs, saved, body) -> None:
-    """Under `config.log_checkpoint_residuals`: what stays in memory until the way back."""
+    """Under `config.log_checkpoint_residuals`: logs the residuals kept for the backward pass."""
     made_by = {v: e for e in body.eqns for v in e.outvars}
     if inputs:
         logger.warning("checkpointed function saving inputs with shapes:\n%s", "\n".join(f"  {a}" for a in inputs))
@@ -183,7 +183,7 @@ def _eval_inlined(jaxpr, consts, args):
 
 
 def _saveable(jaxpr: Jaxpr, unknown, policy) -> list[tuple[Var, Offloadable | None]]:
-    """Results of known equations that the policy keeps, with the memory each waits in if that is another."""
+    """Results of known equations that the policy saves, with the memory each is offloaded to, if any."""
     waiting = {v for v, u in zip(jaxpr.invars, unknown) if u}
     saved: list = []
     for eqn in jaxpr.eqns:
@@ -223,8 +223,8 @@ def _transposed(closed, linear, nonzero, refs, params):
         cotangents = [ct for ct, u in zip(cotangents, out_unknown) if u]
         primals = [*residuals, *(ad.UndefinedPrimal(a) for a in waiting.in_avals[len(res_avals):])]
         given = ad.backward_pass(waiting.jaxpr, waiting.consts, primals, cotangents)[len(res_avals):]
-        aux["nonzero"] = [type(ct) is not ad.Zero for ct in given]
-        return [ct for ct in given if type(ct) is not ad.Zero]
+        aux["nonzero"] = ad.nonzero_mask(given)
+        return ad.drop_zeros(given)
     new = pe.trace_to_closed_jaxpr(run, [*value_avals, *ct_avals], closed.jaxpr.debug_info)
     return new, aux["nonzero"]
 

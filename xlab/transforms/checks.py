@@ -1,7 +1,7 @@
 """Checks of values at run time: `check`, and the `Error` that a checked program returns. `checkify.py` makes programs return it.
 
 What went wrong is a number: that of a *site*, which knows what to tell the user. An error holds whether something failed, the number
-of the first failure's site, and the values its words speak of, in slots by their types.
+of the first failure's site, and the values in its message, in slots by their types.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ all_checks = automatic_checks | user_checks
 
 
 class Site(NamedTuple):
-    """A place that may fail: the words, and the structure of the values they speak of."""
+    """A check that may fail: its message, and the structure of the values it formats."""
 
     category: type
     words: str
@@ -95,7 +95,7 @@ def number_of(site: Site) -> np.int32:
 
 
 class Error:
-    """What a checked program found: nothing, or its first failure. A pytree, so that it goes through transformations.
+    """The error value of a checked program: empty, or its first failure. A pytree.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -111,7 +111,7 @@ class Error:
         self._failed, self._code, self._slots, self._values = failed, code, tuple(slots), tuple(values)
 
     def get(self) -> str | None:
-        """The words of the first failure, or None; of mapped programs one line for each example that failed."""
+        """The message of the first failure, or None; of mapped programs one line per failed example."""
         for x in (self._failed, self._code):
             if is_tracer(x):
                 raise ValueError("an error inside of a traced program has no words yet: return it from the program, or pass it on with "
@@ -189,7 +189,7 @@ def check(pred: ArrayLike, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
 
 
 def debug_check(pred: ArrayLike, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
-    """Like `check`, but means nothing in programs that are not checked.
+    """Like `check`, but ignored in programs that are not checked with `checkify`.
 
     Args:
         pred: what has to be true, a boolean array.
@@ -218,7 +218,7 @@ def _check(pred, msg, args, kwargs, debug):
             raise TypeError(f"Formatting arguments to checkify.{name} need to be PyTrees of arrays, but got {v!r} of type "
                             f"{type(v).__name__}. Put it into the message itself.") from None
     site = Site(FailedCheckError, msg, tree, slot_of(values))
-    site.tell([_zeros(shape, dtype) for shape, dtype in site.slot])      # the words fit the values
+    site.tell([_zeros(shape, dtype) for shape, dtype in site.slot])      # raises if the message does not fit the values
     bind_failure(bitwise_not(pred), number_of(site), (site.slot,), values, debug)
 
 

@@ -98,7 +98,7 @@ def _batch(axis, operands, dims, *, call, rule):
 
 
 class _RuleUpdater(ParamUpdater):
-    """The derivative of a function has the derivative of its rule as its rule, the transpose the transpose of it."""
+    """Transforms the batching rule together with the function: its jvp and its transpose."""
 
     def jvp(self, params, nonzero, nonzero_out):
         return {"rule": _jvp_rule(params["rule"], nonzero, nonzero_out)}
@@ -193,7 +193,7 @@ def _partial_eval(trace, args, *, call, rule):
         known = iter(trace.run_known(custom_vmap_p.bind, *(x for x, u in zip(args, unknown) if not u),
                                      call=ClosedJaxpr(jaxpr, call.consts), rule=known_rule))
 
-    recorded = iter(pe.DynamicJaxprTrace.process_primitive(trace, custom_vmap_p, args, _only(call, rule, unknown_outs)))
+    recorded = iter(trace.record_unknown(custom_vmap_p, args, _only(call, rule, unknown_outs)))
     return [next(recorded if u else known) for u in out_unknown]
 
 

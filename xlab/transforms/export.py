@@ -50,7 +50,7 @@ _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 @dataclass(frozen=True)
 class DisabledSafetyCheck:
-    """A check of `export` that the caller gives up."""
+    """A safety check of `export` that the caller disables."""
 
     name: str
 
@@ -173,8 +173,8 @@ _LONGEST = {"program.json": 1 << 26, "program.stablehlo": 1 << 30}     # bytes; 
 def deserialize(blob: bytes | bytearray) -> Exported:
     """The program that `Exported.serialize` wrote.
 
-    Its digests tell damage, for which native code may end the process. They are no signature: who makes a file on purpose can make them
-    too, so run programs only of people whose code you would run.
+    Its digests detect damage, on which native code may end the process. They are no signature: an attacker can compute them
+    too, so load only files from sources that you trust.
 
     Raises:
         ValueError: for bytes that are anything else, damaged, or of a version that stored no digests.
@@ -189,7 +189,7 @@ def deserialize(blob: bytes | bytearray) -> Exported:
             return _read(head, files)
     except (_OtherFormat, UnregisteredNode):
         raise
-    except Exception as e:      # whatever is wrong with a file from elsewhere, it is the file
+    except Exception as e:      # any error here means that the file is invalid
         raise ValueError(f"these bytes are not an exported program: {type(e).__name__}: {e}") from None
 
 
@@ -202,7 +202,7 @@ def _digest(program: bytes) -> str:
 
 
 def _unpacked(files: zipfile.ZipFile, name: str, size: int | None = None) -> bytes:
-    """A part of the file, of the size it has to have or of one that a program may have."""
+    """A decompressed part of the file; raises if it has another size than given, or is too large."""
     said = files.getinfo(name).file_size
     if said > _LONGEST.get(name, 1 << 30) if size is None else said != size:
         raise ValueError(f"its part {name!r} is said to have {said} bytes" + ("" if size is None else f", and has to have {size}"))
@@ -392,7 +392,7 @@ def _over_meshes(ctx, template: Template) -> Template:
 
 
 def _held(ctx, x: str, sharding, aval) -> str:
-    """An argument or result where the program expects or leaves it."""
+    """Constrains an argument or result to the exported program's sharding."""
     if sharding is None or ctx.module.devices == 1 or ctx.manual:
         return x
     text = sharding.sdy(aval.ndim, ctx.module.meshes.symbol(sharding.mesh)).removeprefix("#sdy.sharding")

@@ -34,7 +34,7 @@ def register_pytree_node_serialization(nodetype: type, *, serialized_name: str, 
     Args:
         serialized_name: how the class is called in files.
         serialize_auxdata, deserialize_auxdata: the node's auxiliary data to bytes and back.
-        from_children: accepted as the field writes it; nodes are made by the registry.
+        from_children: accepted as in JAX and not used; the registry makes the nodes.
     """
     return _register(nodetype, _NodeFormat(serialized_name, serialize_auxdata, deserialize_auxdata))
 
@@ -83,7 +83,7 @@ def write_tree(treedef: PyTreeDef) -> Any:
 
 
 class UnregisteredNode(ValueError):
-    """A file has containers of a class that nobody has registered in this process."""
+    """A file contains a pytree class that is not registered in this process."""
 
 
 def read_tree(data: Any) -> PyTreeDef:

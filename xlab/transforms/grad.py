@@ -68,7 +68,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
 
 
 def _seed(aval):
-    """The number one of the type of a cotangent; over axes along which that is unreduced, as a sum of equal parts."""
+    """The cotangent 1 of a type; where that type is unreduced, each device gets an equal summand."""
     parts = 1 if state.manual is None else math.prod([find_axis(n).size for n in aval.mat.unreduced])
     return state.match(full_like(aval.update(mat=INVARYING), 1 / parts), aval)
 

@@ -1,4 +1,4 @@
-"""Looking at programs without running them."""
+"""`make_jaxpr` and `eval_shape`: tracing a function without running it."""
 
 from __future__ import annotations
 

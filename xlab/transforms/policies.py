@@ -1,4 +1,4 @@
-"""Which values `checkpoint` keeps: names for them, policies, and what a policy may answer."""
+"""Policies of `checkpoint`: which values are saved, by name or by operation."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from xlab.interpreters import ad, batching, mlir
 
 
 class RecomputeType:
-    """What a policy answers for a value that is computed again: `Recompute`, the same as False."""
+    """A policy's answer for a value to recompute: `Recompute`, the same as False."""
 
     def __repr__(self):
         return "Recompute"
 
 
 class SaveableType:
-    """What a policy answers for a value that is kept: `Saveable`, the same as True."""
+    """A policy's answer for a value to save: `Saveable`, the same as True."""
 
     def __repr__(self):
         return "Saveable"
@@ -27,7 +27,7 @@ Recompute, Saveable = RecomputeType(), SaveableType()
 
 
 class Offloadable(NamedTuple):
-    """What a policy answers for a value that is kept in another memory: where it is, and where it waits."""
+    """A policy's answer for a value to offload: the memory it is in, and the memory it is saved in."""
 
     src: str
     dst: str

@@ -1,6 +1,6 @@
 """`remat_opt`: the forward rule of a `custom_vjp` with `optimize_remat=True`.
 
-The equation gives residuals and results. Where nobody reads the residuals, as in the forward pass of a checkpointed function, dead
+The equation gives residuals and results. Where the residuals are unused, as in the forward pass of a checkpointed function, dead
 code elimination puts the function itself in its place.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xlab.compile.jit import hoisted
+from xlab.core import effects as _effects
 from xlab.core.avals import aval_of
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
 from xlab.core.primitive import Primitive
@@ -60,7 +61,7 @@ class _Known:
 
 
 def _jvp(primals, tangents, *, fwd_jaxpr, fun_jaxpr_thunk, num_consts, num_res):
-    nonzero = [type(t) is not ad.Zero for t in tangents]
+    nonzero = ad.nonzero_mask(tangents)
     plain = fun_jaxpr_thunk()
     new, moved = ad.jvp_jaxpr(fwd_jaxpr, nonzero, False)
     k, n_given = len(moved), sum(moved)
@@ -73,7 +74,7 @@ def _jvp(primals, tangents, *, fwd_jaxpr, fun_jaxpr_thunk, num_consts, num_res):
         plain = plain if list(plain_moved) == list(moved[num_res:]) else None
     else:
         plain = None
-    outs = remat_opt_p.bind(*primals, *(t for t in tangents if type(t) is not ad.Zero), fwd_jaxpr=new, fun_jaxpr_thunk=_Known(plain),
+    outs = remat_opt_p.bind(*primals, *ad.drop_zeros(tangents), fwd_jaxpr=new, fun_jaxpr_thunk=_Known(plain),
                             num_consts=num_consts, num_res=num_res + res_dots)
     back = [None] * len(order)
     for value, i in zip(outs, order):
@@ -101,7 +102,7 @@ def _partial_eval(trace, args, *, fwd_jaxpr, **_):
 
 def _dce(used_outputs, eqn):
     plain, n_res, n_consts = eqn.params["fun_jaxpr_thunk"](), eqn.params["num_res"], eqn.params["num_consts"]
-    if not any(used_outputs):
+    if not any(used_outputs) and not _effects.prevents_dce(eqn.effects):
         return [False] * len(eqn.invars), None
     if plain is None or any(used_outputs[:n_res]):
         return [True] * len(eqn.invars), eqn

@@ -1,4 +1,4 @@
-"""What reverse mode keeps from the forward pass, value by value."""
+"""Lists the residuals that reverse mode keeps from the forward pass."""
 
 from __future__ import annotations
 

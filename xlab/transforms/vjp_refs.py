@@ -1,4 +1,4 @@
-"""Cotangents into references: what `pullback.with_refs` takes, and how it says what it did."""
+"""Cotangents accumulated in references: the requests and answers of `pullback.with_refs`."""
 
 from __future__ import annotations
 

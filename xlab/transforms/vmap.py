@@ -1,4 +1,4 @@
-"""`vmap`: the function of one example as the function of a batch."""
+"""`vmap`: turns a function of one example into a function of a batch."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Hashable
 
 
 def _explicit_mesh_axes(flat, dims, name):
-    """How the mapped dimension lies over Explicit mesh axes, as `(mesh, axes)`; None where it is in one piece."""
+    """The Explicit sharding of the mapped dimension as `(mesh, axes)`; None where it is not sharded."""
     found = {}
     for x, d in zip(flat, dims):
         if d is not None:

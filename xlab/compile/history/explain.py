@@ -4,33 +4,46 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections import OrderedDict
 
+from xlab.backend import caches
 from xlab.compile.history import parts
 from xlab.compile.history.parts import describe, platform
 from xlab.compile.history.parts import short as _short
-from xlab.compile.history.provenance import provenance
+from xlab.compile.history.provenance import Provenance, provenance
 from xlab.config import config
 from xlab.core import source_info
-from xlab.core.avals import ShapedArray, aval_of
+from xlab.core.avals import ShapedArray
 from xlab.core.trace import EVAL, state
-from xlab.errors import InvalidInputException
 from xlab.sharding import Format
 
 logger = logging.getLogger("xlab")
 
 
-def trace_miss(name: str, seen: dict, key: tuple, arg_names, fun) -> tuple[str, tuple]:
-    """A sentence on why no earlier tracing of the function fits, and the differences as `(cause, what, was, now)`."""
-    if seen or state.trace is not EVAL:
-        reason, differences = _reason(name, seen, key, arg_names, fun)
+def trace_miss(name: str, fun, seen: dict, key: tuple, arg_names, was_cleared: bool) -> Provenance:
+    """What is known of a program before its function is traced: why that has to be, and where the function comes from.
+
+    Args:
+        name: what the sentence calls the function.
+        seen: earlier tracings of it, by key.
+        was_cleared: whether these were let go of on demand.
+    """
+    outermost = state.trace is EVAL
+    closure = {variable: _short(value) for variable, value in closed_over(fun).items()} if outermost else {}
+    notes = Provenance()
+    if was_cleared and not seen:
+        notes.reason, notes.differences = cleared(name)
+    elif seen or not outermost:
+        notes.reason, notes.differences = _reason(name, seen, key, arg_names, fun)
     else:
-        reason, differences = _first(name, fun)
+        notes.reason, notes.differences = _first(name, fun, closure)
     if config.explain_cache_misses:
         code = getattr(fun, "__code__", None)
         where = f" defined at {code.co_filename}:{code.co_firstlineno}" if code else ""
-        logger.warning("tracing cache miss at %s: %s%s", source_info.describe_caller(), reason, where)
-    return reason, differences
+        logger.warning("tracing cache miss at %s: %s%s", source_info.describe_caller(), notes.reason, where)
+    notes.position, notes.made_by = origin_of(fun)
+    if outermost:
+        notes.traced = parts.traced(fun, arg_names, key, closure)
+    return notes
 
 
 def cleared(name: str) -> tuple[str, tuple]:
@@ -79,8 +92,7 @@ def _context(name, old, new) -> tuple[str, tuple]:
 
 
 # Of the latest functions by the place of their definition, what the last object made there closed over, as text.
-_objects: OrderedDict[tuple, dict[str, str]] = OrderedDict()
-_REMEMBERED = 1000
+_objects: caches.Latest[tuple, dict[str, str]] = caches.Latest(1000)
 
 
 def origin_of(fun) -> tuple[str, tuple[str, ...]]:
@@ -105,7 +117,7 @@ def _definition_site(fun) -> str:
     return place if place is not None else f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
 
 
-def _first(name, fun) -> tuple[str, tuple]:
+def _first(name, fun, now: dict[str, str]) -> tuple[str, tuple]:
     """Why a function object is new: one from the same line may have closed over other values."""
     new = f"`{name}` was never seen before", ()
     place = _definition_site(fun)
@@ -114,11 +126,8 @@ def _first(name, fun) -> tuple[str, tuple]:
     key = getattr(fun, "_xlab_key", place), name
     if key[0] is None:
         return f"a transformation made a program of `{name}` that was never seen before", ()
-    now = {variable: _short(value) for variable, value in closed_over(fun).items()}
-    was = _objects.pop(key, None)
+    was = _objects.get(key)
     _objects[key] = now
-    while len(_objects) > _REMEMBERED:
-        _objects.popitem(last=False)
     if was is None:
         return new
     changes = tuple(("closure", v, was.get(v, "nothing"), now.get(v, "nothing"))
@@ -181,13 +190,11 @@ def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
     if not others:
         return _other_jit(owner, closed)
     _, old, old_context, *layouts = max(others, key=lambda k: sum(a == b for a, b in zip(k[1], placements)))
-    names = closed.jaxpr.debug_info.arg_names
     changes = []
     for i, (was, now) in enumerate(zip(old, placements)):
         if was != now:
-            arg = names[i] if i < len(names) else f"argument {i}"
             cause = "committed" if was is None or now is None else "sharding" if platform(was) == platform(now) else "backend"
-            changes.append((cause, arg, *map(parts.placement, (was, now))))
+            changes.append((cause, closed.jaxpr.debug_info.arg_name(i), *map(parts.placement, (was, now))))
     if changes:
         return ", ".join(f"the placement of `{a}` went from {was} to {now}" for _, a, was, now in changes[:3]), tuple(changes)
     if layouts and old_context == context:
@@ -240,13 +247,3 @@ def _option_cause(option, cause, was, now) -> str:
 
 def _similarity(old, new) -> tuple:
     return (old[0] == new[0], sum(a is b for a, b in zip(old[1], new[1])), old[2] == new[2], old[3] == new[3])
-
-
-def check_result(leaf, index, result, name):
-    """Raises for a result that is not an array, naming the function."""
-    try:
-        aval_of(leaf)
-    except InvalidInputException:
-        raise InvalidInputException(
-            f"`{name}` returned {leaf!r} of type {type(leaf).__name__}, which is not an array value (result {index}). "
-            f"A traced function returns arrays, numbers, or containers of them.") from None

@@ -54,9 +54,9 @@ def number(thing: Any) -> int:
         return 0
 
 
-def traced(fun: Callable, in_tree: Any, names: tuple[str, ...], avals: tuple, static: tuple, context: tuple,
-           closure: Mapping[str, str]) -> TracingKey:
+def traced(fun: Callable, names: tuple[str, ...], key: tuple, closure: Mapping[str, str]) -> TracingKey:
     """The parts of a key that tracing depends on."""
+    in_tree, avals, static, context = key
     return TracingKey(_shorten(str(in_tree)), names, avals, static_values(fun, static), context, closure, number(fun))
 
 

@@ -14,17 +14,19 @@ class Provenance:
 
     Attributes:
         reason, differences: why it was traced: a sentence, and `(cause, what, was, now)`.
+        position: `file:line` of its function, only the file for a whole cell, empty where it is nobody's.
         made_by: names of the transformations that were given its function, outermost first.
         traced: what it was traced for, where a call of the user traced it.
         owners: the programs of each jit that compiled it, with the options of that jit and whether only a view asked.
         ended: the programs of jits whose compile an error ended.
     """
 
-    __slots__ = ("differences", "ended", "made_by", "owners", "reason", "traced")
+    __slots__ = ("differences", "ended", "made_by", "owners", "position", "reason", "traced")
 
     def __init__(self) -> None:
         self.reason = ""
         self.differences: tuple = ()
+        self.position = ""
         self.made_by: tuple[str, ...] = ()
         self.traced: TracingKey | None = None
         self.owners: list[tuple[weakref.ref, dict[str, Any], bool]] = []

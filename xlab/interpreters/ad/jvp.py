@@ -50,8 +50,18 @@ class Zero:
 
     @staticmethod
     def from_primal_value(x) -> Zero:
-        """The zero tangent for a primal value, under the field's name."""
+        """The zero tangent for a primal value; the name is JAX's."""
         return Zero.of(x)
+
+
+def nonzero_mask(values: Sequence) -> list[bool]:
+    """For each tangent or cotangent, whether it is an array rather than a `Zero`."""
+    return [type(x) is not Zero for x in values]
+
+
+def drop_zeros(values: Sequence) -> list:
+    """Tangents or cotangents without the `Zero`s."""
+    return [x for x in values if type(x) is not Zero]
 
 
 class JVPTracer(Tracer):
@@ -112,7 +122,7 @@ class JVPTrace(Trace):
             if rule is None:
                 if not all((t.aval if type(t) is Zero else t).dtype == dtypes.float0 for t in tangents):
                     raise primitive_jvps.missing(prim)
-                return self.parent.process_primitive(prim, primals, params)     # integers alone move nothing
+                return self.parent.process_primitive(prim, primals, params)     # integers alone have no tangents
             out, out_tangent = rule(primals, tangents, **params)
         finally:
             switch_trace(previous)
@@ -127,7 +137,7 @@ class JVPTrace(Trace):
 
     @contextmanager
     def nothing_closed_over(self, params):
-        """Explains the error of a rule that meets one of this trace's values where only its arguments are understood."""
+        """Context manager: raises `closed_over` where a rule in the block uses one of this trace's values."""
         try:
             yield
         except UnexpectedTracerError as e:
@@ -199,8 +209,8 @@ def _jvp_jaxpr(closed, nonzeros, force):
         outs, out_tangents = jvp(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs),
                                  primals, tangents)
         out_tangents = [instantiate_zeros(t) if f else t for t, f in zip(out_tangents, force)]
-        aux["nonzero_out"] = [type(t) is not Zero for t in out_tangents]
-        return [*outs, *(t for t in out_tangents if type(t) is not Zero)]
+        aux["nonzero_out"] = nonzero_mask(out_tangents)
+        return [*outs, *drop_zeros(out_tangents)]
 
     tangent_avals = [a.to_tangent_aval() for a, nz in zip(in_avals, nonzeros) if nz]
     new = pe.trace_to_closed_jaxpr(run, [*in_avals, *tangent_avals], closed.jaxpr.debug_info)

@@ -17,7 +17,15 @@ from xlab.core.source_info import Transposed
 from xlab.core.trace import state
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters import ref_flow
-from xlab.interpreters.ad.jvp import Zero, add_tangents, defjvp, instantiate_zeros, primitive_jvps
+from xlab.interpreters.ad.jvp import (
+    Zero,
+    add_tangents,
+    defjvp,
+    drop_zeros,
+    instantiate_zeros,
+    nonzero_mask,
+    primitive_jvps,
+)
 
 primitive_transposes = RuleTable(
     "ad.primitive_transposes", "transpose",
@@ -42,7 +50,7 @@ class UndefinedPrimal:
 class RefCotangent:
     """Stands for a linear operand that is a mutable reference, with the reference that collects its cotangent.
 
-    Going backwards, what was read from the one is added to the other, and what was written to the one is read from the other.
+    In the backward pass, a read of the reference adds to its cotangent, and a write to it reads the cotangent.
     """
 
     __slots__ = ("aval", "ref")
@@ -158,13 +166,13 @@ _reshard = None
 
 
 def set_reshard(reshard):
-    """`reshard(ct, aval)`: a cotangent brought to the sharding of a type."""
+    """Sets `reshard(ct, aval)`, which reshards a cotangent to the sharding of a type."""
     global _reshard
     _reshard = reshard
 
 
 def _reshard_like(ct, v):
-    """A cotangent lies over Explicit mesh axes as its primal does."""
+    """Reshards a cotangent over Explicit mesh axes like its primal."""
     if ct is None or type(ct) is Zero or not isinstance(v.aval, ShapedArray):
         return ct
     given, want = aval_of(ct), v.aval.to_ct_aval()
@@ -180,7 +188,7 @@ def transposes_zeros(eqn) -> bool:
 
 
 def answers_zeros(jaxpr: Jaxpr, outvars: Sequence) -> bool:
-    """Whether some transpose in a program, given zeros for these of its results, may answer with something else."""
+    """Whether transposing a program at zero cotangents of these results may give nonzero cotangents."""
     used = _used(jaxpr, outvars)
     return any(id(eqn) in used and (transposes_zeros(eqn) or any(answers_zeros(inner, inner.outvars) for inner in inner_jaxprs(eqn.params)))
                for eqn in jaxpr.eqns)
@@ -237,8 +245,8 @@ def _transpose_jaxpr(closed, linear_in, nonzero_ct, refs):
                       for a, nz in zip(closed.out_avals, nonzero_ct)]
         given = backward_pass(closed.jaxpr, closed.consts, primals, cotangents)
         given = [ct for ct, lin in zip(given, linear_in) if lin]
-        aux["nonzero"] = [type(ct) is not Zero for ct in given]
-        return [ct for ct in given if type(ct) is not Zero]
+        aux["nonzero"] = nonzero_mask(given)
+        return drop_zeros(given)
 
     new = pe.trace_to_closed_jaxpr(run, [*values_in, *cts_in], closed.jaxpr.debug_info)
     return new, aux["nonzero"]
@@ -273,7 +281,7 @@ def deflinear2(prim, transpose=None):
 
 
 def check_one_side(name: str, x, y) -> None:
-    """Raises where both operands of a product are what a function is transposed with respect to."""
+    """Raises where both operands of a product are linear inputs of the transposed function."""
     if is_undefined_primal(x) and is_undefined_primal(y):
         raise TypeError(f"a function that is to be transposed must be linear, and {name} of two values that depend on its arguments, of types "
                         f"{x.aval} and {y.aval}, is not. Transpose its derivative at a point (xlab.linearize, xlab.vjp).")

@@ -1,6 +1,6 @@
-"""Lowering rules of one's own, written with MLIR objects: `rule(ctx, *values, **params) -> values`.
+"""Users' lowering rules, written with MLIR objects: `rule(ctx, *values, **params) -> values`.
 
-The runtime lowers to text. A rule that builds operations runs on the arguments of a small function of its own; the function
+The runtime lowers to text. A rule that builds operations runs on the arguments of a small separate function; the function
 is printed, becomes part of the module, and is called where the primitive was applied. The text is kept: the same rule for the
 same types and parameters is not run again, only its location is that of each equation.
 """
@@ -151,7 +151,7 @@ _LIMIT = 1024
 
 
 def text_rule(rule: Callable) -> Callable:
-    """Marks a lowering rule as one on text, so that `register_lowering` takes it for one; `register_text_lowering` needs no mark.
+    """Marks a lowering rule as a text rule for `register_lowering`; `register_text_lowering` needs no mark.
 
     Example:
         >>> from xlab.interpreters import mlir
@@ -164,14 +164,14 @@ def text_rule(rule: Callable) -> Callable:
 
 
 def is_text_rule(rule: Callable) -> bool:
-    """Whether a rule says of itself that it works on text."""
+    """Whether a rule is marked as a text rule."""
     while isinstance(rule, functools.partial):
         rule = rule.func
     return getattr(rule, "text_rule", False)
 
 
 def from_objects(prim, rule: Callable, cacheable: bool = True) -> Callable:
-    """A rule on text from one on MLIR objects."""
+    """A text rule from a rule on MLIR objects."""
     kept: dict[Any, Template] = {}
 
     def lower(ctx, *names, **params):
@@ -240,7 +240,7 @@ def place_functions(ctx, template, name) -> str:
 
 
 def _add_program(ctx: ModuleContext, closed: ClosedJaxpr, name: str) -> str:
-    """Writes a program into the program's module as a function. Its operations count as the equation that the rule lowers."""
+    """Adds a program as a function to the module under construction, with the location of the rule's equation."""
     text, builder = ctx.text, ctx.text.module
     symbol = builder.unique_symbol(name)
     builder.keepalive.append(closed)

@@ -22,7 +22,7 @@ _PLATFORMS = {"gpu": ("gpu", "cuda", "rocm"), "cuda": ("cuda", "gpu"), "rocm": (
 
 
 def register_lowering(prim, rule, platform: str | None = None, inline: bool = True, cacheable: bool = True):
-    """Registers how a primitive becomes StableHLO, on all platforms or on one.
+    """Registers the lowering rule of a primitive, for all platforms or for one.
 
     A rule is `rule(ctx, *operands, **params)`: it gets MLIR values and returns MLIR values, which it builds with the operations of
     `xlab.extend.mlir.dialects`. What makes rules (`lower_fun`, `ffi_lowering`, `unary`, ...) gives rules on text, which say so and
@@ -96,7 +96,7 @@ class _ByPlatform:
 
 
 def branch_for_platform(platform: str, platforms) -> int:
-    """Which of several alternatives is for a platform: `platforms` names those of each, None where it is for all others."""
+    """Index of the alternative for a platform: `platforms` names those of each, None for all others."""
     names = _PLATFORMS.get(platform, (platform,)) if platform != "gpu" else ("cuda",)
     for i, of in enumerate(platforms):
         if of is None or any(n in of for n in names):
@@ -185,7 +185,7 @@ def inline_call(param: str):
 def lower_fun(fun, multiple_results: bool = True):
     """Rule for primitives whose meaning is a function of other primitives: `fun(*operands, **params)`, one or more results.
 
-    `multiple_results` is accepted as the field writes it; a list or tuple says so itself. Operations keep the location of the one equation they stand for.
+    `multiple_results` is accepted as in JAX and not needed. Operations keep the location of the equation they lower.
     """
     @functools.lru_cache(maxsize=1024)
     def program(avals, params):

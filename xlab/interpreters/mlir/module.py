@@ -48,7 +48,7 @@ TOKEN_TYPE = "!stablehlo.token"
 
 @dataclass
 class LoweredModule:
-    """A lowered program: its text and what the text does not say."""
+    """A lowered program: its text, and what the caller has to know besides it."""
 
     text: str
     name: str
@@ -247,11 +247,8 @@ class Context:
     # -- tokens ----------------------------------------------------------------------------------------
 
     def token(self, effect) -> str:
-        """The token that everything with an ordered effect so far has passed on."""
+        """The current token of an ordered effect."""
         return self._fn.tokens[effect]
-
-    def set_token(self, effect, name: str) -> None:
-        self._fn.tokens[effect] = name
 
     def tokens(self, effects) -> list[str]:
         """Tokens to hand to an inner program with these ordered effects, in front of its operands."""
@@ -386,7 +383,7 @@ def _host(x):
 
 
 def _sums_left(ctx) -> bool:
-    """Whether the equation gives sums over the mesh of the whole program that are not carried out."""
+    """Whether results of the equation are unreduced over the mesh of the whole program."""
     return not ctx.manual and any(type(a) is ShapedArray and a.mat.unreduced for a in ctx.avals_out)
 
 
@@ -490,7 +487,7 @@ _LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*;e\d+"(?:\(#\w+\))?\)$')
 
 
 def strip_locations(text: str) -> str:
-    """StableHLO without the locations, as people read it."""
+    """StableHLO text without locations, for reading."""
     return "\n".join(_LOCATION.sub("", line) for line in text.split("\n") if not line.startswith("#"))
 
 

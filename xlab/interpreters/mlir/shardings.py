@@ -63,9 +63,9 @@ def _check_axis(name: str) -> None:
 
 
 def constrain(ctx, x: str, aval, explicit=None) -> str:
-    """Holds a value to the sharding that its type states; along axes that are not Explicit the compiler is free.
+    """Constrains a value to the sharding of its type; along other than Explicit axes the compiler is free.
 
-    `explicit` says it where the type does not: a sharding over a mesh, for a value in one piece or a type of another mesh.
+    `explicit` gives the sharding where the type has none, or one over another mesh.
     """
     explicit = explicit if explicit is not None else aval.explicit_sharding
     if ctx.module.devices == 1 or not explicit.mesh.explicit_axes:
@@ -85,9 +85,9 @@ def constrain(ctx, x: str, aval, explicit=None) -> str:
 
 
 def constrain_sums(ctx, names, avals) -> list[str]:
-    """Values as they are, but held to their types where these are sums over the mesh of the whole program that are not carried out.
+    """Values constrained to their types where these are unreduced over the mesh of the whole program.
 
-    For the values inside of an operation's lowering: along its way into a region the compiler would carry the sum out.
+    Used for values inside an operation's lowering: without it the compiler would reduce them when they enter a region.
     """
     mesh = ctx.module.typed_mesh
     if mesh is None or ctx.manual:

@@ -5,6 +5,7 @@
   const LIVE = "application/vnd.jupyter.widget-view+json";
   const PAGE = "text/html";
   const soon = 400;
+  const outputs = new Set();
 
   /** The saved page; one that was run by others than the reader stands in a frame that can reach nothing. */
   function saved(model) {
@@ -25,6 +26,7 @@
     constructor(registry) {
       super();
       this.registry = registry;
+      outputs.add(this);
     }
 
     async renderModel(model) {
@@ -32,6 +34,15 @@
       const page = document.createElement("div");
       this.node.append(page);
       this.timer = setTimeout(() => page.append(saved(model)), soon);
+      this.start = () => this.enliven(model, page);
+      this.start();
+    }
+
+    /** Asks for the live view beside the page, and puts it in its place once it is drawn. */
+    enliven(model, page) {
+      this.seen?.disconnect();
+      for (const widget of [...this.widgets]) widget.dispose();
+      if (!page.isConnected && this.isAttached) return;
       if (!model.trusted || !this.registry.mimeTypes.includes(LIVE)) return;
       const live = this.registry.createRenderer(LIVE);
       Object.assign(live.node.style, { height: 0, overflow: "hidden", visibility: "hidden" });
@@ -59,6 +70,7 @@
 
     dispose() {
       if (!this.isDisposed) this.stop();
+      outputs.delete(this);
       super.dispose();
     }
   };
@@ -83,6 +95,12 @@
       if (known.has(registry)) return;
       known.add(registry);
       registry.addFactory({ safe: true, mimeTypes: [OURS], createRenderer: () => new Output(registry) }, -20);
+      // Widgets of a page that is loaded again can be drawn only when the notebook has its manager, and that is told by a new factory.
+      const add = registry.addFactory;
+      registry.addFactory = function (factory, ...rank) {
+        add.call(this, factory, ...rank);
+        if (factory.mimeTypes.includes(LIVE)) for (const output of outputs) if (output.registry === registry) output.start?.();
+      };
     };
     const plugin = {
       id: "xlab:outputs",

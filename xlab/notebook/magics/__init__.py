@@ -25,7 +25,7 @@ def _class(name: str) -> Any:
 
 
 def declared(name: str) -> Any:
-    """What a magic takes.
+    """The declared arguments of a magic.
 
     >>> [option.written for option in declared("xflow").options.values()]
     ['--target tpu:v5e:2x4']
@@ -34,7 +34,7 @@ def declared(name: str) -> Any:
 
 
 class Magic:
-    """Stands for a magic until it is used; its help is that of the real one."""
+    """A lazy stand-in for a magic; its help is that of the real one."""
 
     def __init__(self, name: str, shell: Any):
         self.__name__, self._shell, self._method = name, shell, None

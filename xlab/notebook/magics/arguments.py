@@ -1,4 +1,4 @@
-"""What a magic takes, declared once: the parsing of its line, its help, its completions and its errors all read the declaration.
+"""Declared arguments of magics, from which parsing, help, completions and errors are derived.
 
 Options stand before the Python of the line, after it or between. `--name` is an option where a space or nothing stands before it, a letter
 behind it, and no bracket or string is open. Everything else is Python: `x --1`, `f(a --b)`, `"a --b"`, and `x --y` where no option
@@ -61,7 +61,7 @@ class Option(NamedTuple):
 
     @property
     def written(self) -> str:
-        """The option as a person writes it.
+        """The option as the user writes it.
 
         >>> Option("repeat", "warm runs", "20").written
         '--repeat 20'
@@ -99,7 +99,7 @@ def number_of_runs(least: int) -> Callable[[str], int]:
 
 
 class Arguments:
-    """All that a magic takes: its options, and what else stands on its line.
+    """The arguments of a magic: its options, and the rest of its line.
 
     Args:
         name: the magic.
@@ -169,7 +169,7 @@ class Arguments:
         return SimpleNamespace(**values, rest=text, used=tuple(given), line=line)
 
     def _named(self, name: str, bound: Mapping[str, Any] | Iterable[str]) -> Option | None:
-        """The option of a name, None where it is Python after all."""
+        """The option of a name, None if the text is Python."""
         if name in self.options:
             return self.options[name]
         if self.python and name.partition("-")[0] in bound:
@@ -210,7 +210,7 @@ class Arguments:
         return "\n".join(lines)
 
     def completions(self, line: str) -> tuple[str, ...] | None:
-        """What may follow a line of this magic, as far as the declaration knows: options after a dash, and the choices of an option."""
+        """Completions of a line of this magic: options after a dash, and the choices of an option."""
         if re.search(r"(^|\s)-[-\w]*$", line):
             return tuple(f"--{name}" for name in self.options)
         asked = re.search(r"(?:^|\s)--([A-Za-z][\w-]*)(?:\s*=\s*|\s+)['\"]?([\w,]*)$", line)

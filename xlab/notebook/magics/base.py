@@ -1,4 +1,4 @@
-"""What magics share: reading a Python call, and naming the cell that runs."""
+"""Shared by magics: parsing a Python call, and naming the running cell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def evaluate(shell: Any, text: str, what: str = "an expression") -> Any:
 
 
 def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], dict[str, Any], str]:
-    """A call taken apart without making it: the function, its arguments, and its text."""
+    """Parses a call without running it: the function, its arguments, and its text."""
     text = text.strip()
     try:
         node = ast.parse(text, mode="eval").body
@@ -48,7 +48,7 @@ def call_of(shell: Any, text: str, magic: str) -> tuple[Any, tuple[Any, ...], di
 
 
 def jitted(shell: Any, fun: Any) -> Any:
-    """The jitted form of a function: itself, what the notebook has of it, or one made once so that a magic used twice compiles once."""
+    """The jitted form of a function: itself, the notebook's jit of it, or a cached one made here."""
     return _jitted(fun, shell.user_ns)
 
 

@@ -10,6 +10,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 import xlab
 from xlab import observe
+from xlab.backend import caches
 from xlab.notebook import options
 from xlab.notebook.cell import Cell
 from xlab.notebook.magics.arguments import Option, number_of_runs, takes
@@ -109,20 +110,15 @@ def run_cell(run: Recording, given: Any, names: dict[str, Any], place: CellFile)
     return made.commit(returned)
 
 
-_jits: dict[Any, Any] = {}
+# By the ids of the functions, which their jits keep alive.
+_jits: caches.Latest[tuple, Any] = caches.Latest(256)
 
 
 def _jitted(cell: Cell, shardings: Any, donated: tuple[str, ...]) -> Any:
     """The jitted function of a cell: the same object for equal cells, so that running a cell again compiles nothing."""
     function = cell.function()
-    key = id(function), shardings, donated
-    found = _jits.pop(key, None)
-    if found is None:
-        found = function, xlab.jit(function, out_shardings=shardings, donate_argnames=donated or None)
-    _jits[key] = found
-    while len(_jits) > 256:
-        del _jits[next(iter(_jits))]
-    return found[1]
+    return _jits.get_or_make((id(function), shardings, donated),
+                             lambda: xlab.jit(function, out_shardings=shardings, donate_argnames=donated or None))
 
 
 def _check_names(cell: Cell, option: str, given: Any) -> None:

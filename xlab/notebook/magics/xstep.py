@@ -73,7 +73,7 @@ def mover(stepper: Any) -> Callable[[str, int, int], Step]:
 
 
 def numbers(text: str) -> np.ndarray:
-    """What a page gives for a value: a number, or nested lists of numbers, and nothing else.
+    """Checks a value that a page sent: a number, or nested lists of numbers, and nothing else.
 
     Raises:
         ValueError: it is anything else.
@@ -93,7 +93,7 @@ def numbers(text: str) -> np.ndarray:
 
 
 def handlers(stepper: Any) -> dict[str, Callable[..., Record]]:
-    """What a live stepper's page may ask, answered.
+    """The request handlers of a live stepper.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -139,7 +139,7 @@ def handlers(stepper: Any) -> dict[str, Callable[..., Record]]:
 
 
 def parting(a: Any, b: Any) -> str:
-    """Where two runs part, in words.
+    """The first difference of two runs, as text.
 
     Example:
         >>> import xlab.numpy as jnp

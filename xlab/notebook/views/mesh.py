@@ -1,4 +1,4 @@
-"""The mesh in its own coordinates, for any number of axes; `layouts.py` draws arrays beside it.
+"""Draws a mesh in its own coordinates, for any number of axes.
 
 Each mesh axis has one hue and each index along it one lightness; a band per axis names the device's place, and an axis
 along which the array is replicated is hatched. Device ids are always written, so color is never the only carrier.

@@ -1,4 +1,4 @@
-"""How a page's data travels: JSON, squeezed, gzip, base64. The page's `swell` (`js/kit/format.js`) is the way back.
+"""The encoding of a page's data: JSON, delta-coded, gzip, base64. `swell` in `js/kit/format.js` decodes it.
 
 What repeats in programs is not the text but its form: lines that differ in numbers alone, and numbers that grow by one.
 """
@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"(?<!\d)(0|[1-9]\d{0,14})(?!\d)", re.ASCII)
 
 
 def squeeze(value: Any) -> Any:
-    """Long lists of ints, of lists of ints and of lines as differences, which pack ten times smaller.
+    """Encodes long lists of ints, of lists of ints and of lines as differences, ten times smaller.
 
     >>> squeeze([7] * 40)["~d"][:3]
     [7, 0, 0]

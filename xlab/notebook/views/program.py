@@ -9,6 +9,7 @@ import re
 from itertools import repeat
 from typing import Any
 
+from xlab.backend import caches
 from xlab.notebook.views.base import View
 from xlab.notebook.views.draw import LONGEST, Node, clean, h, panel
 from xlab.notebook.views.levels import level_columns
@@ -23,20 +24,15 @@ FOLDED = 400
 """Lines of Python and jaxpr that are there without a script, those beyond `SHOWN` folded."""
 
 
-_made: dict[int, tuple[Program, dict[str, Any]]] = {}
-_REMEMBERED = 16
+# By the ids of the programs, which are kept alive with their columns.
+_made: caches.Latest[int, tuple[Program, dict[str, Any]]] = caches.Latest(16)
+caches.register(_made.clear)
 _NOWHERE = repeat(-1)
 
 
 def columns(program: Program) -> dict[str, Any]:
-    """The program as columns for the page, made once for each of the latest programs: nobody changes them."""
-    found = _made.pop(id(program), None)
-    if found is None or found[0] is not program:
-        found = program, _columns(program)
-    _made[id(program)] = found
-    while len(_made) > _REMEMBERED:
-        del _made[next(iter(_made))]
-    return found[1]
+    """The program as columns for the page; cached for the latest programs."""
+    return _made.get_or_make(id(program), lambda: (program, _columns(program)))[1]
 
 
 def _columns(program: Program) -> dict[str, Any]:

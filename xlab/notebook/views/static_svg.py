@@ -1,4 +1,4 @@
-"""The first drawing of a view as an SVG file of its own, for readers that show images and drop pages: GitHub, mail, slides.
+"""The first drawing of a view as a standalone SVG, for readers that show only images: GitHub, mail, slides.
 
 It carries the styles it uses, in light colors on white.
 """

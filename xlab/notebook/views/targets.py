@@ -16,7 +16,7 @@ MOST_LINES = 200
 
 
 def target_node(s: Scheduled) -> Node:
-    """The numbers of both machines, what is in flight, and what is not to be believed."""
+    """The numbers of both machines, asynchronous operations, and doubtful numbers."""
     head = (("", ""), ("", ""), ("this machine", "n"), (s.target, "n"), ("ratio", "n"))
     rows = [_figure(f, n == 0) for _, group in groupby(s.figures, lambda f: f.group) for n, f in enumerate(group)]
     return h("div", {"class": "xl-target"},
@@ -34,7 +34,7 @@ def _figure(f: Figure, first: bool) -> Node:
 
 
 def flights_node(s: Scheduled) -> Node:
-    """What the schedule starts and waits for later: a bar as long as the work that goes on meanwhile."""
+    """Asynchronous operations: a bar as long as the work that overlaps each."""
     most = max(f.between for f in s.async_operations) or 1
     rows = [_flight(f, s.program, most) for f in s.async_operations[:MOST_FLIGHTS]]
     more = len(s.async_operations) - len(rows)

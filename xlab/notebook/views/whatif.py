@@ -1,4 +1,4 @@
-"""What if the arguments lay otherwise: two placements side by side, a ranking, and the controls of a live report."""
+"""The what-if views: two placements compared, a ranking, and the controls of a live report."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def ranking_node(x: Ranking) -> Node:
 
 
 def code_of(function: str, arguments: Sequence[Layout]) -> str:
-    """The Python that asks the same."""
+    """The Python code for the same question."""
     specs = ", ".join(spec_text(x.type.spec or ()) for x in arguments[:MOST_ARGUMENTS]) + (", …" if len(arguments) > MOST_ARGUMENTS else "")
     f = function if function.isidentifier() else "f"
     return ("from xlab import observe\nfrom xlab.sharding import PartitionSpec as P\n\n"

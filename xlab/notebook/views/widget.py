@@ -106,7 +106,7 @@ class ReportWidget(anywidget.AnyWidget):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is still there for a page."""
+        """Whether the widget is still open."""
         return self.comm is not None
 
     def close(self) -> None:

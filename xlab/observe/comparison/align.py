@@ -1,4 +1,4 @@
-"""Which items of two sequences stand beside each other: the fewest that came and went, as far as that is quick to find.
+"""Aligns two sequences with the fewest insertions and deletions, within a limit on the search.
 
 >>> align("abcd", "axcde")
 [('same', 0, 1, 0, 1), ('other', 1, 2, 1, 2), ('same', 2, 4, 2, 4), ('other', 4, 4, 4, 5)]
@@ -14,7 +14,7 @@ MOST_DIFFERENCES = 600
 
 
 def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[str, int, int, int, int]]:
-    """Stretches `(same or other, from, to, from, to)` of both in order."""
+    """Ranges `(equal or not, from, to, from, to)` of both sequences, in order."""
     start = 0
     while start < min(len(a), len(b)) and a[start] == b[start]:
         start += 1
@@ -41,7 +41,7 @@ def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[str, int, 
 
 
 def _fewest(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int, int]] | None:
-    """Matching stretches `(from, from, length)`, by the furthest that can be come with each number of differences; None beyond the limit."""
+    """Matching ranges `(from, from, length)`: a shortest edit script by furthest-reaching paths; None beyond the limit."""
     ends = {1: 0}
     steps: list[dict[int, int]] = []
     for d in range(min(len(a) + len(b), MOST_DIFFERENCES) + 1):

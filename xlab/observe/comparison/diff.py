@@ -1,4 +1,4 @@
-"""Makes the record of two programs beside each other."""
+"""Compares two programs, as a record."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def diff(left: tuple, right: tuple, *, names: tuple[str, str] = ("left", "right"
 
 
 def ratio(left: float, right: float) -> str:
-    """Right over left, where it tells: neither is nothing, and they differ in two digits."""
+    """Right over left, unless one is zero or they agree to two digits."""
     said = "" if not left or not right else f"×{right / left:.2g}" if right / left < 9.5 else f"×{right / left:.0f}" if right / left < 1000 else "×1000+"
     return "" if said == "×1" else said
 
@@ -114,7 +114,7 @@ def _inputs(p: Program) -> Iterator[tuple[str, tuple, tuple]]:
 
 
 def _specs(variables: tuple[Variable, ...]) -> tuple:
-    """Where each value lies; nothing known and not split are the same."""
+    """The spec of each value; an unknown one counts as not split."""
     return tuple(v.type.spec if any(v.type.spec or ()) else None for v in variables)
 
 

@@ -1,4 +1,4 @@
-"""A program as the compiler of another machine would make it: a TPU slice of any size, on a machine that has none."""
+"""A program compiled for another machine: a TPU slice of any size, on a machine without a TPU."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def topology(name: str) -> str:
 
 
 def check(name: str) -> None:
-    """Raises what `target` would raise before it compiles: for a name that is none, and without the TPU compiler."""
+    """Raises what `target` would raise before it compiles: for an unknown name, or without the TPU compiler."""
     wanted = topology(name)
     if tpu_target.library() is None:
         raise ModuleNotFoundError(f"compiling for tpu:{wanted} needs the TPU compiler: {tpu_target.INSTALL}")
@@ -120,7 +120,7 @@ def _compiled(name: str, given: ProgramStages) -> tuple[ProgramStages, dict[str,
 
 
 def _used(name: str, made: dict[str, Any]) -> tuple[Memory, list[str]]:
-    """The memory the target's compiler counts, and what of it does not add up."""
+    """The memory that the target's compiler reports, and inconsistencies in the report."""
     stats = made["memory"]
     parts = [stats[f"{part}_size_in_bytes"] for part in ("argument", "output", "temp", "alias", "generated_code")]
     arguments, outputs, temporaries, aliased, code = parts
@@ -216,7 +216,7 @@ def async_operations(module: _hlo.Module) -> Iterator[AsyncOperation]:
 
 
 def _done(start: Any, users: dict[str, list[Any]], fused: bool) -> Any:
-    """The instruction that waits for what another started, whatever the value goes through before."""
+    """The instruction that waits for an asynchronous one, followed through copies and tuples."""
     waiting, seen = [start], {start.name}
     while waiting:
         for user in users.get(waiting.pop(0).name, ()):

@@ -1,4 +1,4 @@
-"""`drawing`: what matplotlib draws of a record, as text for files and pages."""
+"""`drawing`: a record drawn by matplotlib, as SVG text for files and pages."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xlab.observe.figures.sugiyama import GraphLayout, sugiyama_layout
+from xlab.observe.pictures import set_picture
 from xlab.observe.records import Equation, Program, Variable
-from xlab.observe.records.base import set_picture
 
 
 @dataclass
 class Box:
-    """A box to draw: what it says, what it uses and makes (variable names), and the graph inside, if it is open."""
+    """A box to draw: its text, the variables it uses and defines, and the graph inside, if it is open."""
 
     kind: str
     label: str

@@ -1,4 +1,4 @@
-"""A layered drawing of a graph, linear in its edges: what `program.to_svg()` stands on.
+"""Layered graph layout (Sugiyama), linear in the number of edges; used by `program.to_svg()`.
 
 Layers by longest path, order by barycenters, places by their mean kept apart; edges over more than `REACH` layers leave the
 drawing and run in lanes at its side, one lane per source, so that they are bundled. `notebook/js/kit/sugiyama.js` is the same

@@ -1,7 +1,7 @@
 """Where live arrays were made: by the cell that left them, and by line while lines are recorded.
 
-Two ways, by what they cost. `note_cell` looks once after a cell at the arrays that are new: calls of compiled programs run as they did
-before. `track_arrays()` has the native path call back after every call, and whatever makes arrays in Python tell of it; then each array
+There are two ways. `note_cell` looks once after a cell for new arrays, and adds no cost to calls of compiled programs. With
+`track_arrays()` the native path calls back after every call, and Python code that makes arrays reports them; then each array
 has the line that made it. Arrays are held weakly either way.
 """
 
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from xlab import tree as _tree
 from xlab.backend import arrays as _arrays
+from xlab.backend import caches as _caches
 from xlab.backend import client as _client
 from xlab.backend import dispatch as _dispatch
 from xlab.core.array import is_native_array
@@ -38,7 +39,7 @@ _tracking = False
 
 
 def track_arrays(on: bool = True) -> bool:
-    """Records the line of every array made from now on, or stops doing so; what is known stays. Returns whether it is on.
+    """Starts or stops recording the line of every new array; recorded lines are kept. Returns whether it is on.
 
     Example:
         >>> import xlab.numpy as jnp
@@ -89,12 +90,11 @@ def _sweep() -> None:
     for key in [k for k, found in _known.items() if found.array() is None]:
         del _known[key]
     _sweep_at = max(10_000, 2 * len(_known))
-    while len(_known) > MOST:
-        del _known[next(iter(_known))]
+    _caches.drop_oldest(_known, MOST)
 
 
 def note_cell(cell: str, source: str = "", names: dict[str, Any] | None = None) -> int:
-    """Notes that the arrays which nobody knew yet were made in a cell; those under its names at the line that assigned the name.
+    """Records that the new arrays were made in a cell; those with a name, at the line that assigned it.
 
     Returns how many were new.
     """
@@ -141,7 +141,7 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def origin(x: Any) -> Source | None:
-    """Where an array was made, as far as that is known; line 0 says that only the cell is."""
+    """Where an array was made, if known; line 0 means that only the cell is known."""
     found = _known.get(id(x))
     if found is None or found.array() is not x or not is_native_array(x):
         return None

@@ -1,4 +1,4 @@
-"""Arrays that are alive now: how large, where they lie, under which name, and the line that made them. Nothing is read from them."""
+"""Live arrays: size, devices, name, and the line that made each. Their data is not read."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def live(names: Mapping[str, Any] | None = None, *, limit: int | None = LIMIT) -
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Numbers in names in order of their values, and no name last."""
+    """A sort key for names: numbers in them compare by value, and the empty name is last."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name or "\uffff")]
 
 

@@ -1,4 +1,4 @@
-"""Memory of a compiled program: what the compiler reports, and the values behind it with their lifetimes in the schedule."""
+"""Memory of a compiled program: the compiler's totals, and buffers with their lifetimes in the schedule."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INDEX = re.compile(r"index=(\d+)")
 
 
 def memory(what: Any, *args: Any, program: int = 0, **kwargs: Any) -> Memory:
-    """Bytes per device of a compiled program, its buffers over the schedule, and what became of donations.
+    """Bytes per device of a compiled program, its buffers over the schedule, and used or refused donations.
 
     Totals and the place of every buffer are the compiler's own. Loops count as one step of the schedule; buffers of disjoint
     lifetimes may share memory: the same `offset` of the same `allocation`.
@@ -183,7 +183,7 @@ def _donations(stages: ProgramStages) -> tuple[tuple[str, ...], tuple[tuple[str,
 
 
 def _no_match(stages: ProgramStages, i: int) -> str:
-    """Why no result can have the memory of an argument: by type, or because another donated argument has the only one."""
+    """Why no result can reuse a donated buffer: no result of its type, or another donated argument has it."""
     closed = stages.closed
     given = closed.in_avals[i]
     alike = [a for a in closed.out_avals if getattr(a, "shape", None) == given.shape and getattr(a, "dtype", None) == given.dtype]
@@ -196,7 +196,7 @@ def _no_match(stages: ProgramStages, i: int) -> str:
 
 
 def _not_placed(stages: ProgramStages, i: int, position: int) -> str:
-    """Why the compiler did not use a donation it might have used: results of the type are laid out otherwise, or it chose not to."""
+    """Why the compiler did not use a possible donation: other layouts or shardings, or its own choice."""
     closed, executable = stages.closed, stages.executable
     given, mine = closed.in_avals[i], executable.in_shardings[position]
     others = [s for a, s in zip(closed.out_avals, executable.out_shardings)

@@ -1,4 +1,4 @@
-"""`analysis_only`: compiles that are made to look at a program and never run are nobody's: not in the ledger, and not heard of twice."""
+"""`analysis_only`: compiles for inspection only, kept out of the ledger and without native warnings."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import contextlib
 from collections.abc import Iterator
 
 from xlab.backend.native_warnings import suppress_warnings
-from xlab.compile.history.ledger import is_unlisted as is_looking
-from xlab.compile.history.ledger import unlisted
+from xlab.compile.history.unlisted import unlisted
 
-__all__ = ["is_looking", "analysis_only", "suppress_warnings"]
+__all__ = ["analysis_only", "suppress_warnings"]
 
 
 @contextlib.contextmanager
 def analysis_only() -> Iterator[None]:
-    """What this thread compiles in a block is not listed in the ledger and writes no native warnings.
+    """Compiles of this thread in the block are not listed in the ledger and write no native warnings.
 
     >>> import numpy as np, xlab
     >>> from xlab import observe

@@ -182,7 +182,7 @@ class Module:
                     yield from self._executed(self.computations[name], inner_times, inner_conditional, path)
 
     def collectives(self) -> list[Collective]:
-        """Everything that moves data between devices, in schedule order. One fused with what goes on meanwhile is one, not one per part."""
+        """All collectives, in schedule order. One fused with computation that overlaps it counts once."""
         home = {id(i): c for c in self.computations.values() for i in c.instructions if i.kind}
         found, seen = [], set()
         for i, times, conditional in self.executed():

@@ -1,7 +1,7 @@
-"""Makes the record of a function under each transformation, its equations joined to those they came from.
+"""A function under each transformation, as a record that links every equation to its origin.
 
-The function is traced once and marked (`interpreters/provenance.py`). Each rung is then the public transformation of that program,
-traced as anybody's would be; while it is, rules leave their names on what they make.
+The function is traced once and marked (`interpreters/provenance.py`). Each rung is the public transformation of that program,
+traced as usual, while rules add their names to the equations they make.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ EXAMPLES = 2
 
 
 class _Form(NamedTuple):
-    """What a transformation is applied to, and what it makes: a function, its arguments' types, and which of them it is about.
+    """A function, its arguments' types, and which arguments are transformed: input and output of a rung.
 
     `tangents` are the positions of tangents among the flat inputs of what `jvp` made.
     """
@@ -78,7 +78,7 @@ class _Form(NamedTuple):
 
 
 class _Does(NamedTuple):
-    """What one transformation is: the words for it, and what it makes of a function and its arguments' types."""
+    """One transformation: its description, and how it is applied to a `_Form`."""
 
     says: str
     make: Callable[[_Form], _Form]
@@ -86,7 +86,7 @@ class _Does(NamedTuple):
 
 def ladder(fun: Any, *args: Any, rungs: Sequence[str] = RUNGS, argnums: int | Sequence[int] = 0,
            in_axes: int | Sequence[int | None] | None = None, **kwargs: Any) -> Ladder:
-    """A function under each transformation, one program after the other; every equation with its origin and its rule.
+    """The programs of a function under each transformation; every equation has its origin and its rule.
 
     Args:
         fun: a function.
@@ -323,7 +323,7 @@ _SUM = "sum of cotangents"
 
 
 def _rule(eqn: JaxprEqn, place: Derived, origin: JaxprEqn, words: list[str], inside: bool) -> str:
-    """The rules that made an equation, or what it is where none did."""
+    """The rules that made an equation; for equations without a rule, their origin as text."""
     chain = list(place.rules)
     name, of = eqn.primitive.name, origin.primitive.name
     if of.startswith("custom_") and name != of and not inside and not (chain and chain[0].startswith(("jvp", "batch"))):

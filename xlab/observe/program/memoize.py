@@ -1,6 +1,6 @@
-"""What is said of a compiled program, made once: a program does not change, and neither does its record.
+"""Caches records of compiled programs, which do not change.
 
-Kept as long as the executable lives, and made again when a cell it came from goes by another number.
+A record is kept as long as the executable lives, and made again when the number of its cell changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _answers: weakref.WeakKeyDictionary[Any, tuple[tuple[str, ...], dict[Any, Any]]]
 
 
 def memoize(stages: ProgramStages, key: Hashable, make: Callable[[], T]) -> T:
-    """What `make` returns, made at the first time of asking.
+    """The cached result of `make`, called the first time.
 
     Example:
         >>> import xlab
@@ -40,7 +40,7 @@ def memoize(stages: ProgramStages, key: Hashable, make: Callable[[], T]) -> T:
         for old in [k for k in kept if k[0] == key]:
             del kept[old]
         made = make()
-        if stages.unknown:       # another look may find more: the process it is made in can have been ended from outside
+        if stages.unknown:       # not cached: trying again may succeed, since the worker process may have been killed
             return made
         kept[whole] = made
     return kept[whole]

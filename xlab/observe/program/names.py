@@ -1,4 +1,4 @@
-"""Names people know: letters as the printed program has them, and the user's own variable names from the source."""
+"""Names of values: letters as in the printed jaxpr, and the user's variable names from the source."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _place(code: Any, lasti: int, file: str) -> Source:
 
 
 def is_transposed(eqn: JaxprEqn) -> bool:
-    """Whether an equation goes backwards through those of its line."""
+    """Whether an equation belongs to the backward pass of its line."""
     return type(eqn.raw_source_info) is Transposed
 
 

@@ -1,4 +1,4 @@
-"""How long each pass of the compiler took: its changes, known from the modules it wrote, joined to the runs that the profiler saw.
+"""The time of each compiler pass: joins the modules a pass wrote to its runs in the profile.
 
 A pipeline may run several times, and a pass several times in it. Each run of a pipeline writes a module when it begins and has one span, so
 the n-th belong together; inside it a pass is known by its name and by the pass that follows it.
@@ -107,7 +107,7 @@ def _own_times(events: Sequence[Any]) -> dict[int, float]:
 
 
 def _until(p: Pass, place: Place, pipelines: Sequence[Any], inside: Sequence[Any]) -> Pass:
-    """What a pass did before a pipeline of its own began bears its name, where the profiler saw it."""
+    """Assigns changes made before a nested pipeline to the enclosing pass, if it is in the profile."""
     if p.name == f"before {p.pipeline}":
         spans = [e for e in pipelines if plain(_PIPELINE.sub("", e.name)) == plain(place.pipeline)]
         began = spans[place.run] if 0 <= place.run < len(spans) else None

@@ -1,4 +1,4 @@
-"""`program`: a traced function as a record, joined to its source and to every later form of it.
+"""`program`: a traced function as a record, linked to its source and to its later forms.
 
 Equation ids are those the lowering writes into the location of each operation, so lines of StableHLO, of the partitioner's
 stages and of the optimized HLO lead back to equations.

@@ -1,4 +1,4 @@
-"""`record`: collects what the runtime says during a block, and keeps what later questions need.
+"""`record`: collects the runtime's events during a block, and the programs compiled or run in it.
 
 While a recorder is active every call of the thread comes to Python, so that warm calls are seen too. Recorders nest; each sees
 everything inside it.

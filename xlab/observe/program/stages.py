@@ -1,4 +1,4 @@
-"""What an observation concerns: one traced program with as much of its lowered and compiled forms as there is.
+"""The subject of an observation: a traced program with those of its lowered and compiled forms that exist.
 
 Every maker takes a function with arguments, or any stage of `jit`, or a jaxpr; `program_stages` turns it into a `ProgramStages`, which
 lowers and compiles on demand and keeps what it made.
@@ -146,9 +146,9 @@ class ProgramStages:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What was looked for and did not come to its end, in sentences."""
+        """Sentences on analyses that did not finish."""
         failed = self._propagation.failed if self._propagation is not None else ""
-        ended = "" if self._stages.get("failed", "").startswith("local:") else self.unstaged      # text that goes further than any answer
+        ended = "" if self._stages.get("failed", "").startswith("local:") else self.unstaged      # this stage exists although the analysis failed later
         return tuple(filter(None, (ended, failed and f"how the values inside were decided to lie is not known: {failed}")))
 
     @property
@@ -159,9 +159,8 @@ class ProgramStages:
 
     @property
     def parameter_names(self) -> list[str]:
-        """What each parameter of the lowered program is called."""
-        names = self.closed.jaxpr.debug_info.arg_names
-        return [*self.before_arguments, *(names[i] if i < len(names) else f"argument {i}" for i in self.lowered.kept)]
+        """The names of the lowered program's parameters."""
+        return [*self.before_arguments, *map(self.closed.jaxpr.debug_info.arg_name, self.lowered.kept)]
 
     @property
     def mesh(self) -> Any:
@@ -169,14 +168,15 @@ class ProgramStages:
         return self._lowered.mesh if self._lowered is not None else None
 
 
-_jits: dict[int, tuple[Any, Any]] = {}
+# By the ids of the functions, which their jits keep alive.
+_jits: caches.Latest[int, Any] = caches.Latest(64)
 caches.register(_jits.clear)
 
 
 def jitted(fun: Any, names: dict[str, Any] | None = None) -> Any:
-    """The jitted form of a function: itself, what somebody made of it by `jit` without options, or one made here to look at it.
+    """The jitted form of a function: itself, an existing `jit` of it without options, or a new one for viewing.
 
-    What is made here is made once per function that a name holds, so that looking twice compiles once. `names` are those of the
+    A new one is cached per named function, so that a second view does not compile again. `names` are those of the
     function's module where none are given.
     """
     if own(fun, "lower") is not None:
@@ -187,19 +187,19 @@ def jitted(fun: Any, names: dict[str, Any] | None = None) -> Any:
         owner = own(value, "_xlab_jit")
         if owner is not None and owner.fun is fun and owner.is_plain():
             return value
-    found = _jits.pop(id(fun), None)
-    if found is None or found[0] is not fun:
-        found = fun, jit(fun)
-        found[1]._xlab_jit.for_view = True
     if any(value is fun for value in values):
-        _jits[id(fun)] = found
-        while len(_jits) > 64:
-            del _jits[next(iter(_jits))]
-    return found[1]
+        return _jits.get_or_make(id(fun), lambda: _for_view(fun))
+    return _jits.pop(id(fun), None) or _for_view(fun)
+
+
+def _for_view(fun: Any) -> Any:
+    made = jit(fun)
+    made._xlab_jit.for_view = True
+    return made
 
 
 def fresh(jitted: Any) -> Any:
-    """A jit of a copy of a jitted function, with its options: nothing of it was traced or compiled yet, and the other keeps what was.
+    """A new jit of a copy of a jitted function, with the same options and empty caches.
 
     >>> f = jit(lambda x: x + 1)
     >>> int(fresh(f)(1)), fresh(f) is f

@@ -1,4 +1,4 @@
-"""What every record is: a frozen dataclass that turns into JSON and back, has a schema number, and shows itself by its text form.
+"""The base of all records: a frozen dataclass with JSON, a schema number, and its text form as `repr`.
 
 The records are in files of their own; this file knows none of them.
 """
@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from types import UnionType
 from typing import Any, ClassVar, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
+
+from xlab.observe.pictures import picture
 
 SCHEMA = 2
 DEEPEST = 200
@@ -25,22 +27,11 @@ T = TypeVar("T")
 _classes: dict[str, type[Record]] = {}
 _defaults: dict[str, tuple[tuple[str, Any], ...]] = {}
 _text_form: list[Callable[[Record], str]] = []
-_pictures: dict[str, Callable[..., Any]] = {}
 
 
 def set_text_form(form: Callable[[Record], str]) -> None:
     """Install the function that gives every record its `repr`; `text.py` does so when imported."""
     _text_form[:] = [form]
-
-
-def set_picture(kind: str, draw: Callable[..., Any]) -> None:
-    """Install what draws records: `axes` (matplotlib), `svg` or `graphviz`. The files that draw do so when imported."""
-    _pictures[kind] = draw
-
-
-def picture(kind: str) -> Callable[..., Any]:
-    """What draws records as a picture of that kind."""
-    return _pictures[kind]
 
 
 class Record:
@@ -79,7 +70,7 @@ class Record:
             raise ValueError(f"{data['record']}: its records are nested too deeply to be read here") from None
 
     def contradiction(self) -> str:
-        """What in its fields cannot be together, though each is of its type; empty where all fits. A record that is read is asked."""
+        """Describes fields that contradict each other, empty if none do; called for records read from JSON."""
         return ""
 
     def replace(self, **changes: Any) -> Any:
@@ -186,7 +177,7 @@ def _kinds(made: type[Record]) -> dict[str, Any]:
 
 
 def _called(kind: Any) -> str:
-    """A type in words."""
+    """The name of a type, for messages."""
     if get_origin(kind) is tuple:
         parts = get_args(kind)
         return f"a list of {_called(parts[0])}" if parts[-1] is Ellipsis else f"[{', '.join(map(_called, parts))}]"
@@ -196,7 +187,7 @@ def _called(kind: Any) -> str:
 
 
 def _given(data: Any) -> str:
-    """What was found, in a few words however large it is."""
+    """A short text for a value, for messages."""
     if isinstance(data, str):
         return repr(data if len(data) <= 40 else f"{data[:40]}…")
     if isinstance(data, (list, tuple)):

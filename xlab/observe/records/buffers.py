@@ -35,7 +35,7 @@ def _buffer(b: Buffer, o: Options) -> str:
 
 
 def changes(buffers: Sequence[Buffer]) -> dict[int, int]:
-    """By how many bytes what is alive changes at each step; bytes that several buffers share count once.
+    """The change of live bytes at each step; bytes shared by several buffers count once.
 
     >>> changes((Buffer("a", 8, end=1, allocation=0), Buffer("b", 8, end=1, allocation=0, offset=4)))
     {0: 12, 2: -12}

@@ -1,4 +1,4 @@
-"""Two programs beside each other, as a record and as text."""
+"""The comparison of two programs, as a record and as text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Figure(Record):
 
     @property
     def differs(self) -> bool:
-        """Whether the two are not the same."""
+        """Whether the two figures differ."""
         return self.left != self.right
 
 

@@ -54,7 +54,7 @@ def short_rule(rule: str) -> str:
 
 
 def signature(program: Program) -> str:
-    """What goes in with the user's names, after a bar what is already known, and what comes out.
+    """Inputs with the user's names, after a bar the residuals, then the outputs.
 
     >>> from xlab.observe.records import Type, Variable
     >>> x = Variable("a", Type("f32", (3,)), "x")

@@ -19,7 +19,7 @@ class Block(Record):
 
 @record_type
 class Layout(Record):
-    """How an array lies on devices.
+    """The layout of an array on devices: its type, mesh, and one block per device.
 
     `blocks` has one entry per device in mesh order; `copies` devices hold each piece. `role` is `argument`, `output`,
     `intermediate` or empty. `why` has a chain of steps per mesh axis, earliest first. `equation` made the value.

@@ -41,7 +41,7 @@ class Live(Record):
 
 
 def place(source: Source | None) -> str:
-    """A place of creation in words."""
+    """The place where an array was made, as text."""
     if source is None:
         return "unknown"
     file = source.file.rsplit("/", 1)[-1]
@@ -49,7 +49,7 @@ def place(source: Source | None) -> str:
 
 
 class Row(NamedTuple):
-    """Arrays that are listed together: one with a name, or all without one that are alike; `array` is the first, `place` where they were made."""
+    """One row of the list: a named array, or all similar unnamed ones; `array` is the first, `place` its origin."""
 
     array: LiveArray
     number: int
@@ -75,7 +75,7 @@ def rows(arrays: Sequence[LiveArray]) -> list[Row]:
 
 
 def devices_text(ids: tuple[int, ...]) -> str:
-    """Which devices, in few words.
+    """A short text for the devices.
 
     >>> devices_text((0,)), devices_text((0, 1, 2, 3)), devices_text((0, 2))
     ('device 0', 'devices 0–3', 'devices 0, 2')

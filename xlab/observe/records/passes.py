@@ -1,4 +1,4 @@
-"""One pass of the compiler as a record: what it changed, as edits of the module before it, so that any module can be had again.
+"""A compiler pass as a record: its edits of the module, from which every module can be rebuilt.
 
 >>> before = ["a", "b", "c"]
 >>> made = line_edits(before, ["a", "x", "c", "d"])
@@ -60,7 +60,7 @@ class Pass(Record):
 
 
 def line_edits(before: Sequence[str], after: Sequence[str]) -> Edits:
-    """What turns one module into another: lines that occur once in both hold their place, the rest is compared between them."""
+    """The edits from one module to another, anchored at lines that occur once in both (patience diff)."""
     out: list[tuple[int, tuple[str, ...], tuple[str, ...]]] = []
 
     def between(a0: int, a1: int, b0: int, b1: int) -> None:
@@ -92,7 +92,7 @@ _SMALL = 40_000
 
 
 def _held(before: Sequence[str], after: Sequence[str], a0: int, a1: int, b0: int, b1: int) -> list[tuple[int, int]]:
-    """Lines that occur once in each stretch and keep their order: the longest such row of them."""
+    """The anchors: the longest common sequence of lines that occur once in each range."""
     count_a, count_b = Counter(before[a0:a1]), Counter(after[b0:b1])
     place = {line: n for n, line in enumerate(after[b0:b1], b0) if count_b[line] == 1}
     pairs = [(n, place[before[n]]) for n in range(a0, a1) if count_a[before[n]] == 1 and before[n] in place]

@@ -1,4 +1,4 @@
-"""What took how long: stretches of a recording, and cold and warm times of functions."""
+"""Times: phases of a recording, and cold and warm times of functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One array laid out differently, as a record and as text: what stays, what moves, from which device to which."""
+"""The resharding of one array, as a record and as text: bytes that stay, and bytes sent between devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program as another machine's compiler scheduled it, beside this machine's, as a record and as text."""
+"""A program compiled for another machine, compared with this machine's, as a record and as text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AsyncOperation(Record):
 
 @record_type
 class Scheduled(Record):
-    """One program for a target that need not be there.
+    """One program compiled for a target that need not be attached.
 
     `figures` have this machine's numbers at their left and the target's at their right. `async_operations` are what the schedule starts and
     waits for later. `level` is the scheduled module, joined to the program's equations. `doubts` say what its compiler reports that
@@ -56,7 +56,7 @@ def headline(s: Scheduled) -> str:
 
 
 def scheduled_text(s: Scheduled, o: Any) -> str:
-    """The text form: figures side by side, what is in flight, what is doubtful."""
+    """The text form: figures side by side, asynchronous operations, doubts."""
     rows = [("", "", "this machine", s.target, "")]
     rows += [("~" if f.differs else "", f"{f.group}: {f.what}", f.left, f.right, f.ratio) for f in s.figures]
     lines = [headline(s), table(rows, "llrrr")]

@@ -23,7 +23,7 @@ LIMIT = 200
 
 @dataclass(frozen=True)
 class Options:
-    """How a text form is asked for: with measured times, and how many rows of one list."""
+    """Options of a text form: whether to show measured times, and how many rows of a list."""
 
     times: bool = False
     limit: int | None = LIMIT

@@ -18,7 +18,7 @@ CAUTION = "(!)"
 
 @record_type
 class Transfer(Record):
-    """One collective: who sends how much to whom, and why.
+    """One collective: its messages, its cost, and why it is there.
 
     Args:
         kind: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `collective_permute`, …
@@ -119,7 +119,7 @@ def transfer_origin(t: Transfer, caution: str = CAUTION) -> str:
 
 
 def advice_word(tried: bool) -> str:
-    """What goes before advice: a promise where it was followed and held."""
+    """The word before advice: another one where the advice was tried and worked."""
     return "Remove it: " if tried else "Might remove it (not tried): "
 
 

@@ -1,4 +1,4 @@
-"""What lies where, what is sent, and why? Layouts, collectives with their reasons, and what other shardings would change.
+"""Layouts of arrays, collectives with their reasons, and what other shardings would change.
 
 `layout.py` (an array on devices), `intermediates.py` and `program_layouts.py` (values inside a program), `reasons.py` (why the partitioner
 moves data), `collectives.py` (what runs), `resharding.py` (from one layout to another), `experiment.py` with `retraced.py` (a program placed

@@ -1,4 +1,4 @@
-"""Advice that was followed before it is given: the program compiled as it says, and looked into for the collective."""
+"""Checks advice before giving it: compiles the program as advised and looks for the collective."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_EQUATIONS = 400
 
 
 def followed(stages: ProgramStages, found: Sequence[Transfer], tries: dict[int, tuple[Try, ...]], link: Any, most: int) -> list[Transfer]:
-    """The collectives, with the advice that takes each away: the first of its tries after which it is gone, nothing new sends as much,
+    """The collectives, each with the first advice that removes it: after it the collective is gone, nothing new sends as much,
     less is sent in all, and no device computes more.
 
     Args:
@@ -69,7 +69,7 @@ def _flops(stages: ProgramStages) -> float:
 
 
 def _gone(t: Transfer, found: Sequence[Transfer], before: tuple[float, int], made: tuple[Sequence[Transfer], float, int]) -> str | None:
-    """What following it leaves, in words; None where the collective is still there, or something worse is."""
+    """What the advised program still sends, as text; None if the collective stays or something worse appears."""
     after, flops, peak = made
     there = [x for x in found if x.instruction]
     old, now = (Counter(map(_what, some)) for some in (there, after))

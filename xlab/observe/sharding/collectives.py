@@ -153,7 +153,7 @@ def _home(module: _hlo.Module, instruction: _hlo.Instruction) -> dict[str, _hlo.
 
 
 def _joint_cause(known: list[Cause], ids: Any, c: _hlo.Collective, module: _hlo.Module) -> Cause | None:
-    """The cause of a collective; of one that the compiler combined from several, all of their causes."""
+    """The cause of a collective; for one combined from several, all of their causes."""
     if len(c.operand_shapes) < 2:
         return _cause(known, ids, c)
     together = dict.fromkeys([*ids, *_operand_equations(module, c.instruction)])
@@ -305,7 +305,7 @@ def _added(stages: ProgramStages, c: _hlo.Collective, equation: int, cause: Caus
 
 
 def _unlisted(stages: ProgramStages, eqn: JaxprEqn | None, c: _hlo.Collective, axes: tuple[str, ...], read: Sequence[PartitionedValue]) -> str:
-    """What can be said of a collective that the partitioner's decisions do not list: whose operation it is for, and what of it is split."""
+    """The reason of a collective that the partitioner does not list: its operation, and what of it is split."""
     if stages.stage("resharded") is None and stages.unstaged:
         return f"why is not known: {stages.unstaged}"
     if eqn is None:

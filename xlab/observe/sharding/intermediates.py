@@ -1,4 +1,4 @@
-"""How the values inside a program lie on the devices, which step of the propagation decided each, and what is odd about it."""
+"""Layouts of a program's intermediate values, the propagation steps that led to each, and warnings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Spec = tuple[tuple[str, ...], ...]
 
 
 class Decisions:
-    """The propagation of one program: the spec of each result of each equation, and how it came to be."""
+    """The propagation of one program: the spec of each equation's results, and the steps that led to it."""
 
     def __init__(self, stages: ProgramStages):
         self.stages = stages

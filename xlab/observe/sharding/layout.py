@@ -1,4 +1,4 @@
-"""`layout`: how an array lies on devices. Reads nothing but types and meshes."""
+"""`layout`: the layout of an array on devices. Reads only types and meshes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def of_sharding(sharding: Sharding, aval: Any, name: str = "", committed: bool =
 
 
 def replicated(typed: Any, mesh: MeshInfo, copies: int, aval: Any) -> tuple[str, ...]:
-    """Silent replication: a big array of which every device of an axis holds a copy although a dimension would divide."""
+    """Warns of replication: a large array copied along a mesh axis that would divide one of its dimensions."""
     size = aval.size * dtypes.itemsize(aval.dtype)
     if copies < 2 or size < 1 << 20 or typed.spec is None:
         return ()

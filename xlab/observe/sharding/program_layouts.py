@@ -1,4 +1,4 @@
-"""How everything in a compiled program lies: its arguments, what the partitioner decided inside, its outputs."""
+"""Layouts of a compiled program: its arguments, the partitioner's intermediates, its outputs."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ SHOWN = 3
 
 
 def together(found: list[Cause], values: int) -> tuple[str, str]:
-    """The reason and the fix of a collective that does the work of several causes: one sentence per operation and line.
+    """The reason and the fix of a collective with several causes: one sentence per operation and line.
 
     >>> a = Cause(0, "all_reduce", "dot (line 3) splits `x`", "keep x whole", group="dot 3")
     >>> b = Cause(1, "all_reduce", "dot (line 3) splits `y`", "keep x whole", group="dot 3")
@@ -242,7 +242,7 @@ def _all_names(jaxpr: Jaxpr, outer: JaxprEqn | None = None) -> Iterator[tuple[Va
 
 
 def _called(stages: ProgramStages, equation: int, called: dict[Var, str], index: int, found: Type) -> str:
-    """What the user called a result of an equation; nothing where it has no name, and for values inside its lowering."""
+    """The user's name of an equation's result; empty if it has none, or is inside the lowering."""
     eqn = stages.equations.get(equation)
     if eqn is None or index >= len(eqn.outvars):
         return ""
@@ -252,7 +252,7 @@ def _called(stages: ProgramStages, equation: int, called: dict[Var, str], index:
 
 
 def _said(stages: ProgramStages, value: PartitionedValue | None) -> str:
-    """A value in words: by the name the user gave it, else by the operation and line that made it."""
+    """A value as text: the user's name, else the operation and line that made it."""
     if value is None:
         return "an operand"
     if value.name:
@@ -284,7 +284,7 @@ def spec_text(spec: tuple | None) -> str:
 
 
 def _has_it(before: Any, after: Any) -> bool:
-    """Whether each device has what it needs: dimensions stay as they are or are split further, so that nothing is sent."""
+    """Whether a reshard sends nothing: dimensions are unchanged or split further."""
     return all(tuple(b)[:len(a)] == tuple(a) for a, b in zip(before or ((),) * len(after), after, strict=True))
 
 
@@ -359,11 +359,8 @@ def _try(specs: dict[int, tuple]) -> Try:
 
 
 def advice(stages: Any, given: Try) -> str:
-    """What to do to have what was tried, in words."""
-    names = stages.closed.jaxpr.debug_info.arg_names
-
-    def named(n: int) -> str:
-        return names[n] if n < len(names) else f"argument {n}"
+    """The advice, as text: how to get the placement that was tried."""
+    named = stages.closed.jaxpr.debug_info.arg_name
     parts = [f"give {' and '.join(f'`{named(n)}` the sharding {spec_text(spec)}' for n, spec in given.specs)} where "
              f"{'it is' if len(given.specs) == 1 else 'they are'} made"] if given.specs else []
     if given.free:
@@ -375,8 +372,8 @@ _HEAVY = frozenset(("dot_general", "conv_general_dilated", "scan", "while", "sha
 
 
 def _synchronizes(stages: Any, equation: int) -> bool:
-    """Whether an equation of the backward pass makes what no later one computes with but element by element: a gradient that is returned,
-    or that parameters are brought up to date with."""
+    """Whether an equation makes a gradient that is only returned or used elementwise, as in a parameter
+    update."""
     eqn = stages.equations.get(equation)
     if eqn is None or not _names.is_transposed(eqn):
         return False

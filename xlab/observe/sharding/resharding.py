@@ -1,4 +1,4 @@
-"""`compare`: what moves when an array is laid out differently, worked out from the blocks alone; no data is touched."""
+"""`compare`: what a resharding moves, computed from the blocks alone; no data is touched."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _in_program(before: Any, after: Any, shape: Any, dtype: Any, link: Any) -> t
 
 
 def _flags(a: Layout, b: Layout, carried: tuple[Transfer, ...]) -> tuple[str, ...]:
-    """What is odd about the change: a whole copy made on the way to a part, and what is odd about the new layout."""
+    """Warnings: a full copy made on the way to a part, and those of the new layout."""
     out = list(b.warnings)
     for t in carried:
         if t.kind == "all_gather" and b.bytes_per_device < b.bytes_total <= t.bytes_out:
@@ -140,7 +140,7 @@ def _meet(a: Slices, b: Slices) -> Slices | None:
 
 
 def _without(piece: Slices, common: Slices) -> list[Slices]:
-    """What is left of a box when a box inside it is taken out, as boxes."""
+    """The difference of a box and a box inside it, as boxes."""
     out = []
     rest = list(piece)
     for d, ((start, stop), (low, high)) in enumerate(zip(piece, common)):

@@ -1,4 +1,4 @@
-"""A program traced again with its arguments placed otherwise: where types say how values lie, another placement is another program."""
+"""Traces a program again for other placements: with Explicit axes the placement is part of the types."""
 
 from __future__ import annotations
 

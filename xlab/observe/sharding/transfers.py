@@ -1,4 +1,4 @@
-"""`transfers`: every collective of a program, who asked for it, what it moves, what that should cost, and advice that was tried."""
+"""`transfers`: the collectives of a program: origin, bytes, predicted cost, and advice that was tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if the shardings were others: compile without running, and set the costs side by side."""
+"""Compares other shardings of a program: compiles without running, and compares the costs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIMIT = 64
 
 def what_if(fun: Any, args: Sequence[Any], *, in_shardings: Any = None, out_shardings: Any = None, mesh: Mesh | None = None,
             link: str | communication.Interconnect = "cpu", title: str = "") -> Report:
-    """What a program would be with its arguments placed otherwise: compiled ahead of time, never run, no data moved.
+    """The costs of a program with its arguments placed otherwise: compiled, never run, no data moved.
 
     Args:
         fun, args: a function and its arguments; only their types are used.

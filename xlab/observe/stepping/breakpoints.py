@@ -1,4 +1,4 @@
-"""Breakpoints of the stepper: at an equation, a primitive, a variable, a line, or where a value is what one looks for."""
+"""Breakpoints of the stepper: at an equation, a primitive, a variable, a line, or a condition on values."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _FORMS = (
 
 
 class Stepping(Protocol):
-    """What a breakpoint asks of the stepper."""
+    """The protocol of a stepper that a breakpoint uses."""
 
     stages: ProgramStages
 
     def names_of(self, jaxpr: Jaxpr, v: Var) -> tuple[str, ...]:
-        """What a variable is called."""
+        """The names of a variable."""
         ...
 
 

@@ -25,7 +25,7 @@ from xlab.sharding import PartitionSpec
 
 
 class Devices:
-    """How values behave in the body of one `shard_map`."""
+    """Values in the body of one `shard_map`: each array has a leading dimension over devices."""
 
     def __init__(self, eqn: JaxprEqn):
         self.mesh, self.names = eqn.params["mesh"], eqn.params["newly_manual_axes"]

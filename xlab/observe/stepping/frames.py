@@ -1,4 +1,4 @@
-"""What a machine runs: a frame per program, and the loops that fill it again for every iteration."""
+"""Frames of the stepping machine: one per program being run, and the state of loops."""
 
 from __future__ import annotations
 
