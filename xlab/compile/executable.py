@@ -238,8 +238,7 @@ class Executable:
         return outs
 
     def _kept_names(self) -> list[str]:
-        names = self.lowered.closed.jaxpr.debug_info.arg_names
-        return [names[i] if i < len(names) else f"argument {i}" for i in self.kept]
+        return list(map(self.lowered.closed.jaxpr.debug_info.arg_name, self.kept))
 
     def repeat(self, flat: Sequence) -> list:
         """Runs on arguments of a signature that an earlier `call` accepted without placing them."""

@@ -100,6 +100,10 @@ class DebugInfo:
         self.position = position
         self.around = around
 
+    def arg_name(self, i: int) -> str:
+        """The name of an argument, or its number if names are not known."""
+        return self.arg_names[i] if i < len(self.arg_names) else f"argument {i}"
+
     def __repr__(self):
         return f"DebugInfo({self.name}, args={self.arg_names})"
 

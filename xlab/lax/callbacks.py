@@ -36,7 +36,7 @@ VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_a
 def pure_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, sharding: Any = None, vmap_method: str | None = None, **kwargs: Any) -> Any:
     """Calls a Python function without side effects from inside a program.
 
-    The function may run any number of times, or not at all when nobody reads its results. Derivatives need
+    The function may run any number of times, or not at all when its results are unused. Derivatives need
     `custom_jvp` or `custom_vjp` around it.
 
     Args:

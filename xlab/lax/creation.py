@@ -163,7 +163,7 @@ mlir.register_text_lowering(copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimizati
 
 
 def optimization_barrier(operand: Any) -> Any:
-    """The same pytree, which the compiler will not compute parts of earlier, later, or together with what surrounds it."""
+    """Returns the same pytree; the compiler does not move or fuse computations across this point."""
     flat, structure = _tree.flatten(operand)
     return _tree.unflatten(structure, optimization_barrier_p.bind(*flat))
 

@@ -1,6 +1,6 @@
 """Indices into mutable references: `NDIndexer`, made of integers, integer arrays and `Slice`s.
 
-An indexer is data that travels with an equation: what is known stays in the structure, positions that are values are its
+An indexer is a pytree stored with an equation: static parts are in its structure, positions that are values are its
 leaves. It reads from an array, and writes or adds to one, so views of views are chains of indexers.
 """
 

@@ -65,7 +65,7 @@ def _writer(tree, update, donate):
         transforms = _tree.unflatten(tree, leaves)
         new = write(x, transforms, value, "add" if update == "addupdate" else "set")
         return (new, read(x, transforms)) if update == "swap" else new
-    run._owns_what_it_is_given = True       # nobody else has the array
+    run._owns_what_it_is_given = True       # the array has no other owner
     return jit(run, name=update, donate_argnums=(0,) if donate else None)
 
 

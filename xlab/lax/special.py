@@ -1,4 +1,4 @@
-"""Special functions: the gamma family, and neighbors among representable numbers."""
+"""Special functions: the gamma family, and `nextafter`."""
 
 from __future__ import annotations
 

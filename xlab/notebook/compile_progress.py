@@ -16,7 +16,7 @@ from html import escape
 from typing import Any, Protocol
 
 from xlab import events
-from xlab.observe.program.analysis_only import is_looking
+from xlab.compile.history.unlisted import is_unlisted
 
 FIRST = 2.0
 """Seconds of one compile before a line appears."""
@@ -92,7 +92,7 @@ class CompileProgress:
 
     def begin(self, kind: str, name: str) -> Callable[[], None]:
         """Called when a stage begins; returns a function for its end. Compiles for inspection only are not shown."""
-        if is_looking():
+        if is_unlisted():
             return _nothing
         now = time.monotonic()
         with self._lock:

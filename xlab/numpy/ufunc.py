@@ -186,7 +186,7 @@ class ufunc(metaclass=_Kind):
         return moveaxis(lax.concatenate([a[:1], rest], 0), 0, axis)
 
     def at(self, a, indices, b=None, /, *, inplace: bool = True):
-        """The array with the function applied to the elements at positions, once for each time a position is named.
+        """The array with the function applied at positions, once per occurrence of a position.
 
         Args:
             b: second operands, for functions of two.

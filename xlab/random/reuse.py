@@ -1,6 +1,6 @@
 """Key reuse checks: under `config.debug_key_reuse` a key that is used twice is an error.
 
-Drawing bits and splitting use a key up; folding data in does not, since other data give other keys, nor does reading its words. Every key
+Drawing bits and splitting consume a key; folding data in does not, since other data give other keys, nor does reading its words. Every key
 has a `KeyUse` that says whether it is used up; a value of a program is an array of cells, so that slices of an array of keys are followed
 one by one. Raw keys are plain arrays and are not followed. Where a program chooses its keys at run time, the choice counts as new keys.
 """
@@ -44,7 +44,7 @@ class Use:
 
     def __init__(self, name: str):
         self.name, self.spent = name, {}
-        self.at: JaxprEqn | None = None     # the call of a function of ours, whose own lines are nobody's
+        self.at: JaxprEqn | None = None     # the call of an internal function, whose own lines the user does not know
 
     def run(self, jaxpr: Jaxpr | ClosedJaxpr, ins: Sequence) -> list:
         jaxpr = open_jaxpr(jaxpr)

@@ -1,7 +1,7 @@
 """`checkify`: a function that also returns whether a check failed.
 
 The function's program is run again equation by equation with an error beside its values; loops and branches carry it, and the first
-failure stays. Which operations are looked at is the categories' choice.
+failure is kept. The error categories select which operations are checked.
 """
 
 from __future__ import annotations
