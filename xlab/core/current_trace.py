@@ -23,7 +23,7 @@ def find_top_trace(values=()):
 
 def enclosing_traces() -> Iterator[Trace]:
     """The current trace and those around it, from the inside out."""
-    trace = state.trace
+    trace: Trace | None = state.trace
     while trace is not None:
         yield trace
         trace = getattr(trace, "parent", None)

@@ -13,6 +13,7 @@ import pprint
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
@@ -58,7 +59,7 @@ class DebuggerFrame:
 
 
 def breakpoint(*, backend: str | None = None, filter_frames: bool = True, num_frames: int | None = None, ordered: bool = False,
-               token=None, **kwargs):
+               token: Any = None, **kwargs: Any) -> None:
     """Stops the program here when it runs, and asks for commands: `help` lists them, `c` goes on.
 
     Args:
@@ -72,11 +73,11 @@ def breakpoint(*, backend: str | None = None, filter_frames: bool = True, num_fr
     if backend not in _FRONT_ENDS:
         raise ValueError(f"xlab.debug.breakpoint knows the backends {', '.join(map(repr, _FRONT_ENDS))}; got {backend!r}")
     frames = _frames(sys._getframe(1), filter_frames, num_frames)
-    dynamic: list = []
+    dynamic: list[Any] = []
     kept = [(frame, {name: _taken_apart(value, dynamic) for name, value in frame.locals.items()}
              if frame.locals is not frame.globals else None) for frame in frames]
 
-    def stop(*values):
+    def stop(*values: Any) -> None:
         made = [frame if parts is None else replace(frame, locals={name: put(values) for name, put in parts.items()})
                 for frame, parts in kept]
         with _one_at_a_time:
@@ -85,14 +86,14 @@ def breakpoint(*, backend: str | None = None, filter_frames: bool = True, num_fr
     debug_callback(stop, *dynamic, ordered=ordered, **kwargs)
 
 
-def _taken_apart(value, dynamic: list):
+def _taken_apart(value: Any, dynamic: list[Any]) -> Callable[[Any], Any]:
     """Adds the traced values inside a variable to `dynamic`; a function that puts the values of `dynamic` in their places."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             leaves, tree = _tree.flatten(value)
         except Exception:    # a tree that cannot be taken apart stays as it is
-            leaves = ()
+            leaves = []
     slots = {}
     for i, x in enumerate(leaves):
         if isinstance(x, Tracer) and x._trace.alive:
@@ -105,7 +106,7 @@ def _taken_apart(value, dynamic: list):
 
 def _frames(frame: FrameType | None, filter_frames: bool, num_frames: int | None) -> list[DebuggerFrame]:
     """The user's frames, innermost first."""
-    found = []
+    found: list[DebuggerFrame] = []
     while frame is not None and (num_frames is None or len(found) < num_frames):
         code = frame.f_code
         if not (filter_frames and is_internal(code.co_filename)):
@@ -149,13 +150,13 @@ class Prompt(cmd.Cmd):
             for name, value in self.frame.locals.items():
                 self._say(f"{name} = {value!r}")
 
-    def _value(self, expression: str):
+    def _value(self, expression: str) -> Any:
         return eval(expression, {**self.frame.globals, **self.frame.locals})
 
-    def emptyline(self):
+    def emptyline(self) -> bool:
         return False
 
-    def default(self, line):
+    def default(self, line: str) -> None:
         self._show(line, repr)
 
     def _show(self, expression, form):
