@@ -34,7 +34,7 @@ FLOORS = [
 ]
 FLOOR = {room: len(FLOORS) - number for number, rooms in enumerate(FLOORS) for room in rooms}
 # Within `observe` the same: a question may ask those below it.
-QUESTIONS = ["report", "stepping", "comparison", "live", "sharding", "memory", "time", "program", "figures", "records"]
+QUESTIONS = ["report", "stepping", "comparison", "live", "sharding", "memory", "time", "program", "figures", "records", "pictures"]
 FACADE = len(FLOORS) + 1          # xlab/__init__.py, __main__.py, tree_util.py, ...: above every room
 
 # What comes from outside. Rooms not named here: numpy, and what jaxlib itself needs.

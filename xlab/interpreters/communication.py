@@ -440,7 +440,7 @@ def permute_price(groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, in
     return Price(hops, 0, collectives["collective_permute"].formula, load)
 
 
-def cost(kind: str, n: int, bytes_in: int, *, hops: int = 1, load: int | None = None, algorithm: str = "ring",
+def cost(kind: str, n: int, bytes_in: int, *, hops: int = 1, load: float | None = None, algorithm: str = "ring",
          link: Interconnect = LINKS["cpu"], sizes: Sequence[int] = ()) -> tuple[float, str]:
     """Predicted microseconds of one run, and the formula with its numbers.
 

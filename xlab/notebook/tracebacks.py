@@ -8,14 +8,16 @@ import os
 import sys
 import traceback
 from types import CodeType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import xlab
 from xlab.config import config
 from xlab.core.source_info import is_internal, shown_name
 from xlab.core.tracebacks import chain, concerns, entries
 from xlab.core.tracebacks import shorten as _shorten
-from xlab.observe.records import Failure, Source
+
+if TYPE_CHECKING:
+    from xlab.observe.records import Failure
 
 _PACKAGE = os.path.dirname(os.path.abspath(xlab.__file__)) + os.sep
 _OWN = os.path.join(os.path.dirname(os.path.abspath(xlab.__file__)), "notebook") + os.sep
@@ -128,6 +130,11 @@ def interrupted(what: str) -> KeyboardInterrupt:
 
 def failure(error: BaseException) -> Failure:
     """The record of an error, with the user's line."""
+    from xlab.observe.records import (  # records are loaded when there is one to make: loading the extension is quick
+        Failure,
+        Source,
+    )
+
     last = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if is_users(frame.f_code):

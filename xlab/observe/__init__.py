@@ -3,7 +3,8 @@
 Rooms by question, each asking those above it in this list: `records/` (what is known, as data and text), `figures/` (records drawn),
 `program/` (what is the program?), `time/` (what took how long, and why was it compiled?), `memory/` (how much does it need?), `sharding/`
 (where arrays lie, what is communicated, and what would change it?), `live/` (which arrays are alive?), `comparison/` (two programs, or another
-machine), `stepping/` (what does each equation compute?); then `report.py`, which asks all for one recording, and `environment.py` (versions).
+machine), `stepping/` (what does each equation compute?); then `report.py`, which asks all for one recording, `environment.py` (versions)
+and `pictures.py` (what draws a record).
 May import every room but the notebook's. Promises: observing changes nothing, a sharded array is never gathered, and nothing is
 dropped silently. Makers load when first used.
 
@@ -20,6 +21,8 @@ import importlib
 import sys
 import types
 from typing import Any
+
+from xlab.observe.pictures import load_by as _load_by
 
 _HOME = {
     "record": "program.recorder", "Session": "program.recorder", "paused": "program.recorder",
@@ -61,6 +64,4 @@ class _Room(types.ModuleType):
 
 sys.modules[__name__].__class__ = _Room
 
-from xlab.observe.figures import graph as _graph  # noqa: E402  (they give records their pictures)
-from xlab.observe.figures import plots as _plots  # noqa: E402
-from xlab.observe.records import text as _text  # noqa: E402  (and their repr)
+_load_by(lambda: importlib.import_module("xlab.observe.figures"))

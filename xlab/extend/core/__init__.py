@@ -44,6 +44,13 @@ from xlab.core.trace import Trace, Tracer
 from xlab.errors import InconclusiveDimensionOperation, JaxprTypeError
 from xlab.extend.core import primitives as primitives
 from xlab.interpreters.calls import AlignedParams, ParamUpdater, define_call
+from xlab.interpreters.control_flow import (
+    BranchFlow,
+    CallFlow,
+    LoopFlow,
+    OpaqueFlow,
+    control_flow_rules,
+)
 from xlab.interpreters.extension import (
     unsafe_am_i_under_a_jit_DO_NOT_USE,
     unsafe_am_i_under_a_vmap_DO_NOT_USE,
@@ -53,11 +60,13 @@ from xlab.lax.call import CallPrimitive, call_impl
 Token = AbstractToken
 
 __all__ = [
-    "AbstractToken", "AbstractValue", "AlignedParams", "CallPrimitive", "ClosedJaxpr", "DebugInfo", "DropVar", "Effect", "Effects",
-    "InconclusiveDimensionOperation", "Jaxpr", "JaxprEqn", "JaxprTypeError", "Literal", "ParamUpdater", "Primitive", "ShapedArray", "Token",
-    "Trace", "TraceTag", "Tracer", "Var", "array_types", "call_impl", "check_jaxpr", "concrete_or_error", "define_call", "eval_jaxpr",
-    "find_top_trace", "gensym", "get_opaque_trace_state", "jaxpr_as_fun", "jaxprs_in_params", "mapped_aval", "new_jaxpr_eqn",
-    "no_effects", "nonempty_axis_env_DO_NOT_USE", "primal_dtype_to_tangent_dtype", "set_current_trace", "subjaxprs",
-    "subjaxprs_of_params", "take_current_trace", "unmapped_aval", "unsafe_am_i_under_a_jit_DO_NOT_USE",
-    "unsafe_am_i_under_a_vmap_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE", "valid_jaxtype",
+    "AbstractToken", "AbstractValue", "AlignedParams", "BranchFlow", "CallFlow", "CallPrimitive", "ClosedJaxpr",
+    "DebugInfo", "DropVar", "Effect", "Effects", "InconclusiveDimensionOperation", "Jaxpr", "JaxprEqn",
+    "JaxprTypeError", "Literal", "LoopFlow", "OpaqueFlow", "ParamUpdater", "Primitive", "ShapedArray", "Token", "Trace",
+    "TraceTag", "Tracer", "Var", "array_types", "call_impl", "check_jaxpr", "concrete_or_error", "control_flow_rules",
+    "define_call", "eval_jaxpr", "find_top_trace", "gensym", "get_opaque_trace_state", "jaxpr_as_fun",
+    "jaxprs_in_params", "mapped_aval", "new_jaxpr_eqn", "no_effects", "nonempty_axis_env_DO_NOT_USE",
+    "primal_dtype_to_tangent_dtype", "set_current_trace", "subjaxprs", "subjaxprs_of_params", "take_current_trace",
+    "unmapped_aval", "unsafe_am_i_under_a_jit_DO_NOT_USE", "unsafe_am_i_under_a_vmap_DO_NOT_USE",
+    "unsafe_get_axis_names_DO_NOT_USE", "valid_jaxtype",
 ]  # fmt: skip

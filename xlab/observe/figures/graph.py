@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xlab.observe.figures.sugiyama import GraphLayout, sugiyama_layout
+from xlab.observe.pictures import set_picture
 from xlab.observe.records import Equation, Program, Variable
-from xlab.observe.records.base import set_picture
 
 
 @dataclass

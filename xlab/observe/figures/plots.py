@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from xlab.observe.figures.placements import plot_layout, plot_transfers
+from xlab.observe.pictures import set_picture
 from xlab.observe.records import Layout, Memory, Phase, Report, Transfer
-from xlab.observe.records.base import set_picture
 from xlab.observe.records.units import size_text, time_text
 
 # Those of the notebook's views.

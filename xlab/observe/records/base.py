@@ -12,6 +12,8 @@ from collections.abc import Callable
 from types import UnionType
 from typing import Any, ClassVar, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
 
+from xlab.observe.pictures import picture
+
 SCHEMA = 2
 DEEPEST = 200
 """Records within one another that are read: a program of a hundred calls, each within the one before."""
@@ -25,22 +27,11 @@ T = TypeVar("T")
 _classes: dict[str, type[Record]] = {}
 _defaults: dict[str, tuple[tuple[str, Any], ...]] = {}
 _text_form: list[Callable[[Record], str]] = []
-_pictures: dict[str, Callable[..., Any]] = {}
 
 
 def set_text_form(form: Callable[[Record], str]) -> None:
     """Install the function that gives every record its `repr`; `text.py` does so when imported."""
     _text_form[:] = [form]
-
-
-def set_picture(kind: str, draw: Callable[..., Any]) -> None:
-    """Install what draws records: `axes` (matplotlib), `svg` or `graphviz`. The files that draw do so when imported."""
-    _pictures[kind] = draw
-
-
-def picture(kind: str) -> Callable[..., Any]:
-    """The function that draws records as this kind of picture."""
-    return _pictures[kind]
 
 
 class Record:

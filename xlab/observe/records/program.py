@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from xlab.observe.records.base import Record, picture, record_type
+from xlab.observe.pictures import picture
+from xlab.observe.records.base import Record, record_type
 from xlab.observe.records.source import Listing, Source, line_text
 from xlab.observe.records.text import Options, add_form, limited
 from xlab.observe.records.units import plural
