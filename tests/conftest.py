@@ -126,12 +126,12 @@ def mesh():
 
 @pytest.fixture(scope="session")
 def oracle(request):
-    """The reference implementation in a process of its own; see `tests/reference`."""
+    """The reference implementation in a process of its own; see `tests/reference`. Who asks it is marked `reference`."""
     from tests.reference.oracle import Oracle, unavailable
 
     reason = unavailable()
     if reason:
-        pytest.skip(reason)
+        missing(reason)
     cache = getattr(request.config, "cache", None)
     process = Oracle(cache=cache.mkdir("reference") if cache is not None else None)
     yield process

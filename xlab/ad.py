@@ -1,4 +1,4 @@
-"""What `pullback.with_refs(...)` takes and returns in place of cotangents."""
+"""Arguments and results of `pullback.with_refs(...)` in place of cotangents."""
 
 from xlab.transforms.vjp_refs import DidntWant as DidntWant
 from xlab.transforms.vjp_refs import DontWant as DontWant

@@ -1,4 +1,4 @@
-"""Recomputation: names for values, policies that keep them, and what is kept."""
+"""Rematerialization: `checkpoint`, its policies, names for values, and saved residuals."""
 
 from xlab.transforms.checkpoint import checkpoint, remat
 from xlab.transforms.policies import (

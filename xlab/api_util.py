@@ -1,4 +1,4 @@
-"""What wrappers of transformations are written with: functions of pytrees as functions of leaves, and axes per leaf.
+"""Helpers for writing transformations: functions of pytrees as functions of leaves, and axes per leaf.
 
 Example:
     >>> from xlab import tree

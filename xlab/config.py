@@ -35,7 +35,7 @@ _FOREIGN_PREFIX = "jax_"
 class Flag:
     """One declared option. `kind` is bool, int, float, str, object, or a tuple of the allowed values.
 
-    `idle` says, of an option of the field that nothing here depends on, why: it keeps its default, and another value warns.
+    `idle` is the reason why an option of JAX has no effect here: it keeps its default, and another value warns.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Flag:
         raise ValueError(f"config.{self.name} accepts {self.accepted()}; got {value!r}.")
 
     def warn_idle(self, value: Any) -> None:
-        """Says that nothing changes, where the value asks for a change."""
+        """Warns that the option has no effect, if the value asks for a change."""
         if value not in (self.default, "cpu"):      # of platforms, the one there is
             warnings.warn(f"The option {self.name!r} has no effect in xlab: {self.idle}.", stacklevel=3)
 
@@ -186,7 +186,7 @@ FLAGS: dict[str, Flag] = {
     )
 }  # fmt: skip
 
-# Options of the field that no result depends on and that nothing here looks at: setting one says so and goes on.
+# Options of JAX that have no effect here: setting one to another value warns.
 _WITHOUT_EFFECT = {name: what for what, names in {
     "accelerators that xlab does not run on": "compilation_cache_expect_pgle enable_pgle pgle_aggregation_percentile pgle_profiling_runs "
         "persistent_cache_enable_xla_caches threefry_gpu_kernel_lowering use_magma xla_profile_version",
@@ -469,7 +469,7 @@ def _scoped(name: str, *default: Any) -> Callable[..., flag_context]:
 
 
 def idle_argument(function: str, name: str, value: Any, why: str) -> None:
-    """Says of an argument of the field that nothing here depends on it, where it asks for something."""
+    """Warns that an argument taken for compatibility with JAX has no effect, if it asks for something."""
     if value is not None and value is not False and value != ():
         warnings.warn(f"{function}({name}=...) has no effect in xlab: {why}.", stacklevel=3)
 
@@ -552,7 +552,7 @@ def check_thread(what: str) -> None:
 
 
 class UserContext:
-    """A value of the user's that jitted functions are traced for; made by `make_user_context`."""
+    """A user's value that is part of the key of traced programs; made by `make_user_context`."""
 
     def __init__(self, default_value: Any, name: str):
         self._default, self._name = default_value, name

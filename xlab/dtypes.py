@@ -1,4 +1,4 @@
-"""Element types and what is asked of them."""
+"""Element types, their categories, promotion and limits."""
 
 from xlab.core.dtypes import (
     TypePromotionError,

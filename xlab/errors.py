@@ -154,7 +154,7 @@ class KeyReuseError(XlabTypeError):
 
 
 class DivergenceWarning(UserWarning):
-    """A collective may be reached by some devices only, for which the others would then wait for ever.
+    """A collective may be reached by some devices only, which would then wait for the others for ever.
 
     Mistake::
 
@@ -170,7 +170,7 @@ class DivergenceError(XlabError, ValueError):
 
 
 class CollectiveTimeoutError(XlabError, RuntimeError):
-    """Devices wait in a collective that other devices do not come to.
+    """Devices wait in a collective that other devices do not reach.
 
     The message says which devices, and at which collectives they may be. Their threads stay occupied: restart the process, or
     the kernel of a notebook, after saving what is needed.

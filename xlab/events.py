@@ -1,4 +1,4 @@
-"""Spans and listeners: how the runtime tells what it is doing.
+"""Events, spans and listeners: how the runtime reports what it does.
 
 Ground floor, standard library only. With no listener a span costs one truth test. Durations come from
 `clock`, which tests replace.
@@ -128,7 +128,7 @@ def emit(kind: str, **attrs: Any) -> None:
 
 
 class _Sink(dict):
-    """The attributes of a span nobody listens to: forgets what is stored."""
+    """The attributes of a span without listeners: a mapping that drops what is stored."""
 
     def __setitem__(self, key, value):
         pass
@@ -182,7 +182,7 @@ class _Span:
 
 
     def _begin_stage(self):
-        """A function traced inside another is part of that tracing, and no stage of its own."""
+        """Begins a stage; a function traced inside another is part of the outer tracing, not a stage of its own."""
         inside = getattr(_depth, "tracing", 0)
         if self.kind == "trace":
             if inside:

@@ -1,7 +1,7 @@
 """Monitoring: named events, durations, time spans and scalars, for tools that watch from outside.
 
 Anything may be recorded. The runtime itself records the stages of compilation, each as a scalar when it begins and a
-duration and a time span when it ends, and what the persistent cache does, under the names that tools of the field know.
+duration and a time span when it ends, and what the persistent cache does, under the names that tools for JAX know.
 
 Example:
     >>> import xlab
@@ -161,14 +161,14 @@ _STAGES = {"trace": (JAXPR_TRACE_EVENT, "{}"), "lower": (JAXPR_TO_MLIR_MODULE_EV
 
 
 def _watch() -> None:
-    """Has the runtime report its stages while anybody listens."""
+    """Watches the runtime's stages while there are listeners."""
     listening = any(c.listeners for c in _CHANNELS)
     (_events.watch_stages if listening else _events.unwatch_stages)(_stage)
     (_events.watch_notes if listening else _events.unwatch_notes)(_note)
 
 
 def _stage(kind: str, name: str) -> Callable[[], None]:
-    """A stage begins; what is returned is called when it ends."""
+    """Called when a stage begins; returns a function for its end."""
     event, form = _STAGES[kind]
     fun_name = form.format(name)
     start = time.time()
@@ -182,7 +182,7 @@ def _stage(kind: str, name: str) -> Callable[[], None]:
 
 
 def _note(name: str, seconds: float | None) -> None:
-    """Something happened, or took a while, of which the runtime says so: `compilation_cache/cache_hits`."""
+    """Reports a note of the runtime, an event or a duration, such as `compilation_cache/cache_hits`."""
     if seconds is None:
         record_event(f"/jax/{name}")
     else:

@@ -1,4 +1,4 @@
-"""The steps from a Python function to something that runs, as values to look at: traced, lowered, compiled."""
+"""The stages of compilation as inspectable objects: `Traced`, `Lowered`, `Compiled`."""
 
 from collections.abc import Callable as _Callable
 from typing import Any as _Any

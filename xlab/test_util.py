@@ -1,4 +1,4 @@
-"""Are derivatives right? Compares those that rules give with difference quotients, in both modes and of any order.
+"""Checks derivatives against difference quotients, in both modes and of any order.
 
 Example:
     >>> import xlab.numpy as jnp

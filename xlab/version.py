@@ -1,4 +1,4 @@
-"""The release of the field's public API that this package follows, which programs compare with to choose among names.
+"""The JAX release whose public API this package follows, for programs that compare versions.
 
 The package's own version is in its metadata: `importlib.metadata.version("xlab")`.
 """

@@ -82,10 +82,10 @@ class TestResolve:
         assert found.in_shardings == (asked,) and found.out_shardings == (given,)
 
     def test_errors_name_arguments_and_results(self, mesh):
-        closed = traced(lambda a: lax.neg(a), np.ones(6, np.float32))
+        closed = traced(lambda weights: lax.neg(weights), np.ones(6, np.float32))
         sharded = NamedSharding(mesh, P("x"))
         with pytest.raises(ValueError, match=r"jit\(f\): argument `weights` of type float32\[6\] does not fit"):
-            resolve(closed, "f", Request([None], in_shardings=[sharded], arg_names=("weights",)))
+            resolve(closed, "f", Request([None], in_shardings=[sharded]))
         with pytest.raises(ValueError, match=r"jit\(f\): `loss` of type float32\[6\] does not fit"):
             resolve(closed, "f", Request([None], out_shardings=[sharded], result_name=lambda i: "loss"))
 

@@ -53,6 +53,7 @@ def theirs() -> dict:
     return json.loads(asked.stdout.splitlines()[-1])
 
 
+@pytest.mark.reference
 def test_parameters(theirs):
     ours = public("xlab")
     differing = {name: found for name in ours.keys() & theirs.keys() if (found := differences(ours[name], theirs[name]))}

@@ -1,8 +1,8 @@
 """Methods on native classes that this process may share with JAX.
 
-The native array and sharding classes exist once per process. Whatever we set on them decides by the object whose it
-is: ours for our objects, what was there before for all others. While nobody shares the class our function is
-installed itself, so that sharing costs nothing until it happens.
+The native array and sharding classes exist once per process. A member that we set on them dispatches on the object:
+ours for our objects, the previous one for all others. While JAX is not imported our function is installed directly,
+so that there is no cost for sharing.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from xlab.backend import ir as _ir
 from xlab.backend import worker as _worker
 from xlab.backend.inlining import inline_calls, operations, shape_of
 
-# Values nobody reads go first: removed later, they would leave records of steps without a value, which end the process.
+# Unused values are removed first: removed later, they would leave records of steps without a value, which end the process.
 _PASSES = "trivial-dce,sdy-import-pipeline,sdy-user-priority-propagate{debug-propagation-edge-sharding=true}"
 _VALUE = re.compile(r"step-(\d+) = \[((?:[^\[\]]|\[[^\[\]]*\])*)\]")
 _EDGE = re.compile(r'("[^"]*"(?::\(\d+\)\d+)?) = (operand|result)-(\d+) -> \[([^\]]*)\]')

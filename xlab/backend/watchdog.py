@@ -1,9 +1,8 @@
 """Ends the wait for a program whose devices are deadlocked in collectives.
 
 A collective holds a thread per device until all devices of its group have come. If some never do, the runtime waits, and after a minute
-ends the process. A program of which that is known to be possible is *watched*: whoever waits for anything while it runs looks up from
-time to time, and when nothing but waiting has happened for long enough gets an exception instead. The threads stay occupied: a started
-program cannot be called back.
+ends the process. A program that may deadlock is *watched*: every wait while it runs polls, and raises an exception when the
+native threads have been idle for long enough. The threads stay occupied: a started program cannot be cancelled.
 """
 
 from __future__ import annotations

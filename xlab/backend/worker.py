@@ -2,7 +2,7 @@
 
 A task is a generator function of this room. It runs in the worker, which sends back what it yields; where the worker ends, or
 has to be ended after too long a time, the reason comes back as a sentence. The two speak over a pair of sockets that have no name, so
-nobody else can; the worker ends with whoever started it, and no interrupt of theirs reaches it.
+no other process can; the worker ends with the process that started it, and no interrupt of that process reaches it.
 
 Example:
     >>> run(divisors, 12)
@@ -62,7 +62,7 @@ def run(task: Callable[..., Iterator[Any]], *args: Any, limit: float | None = No
             pieces, why = worker.run(task, args, LIMIT if limit is None else limit)
         except TaskError:
             raise
-        except BaseException:       # an interrupt: the answer would come when nobody waits for it
+        except BaseException:       # an interrupt: the answer would come after the caller stopped waiting
             _kept = None
             worker.end()
             raise
@@ -78,7 +78,7 @@ def process_id() -> int | None:
 
 
 class _Worker:
-    """The process and this end of the connection."""
+    """The worker process and the parent's end of the connection."""
 
     def __init__(self) -> None:
         if not sys.executable:
@@ -120,7 +120,7 @@ class _Worker:
         return pieces, ""
 
     def _crash_report(self, limit: float) -> str:
-        """How the process ended, in words."""
+        """How the process ended, as text."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(5)
         status = self.process.poll()
@@ -210,7 +210,7 @@ def serve() -> None:
     try:
         while True:
             module, name, args, limit = _receive(link)
-            # Native code that goes on for ever is ended by the system, even where nobody waits for it any more.
+            # Native code that never returns is ended by the system, even if no caller waits any more.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, limit + 1)
             failed = None

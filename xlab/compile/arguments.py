@@ -103,18 +103,17 @@ class Arguments:
     def request(self, program: TracedProgram, placements: tuple, flat: list, in_tree, *, keep_unused: bool,
                 compiler_options: Mapping[str, Any], platform: str | None = None) -> Request:
         """The `Request` to lower a traced program for arguments with these placements."""
-        names = program.closed.jaxpr.debug_info.arg_names
+        info = program.closed.jaxpr.debug_info
         n, ref_discharge = in_tree.num_leaves, program.ref_discharge
         ins = self.of_arguments(in_tree, n, as_sharding)
         for i, (asked, given) in enumerate(zip(ins, placements)):
             aval = program.closed.in_avals[i]
             if asked is not None and given is not None and not self.moves_arguments and not is_compatible(asked, given, aval.ndim):
-                path = names[i] if i < len(names) else f"argument {i}"
                 raise ValueError(
-                    f"jit({self.name}) got argument `{path}` of type {aval} with sharding {given}, but in_shardings asks "
+                    f"jit({self.name}) got argument `{info.arg_name(i)}` of type {aval} with sharding {given}, but in_shardings asks "
                     f"for {asked}. Move it first with xlab.device_put(x, {asked}), or leave this entry of in_shardings "
                     f"out to follow the argument.")
-            check_memory(asked, aval, lambda i=i: f"jit({self.name}) got argument `{names[i] if i < len(names) else i}`")
+            check_memory(asked, aval, lambda i=i: f"jit({self.name}) got argument `{info.arg_name(i)}`")
         donated = [i for i, d in enumerate(self.donated(in_tree, n)) if d]
         outs = self.of_results(program, as_sharding)
         if ref_discharge is not None:       # references keep their places, and their buffers
@@ -126,7 +125,7 @@ class Arguments:
         out_layouts = self.of_results(program, layouts.requested_layout)
         return Request(
             placements, in_shardings=ins, out_shardings=outs, donated=donated, keep_unused=keep_unused,
-            arg_names=names, result_name=functools.partial(result_name, program.out_tree), context_mesh=get_concrete_mesh(),
+            result_name=functools.partial(result_name, program.out_tree), context_mesh=get_concrete_mesh(),
             compiler_options=compiler_options,
             in_layouts=layouts.pad_layouts(in_layouts, len(ins)), out_layouts=layouts.pad_layouts(out_layouts, len(outs)), platform=platform)
 

@@ -1,9 +1,9 @@
 """The persistent cache: compiled programs in a folder, shared between processes.
 
 On with `config.compilation_cache_dir`. An entry is one file, `<program>-<key>-cache`: a line of JSON with the parts of its key, then the
-packed executable, which is given to native code only if it is what was stored: that ends the process over other bytes. The parts are
-there so that a miss can say which of them no stored program of this name shares. Modules that only a cache needs are imported where they
-are used: together they are sixty, and most sessions have no cache.
+packed executable. Native code would end the process over damaged bytes, so it gets them only if their digest fits. The key's parts
+are stored so that a miss can say in which of them the stored programs of this name differ. Modules that only the cache needs
+are imported where they are used: they are sixty, and most sessions have no cache.
 """
 
 from __future__ import annotations

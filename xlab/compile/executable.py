@@ -72,7 +72,7 @@ class Executable:
         self.callbacks = tuple(lowered.module.callbacks)
 
         start = events.clock()
-        found = self._compile(reason)
+        self.native, found = self._compile(reason)
         ledger.add(self.name, closed, start, events.clock(), reason, differences, placed, found)
 
         # Programs with collectives run one at a time, and Python starts each of them.
@@ -90,8 +90,8 @@ class Executable:
             self.consts = [place(c.base if isinstance(c, KeyArray) else c, physical_aval(aval_of(c)), s)
                            for c, s in zip(lowered.module.hoisted, consts)]
 
-    def _compile(self, reason: str) -> disk_cache.CacheLookup:
-        """Makes the native executable; returns what the disk cache said."""
+    def _compile(self, reason: str) -> tuple[Any, disk_cache.CacheLookup]:
+        """The native executable, and what the disk cache said."""
         lowered, module = self.lowered, self.lowered.module
         memory_cache.make_room()
         logs.dump(self.name, module.text, lowered.closed)
@@ -100,8 +100,7 @@ class Executable:
         to_inputs = [*tokens, *(True for _ in module.hoisted), *(s is None or is_open(s) for s in lowered.in_shardings)]
         with (logs.timed("Finished XLA compilation of jit(%s) in %.9f sec", self.name),
               events.span("compile", name=self.name, devices=len(self.devices), reason=reason, executable=self) as attrs):
-            # Inside the span: a recording keeps the executables that are there when it ends.
-            self.native, found = disk_cache.compiled(
+            self.native, found = disk_cache.compiled(      # within the span: who listens is given a program that is whole
                 self.name, module.text, self.devices, lambda: _compiling.compile_text(
                     module.text, self.devices, partitions=len(self.devices), allow_propagation_to_outputs=to_outputs,
                     allow_propagation_to_inputs=to_inputs, options=lowered.compiler_options or None, host_callbacks=module.callbacks),
@@ -109,7 +108,7 @@ class Executable:
                 storable=not module.callbacks)
             if found.found:
                 attrs["disk"] = found.found
-        return found
+        return self.native, found
 
     # -- shardings of the compiled program -------------------------------------------------------------
 
@@ -239,8 +238,7 @@ class Executable:
         return outs
 
     def _kept_names(self) -> list[str]:
-        names = self.lowered.closed.jaxpr.debug_info.arg_names
-        return [names[i] if i < len(names) else f"argument {i}" for i in self.kept]
+        return list(map(self.lowered.closed.jaxpr.debug_info.arg_name, self.kept))
 
     def repeat(self, flat: Sequence) -> list:
         """Runs on arguments of a signature that an earlier `call` accepted without placing them."""

@@ -50,7 +50,7 @@ def _jit_lowering(ctx, *args, jaxpr, in_shardings, out_shardings, name, compiler
 
 def _constrain(ctx, x, sharding, aval):
     if not isinstance(sharding, NamedSharding) or ctx.module.devices == 1 or ctx.manual:
-        return x  # one device, or code that each device runs by hand
+        return x  # one device, or all axes are Manual
     sharding = physical_sharding(sharding, aval)
     physical = mlir.values.physical_aval(aval)
     text = sharding.sdy(physical.ndim, ctx.module.meshes.symbol(sharding.mesh)).removeprefix("#sdy.sharding")

@@ -1,7 +1,7 @@
 """Memory layouts: arrays whose dimensions are stored in another order than the default.
 
 A `Format` in `in_shardings`, `out_shardings` or `device_put` asks for one. Programs are compiled for the layouts they were asked for,
-the default one elsewhere; an argument that lies otherwise is brought into place by a program of its own before the call (`executable.py`).
+the default one elsewhere; an argument in another layout is first copied by a separate program (`executable.py`).
 """
 
 from __future__ import annotations

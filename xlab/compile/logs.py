@@ -18,7 +18,7 @@ _modules, _jaxprs = itertools.count(), itertools.count()
 
 
 def enabled() -> bool:
-    """Whether anybody reads lines about stages of compilation."""
+    """Whether log lines about stages of compilation are enabled."""
     return config.log_compiles or logger.isEnabledFor(logging.DEBUG)
 
 

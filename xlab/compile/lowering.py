@@ -65,7 +65,7 @@ def _emit(closed: ClosedJaxpr, name: str, request: Request, found: Resolution) -
             yield "jax.buffer_donor = true" if several or donated is None else f"tf.aliasing_output = {donated + tokens} : i32"
         yield from _memory_attribute(sharding, aval)
         if request.in_layouts:
-            yield from layouts.attribute(request.in_layouts[i], aval, f"the argument {request.arg_name(i)} of jit({name})")
+            yield from layouts.attribute(request.in_layouts[i], aval, f"the argument {jaxpr.debug_info.arg_name(i)} of jit({name})")
 
     def result(i, sharding, meshes):
         aval = jaxpr.outvars[i].aval

@@ -45,7 +45,7 @@ class Request(NamedTuple):
         donated: positions of donated arguments.
         keep_unused: whether unused arguments are kept.
         in_layouts, out_layouts: layouts asked for; empty where none is.
-        arg_names, result_name: what errors call arguments and results.
+        result_name: what errors call a result.
         context_mesh: the current mesh, if there is one.
         platform: lowers for this one, instead of that of the devices.
         compiler_options: XLA options by name.
@@ -58,15 +58,10 @@ class Request(NamedTuple):
     keep_unused: bool = False
     in_layouts: Sequence = ()
     out_layouts: Sequence = ()
-    arg_names: Sequence[str] = ()
     result_name: Callable[[int], str] = "result {}".format
     context_mesh: Any = None
     platform: str | None = None
     compiler_options: Mapping[str, Any] | None = None
-
-    def arg_name(self, i: int) -> str:
-        """What errors call an argument."""
-        return self.arg_names[i] if len(self.arg_names) == len(self.arg_shardings) else f"argument {i}"
 
 
 class Resolution(NamedTuple):
@@ -115,7 +110,7 @@ def resolve(closed: ClosedJaxpr, name: str, request: Request) -> Resolution:
     ins = tuple(_argument_sharding(lies[i], jaxpr.invars[i].aval, i in donated, mesh, devices) for i in kept)
     for i, s in zip(kept, ins):
         if s is not None:
-            _check_fits(s, jaxpr.invars[i].aval, name, lambda i=i: f"argument `{request.arg_name(i)}`")
+            _check_fits(s, jaxpr.invars[i].aval, name, lambda i=i: f"argument `{jaxpr.debug_info.arg_name(i)}`")
     for i, s in enumerate(outs):
         if s is not None:
             _check_fits(s, jaxpr.outvars[i].aval, name, lambda i=i: f"`{request.result_name(i)}`")
@@ -157,8 +152,8 @@ def _positions(jaxpr, read: set) -> tuple[int, ...]:
 
 def _assignments(jaxpr, live: ClosedJaxpr, name: str, request: Request, kept, asked, given, outs) -> tuple[list[DeviceAssignment], Any, bool]:
     """The required device assignments, the mesh, and whether the program moves values between memories."""
-    said = {i: device_assignment(asked[i], f"the in_shardings entry of `{request.arg_name(i)}`") for i in kept if asked[i] is not None}
-    assignments = [device_assignment(given[i], f"argument `{request.arg_name(i)}` of {name} with type {jaxpr.invars[i].aval}")
+    said = {i: device_assignment(asked[i], f"the in_shardings entry of `{jaxpr.debug_info.arg_name(i)}`") for i in kept if asked[i] is not None}
+    assignments = [device_assignment(given[i], f"argument `{jaxpr.debug_info.arg_name(i)}` of {name} with type {jaxpr.invars[i].aval}")
               for i in kept if given[i] is not None and not (i in said and said[i].devices)]     # these are moved
     assignments += said.values()
     assignments += (device_assignment(s, "an explicit output sharding") for s in outs if s is not None)

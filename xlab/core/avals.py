@@ -6,6 +6,7 @@ keyed by types compares pointers and hashes in C.
 
 from __future__ import annotations
 
+import operator
 import threading
 import weakref
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ import numpy as np
 
 from xlab.config import config
 from xlab.core import dtypes
-from xlab.errors import InvalidInputException, UnexpectedTracerError
+from xlab.errors import InvalidInputException, UnexpectedTracerError, XlabTypeError
 from xlab.sharding import typed as _typed
 from xlab.sharding.current import get_abstract_mesh
 from xlab.sharding.named import NamedSharding
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ManualAxisType:
-    """How a value behaves over the mesh axes that a `shard_map` body sees by hand.
+    """How a value behaves over the Manual mesh axes of a `shard_map` body.
 
     An axis is *varying* (each device has its own value), *unreduced* (the devices hold summands),
     *reduced* (one value whose cotangent is unreduced) or, in none of the sets, invarying.
@@ -386,3 +387,55 @@ def escaped_tracer(tracer: Tracer, where: str) -> UnexpectedTracerError:
         f"or a closure: return it from the function instead.")
     error.tracer = tracer
     return error
+
+
+# -- of operands, batches and dimensions -------------------------------------------------------------------
+
+array_types: set[type] = {np.ndarray, *(np.dtype(t).type for t in (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+    "complex64", "complex128")), dtypes.bfloat16}  # fmt: skip
+
+
+def valid_jaxtype(x: Any) -> bool:
+    """Whether `x` can be an operand: an array, a NumPy array or scalar, a Python number."""
+    try:
+        aval_of(x)
+    except TypeError:
+        return False
+    return True
+
+
+def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractValue:
+    """The type of one example of a batch along `axis`.
+
+    Example:
+        >>> print(mapped_aval(3, 0, ShapedArray((3, 2), np.float32)))
+        float32[2]
+    """
+    if axis is None or not isinstance(aval, ShapedArray):
+        return aval
+    if aval.shape[axis] != size:
+        raise XlabTypeError(f"a batch of {size} examples along axis {axis} was expected, got {aval}")
+    return aval.update(shape=(*aval.shape[:axis], *aval.shape[axis:][1:]))
+
+
+def unmapped_aval(size: int, axis: int | None, aval: AbstractValue, explicit_mesh_axis: Any = None) -> AbstractValue:
+    """The type of a batch along `axis` of examples of a type.
+
+    Example:
+        >>> print(unmapped_aval(3, 0, ShapedArray((2,), np.float32)))
+        float32[3,2]
+    """
+    if axis is None or not isinstance(aval, ShapedArray):
+        return aval
+    return aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))
+
+
+def max_dim(d1, d2):
+    """The larger of two dimensions."""
+    return max(operator.index(d1), operator.index(d2))
+
+
+def min_dim(d1, d2):
+    """The smaller of two dimensions."""
+    return min(operator.index(d1), operator.index(d2))

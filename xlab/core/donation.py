@@ -1,7 +1,7 @@
 """Donated arrays: an error for using one again, which names the call it was donated to.
 
-A call that may reuse the buffers of an argument leaves an array without data. It is marked as deleted at once, and so are arrays
-that share its buffers: native code looks for that mark before it starts a program, and reads whatever it finds where there is none.
+A call with a donated argument leaves an array without data. That array is marked as deleted at once, and so are arrays that share
+its buffers: native code checks only this mark before it starts a program, and would otherwise read freed memory.
 """
 
 from __future__ import annotations

@@ -430,3 +430,8 @@ def promote_types(a: Any, b: Any) -> Any:
     return canonicalize_dtype(
         promotion.join(tuple(kinds), config.numpy_dtype_promotion == "strict")[0]
     )
+
+
+def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
+    """The element type of derivatives: the same for numbers that can be differentiated, `float0` for the others."""
+    return primal_dtype if issubdtype(primal_dtype, np.inexact) else float0

@@ -116,6 +116,8 @@ class InternalMutableArrayEffect(Effect):
 INTERNAL_REF = InternalMutableArrayEffect()
 _PASSING = (NamedAxisEffect, ReadEffect, InternalMutableArrayEffect)
 NO_EFFECTS: frozenset[Effect] = frozenset()
+Effects = frozenset
+no_effects = NO_EFFECTS
 
 
 def join(effect_sets: Iterable[frozenset[Effect]]) -> frozenset[Effect]:

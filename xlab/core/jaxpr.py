@@ -5,7 +5,7 @@ A jaxpr is a flat list of equations over typed variables. Variables have no name
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from xlab.core import effects as _effects
@@ -50,6 +50,8 @@ class Literal:
 
 
 Atom = Var | Literal
+Value = Any
+ParamDict = dict[str, Any]
 
 
 class JaxprEqn:
@@ -71,7 +73,7 @@ class JaxprEqn:
 
     @property
     def source_info(self) -> _source_info.SourceInfo:
-        """Location in the user's program; kept as a plain tuple until somebody asks."""
+        """Location in the user's program; stored as a plain tuple until it is needed."""
         return _source_info.SourceInfo(*self.raw_source_info)
 
     def replace(self, **changes: Any) -> JaxprEqn:
@@ -97,6 +99,10 @@ class DebugInfo:
         self.result_names = tuple(result_names)
         self.position = position
         self.around = around
+
+    def arg_name(self, i: int) -> str:
+        """The name of an argument, or its number if names are not known."""
+        return self.arg_names[i] if i < len(self.arg_names) else f"argument {i}"
 
     def __repr__(self):
         return f"DebugInfo({self.name}, args={self.arg_names})"
@@ -246,7 +252,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any, keep_source: boo
 
 
 def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
-    """For each equation, the variables nobody reads afterwards (so that evaluation can free them)."""
+    """For each equation, the variables not used afterwards (so that evaluation can free them)."""
     seen = {v for v in jaxpr.outvars if type(v) is Var}
     out: list[list[Var]] = []
     for eqn in reversed(jaxpr.eqns):
@@ -338,3 +344,40 @@ def number_part(part: Jaxpr, whole: Jaxpr) -> dict[int, int]:
                     visit(*pair)
     visit(part, whole)
     return numbers
+
+
+# -- put together by hand ----------------------------------------------------------------------------------
+
+
+class DropVar(Var):
+    """An unused result, for jaxprs built by hand."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        return "_"
+
+
+def gensym() -> Callable:
+    """A function that makes a new variable for a type."""
+    return Var
+
+
+def new_jaxpr_eqn(invars: Iterable[Atom], outvars: Iterable[Var], primitive: Primitive, params: Mapping[str, Any],
+                  effects: Iterable[_effects.Effect] = _effects.NO_EFFECTS, source_info: tuple | None = None, ctx: Any = None) -> JaxprEqn:
+    """One equation. `source_info` is that of the equation it comes from; without it, the caller's line."""
+    if isinstance(source_info, _source_info.SourceInfo):
+        source_info = tuple(source_info)
+    return JaxprEqn(list(invars), list(outvars), primitive, dict(params), frozenset(effects), source_info or _source_info.UNKNOWN)
+
+
+def jaxprs_in_params(params: ParamDict) -> Iterator[Jaxpr]:
+    """The jaxprs among an equation's parameters.
+
+    Example:
+        >>> import xlab
+        >>> eqn, = xlab.make_jaxpr(xlab.jit(lambda x: x + 1))(1.0).eqns
+        >>> [len(j.eqns) for j in jaxprs_in_params(eqn.params)]
+        [1]
+    """
+    yield from inner_jaxprs(params)

@@ -162,7 +162,7 @@ class Ref(metaclass=_RefMeta):
 
     @property
     def owned(self) -> bool:
-        """Whether nobody else has the buffer, so that a write may reuse it."""
+        """Whether this reference is the only owner of the buffer, so that a write may reuse it."""
         return not self._shared
 
     def store(self, value: Any, *, shared: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Source locations: the user's line that an equation comes from.
 
 A location is the innermost frame outside the package: a code object and the instruction it was at, kept
-as they are and turned into line and columns only when somebody looks.
+as they are and turned into line and columns only when needed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names the field keeps under `experimental`; those that are stable here live in their rooms."""
+"""JAX's names under `experimental`; those that are stable here live in their rooms."""
 
 from importlib import import_module as _import_module
 

@@ -1,4 +1,4 @@
-"""Checks at run time: `check` states what has to hold, `checkify` makes a function say whether it did."""
+"""Checks at run time: `check` states a condition, `checkify` makes a function return whether all held."""
 
 from xlab.parallel import checked as _checked  # noqa: F401  (the rule of shard_map)
 from xlab.transforms.checkify import checkify

@@ -1,4 +1,4 @@
-"""Where within a device's memory arrays lie: layouts, formats, and constraints on them."""
+"""Memory layouts of arrays, formats, and layout constraints."""
 
 from xlab.lax.layout import with_layout_constraint
 from xlab.sharding.placement import Format, Layout

@@ -1,4 +1,4 @@
-"""Choosing which device stands where in a mesh."""
+"""Choosing the order of devices in a mesh."""
 
 from xlab.parallel.mesh_utils import (
     create_device_mesh,

@@ -1,4 +1,4 @@
-"""Several processes as one: gathering, broadcasting and comparing values, and arrays that each process holds a part of."""
+"""Communication between processes: gathering, broadcasting and comparing values, and global arrays."""
 
 from xlab.parallel.multihost import (
     ProcessFailureError,

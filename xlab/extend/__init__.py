@@ -1,5 +1,5 @@
-"""For those who extend the runtime: `core` (its language), `linear_util` (functions inside transformations), `mlir` (what lowering
-rules are written with), `source_info_util` (whose frames are the user's)."""
+"""For those who extend the runtime: `core` (jaxprs and primitives), `linear_util` (functions under transformations), `mlir` (for lowering
+rules), `source_info_util` (which frames are the user's)."""
 
 from importlib import import_module as _import_module
 

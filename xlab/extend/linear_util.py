@@ -131,7 +131,7 @@ def transformation_with_aux(gen: Callable, fun: WrappedFun | None = None, *stati
 
 
 def merge_linear_aux(aux1: Callable, aux2: Callable) -> tuple[bool, Any]:
-    """The auxiliary result that is there, and whether it is the first one's."""
+    """The auxiliary result that was stored, and whether it is the first one's."""
     try:
         found = aux1()
     except StoreException:

@@ -1,4 +1,4 @@
-"""Whose frames are the user's: libraries name their own files, so that messages and programs point past them.
+"""Excludes a library's files from source locations, so that messages point to its caller.
 
 Example:
     >>> register_exclusion("/a/library/wrappers.py")

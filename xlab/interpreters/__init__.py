@@ -6,7 +6,7 @@ primitive: rules are written beside the primitives in `lax` and looked up here. 
 
 Also: `calls.py` (primitives that call a jaxpr on all their operands), `control_flow.py` (data flow through the
 jaxprs inside an equation), `discharge.py` (references to values), `divergence.py` (collectives that some of their
-devices may not reach), `extension.py` (queries of the transformations around the code), `provenance.py`
+devices may not reach), `provenance.py`
 (where the equations of a transformed program come from), `ref_flow.py` (mutable references in partial evaluation),
 `vmappable.py` (user classes that `vmap` maps over).
 """

@@ -15,6 +15,7 @@ import numpy as np
 
 from xlab.core import dtypes
 from xlab.core.avals import TOKEN, ShapedArray, aval_of, explicit_types
+from xlab.core.current_trace import enclosing_traces
 from xlab.core.effects import NamedAxisEffect
 from xlab.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xlab.core.refs import AbstractRef, is_ref
@@ -327,7 +328,7 @@ def move_batch_dims_to_front(operands: Sequence, dims: Sequence) -> tuple[list, 
 
 def batch_jaxpr(closed: ClosedJaxpr, axis: Axis, batched_in: Sequence[bool | BatchDim],
                 instantiate: bool | Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
-    """The batched program, with every batch dimension in front unless said; and which outputs are batched."""
+    """The batched program, with batch dimensions in front unless given; and which outputs are batched."""
     batched_in = tuple(batched_in)
     force = ((instantiate,) * len(closed.out_avals) if isinstance(instantiate, bool)
              else tuple(instantiate))
@@ -427,3 +428,8 @@ def defreducer(prim, axes_param: str = "axes"):
             return outs, [out_dim] * len(outs)
         return prim.bind(*xs, **{**params, axes_param: shifted}), out_dim
     primitive_batchers[prim] = rule
+
+
+def unsafe_am_i_under_a_vmap_DO_NOT_USE() -> bool:
+    """Whether what is bound now is being batched."""
+    return any(isinstance(t, BatchTrace) for t in enclosing_traces())

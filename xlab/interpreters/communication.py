@@ -40,7 +40,7 @@ class Algorithm(NamedTuple):
 
 @dataclass(frozen=True)
 class Collective:
-    """A kind of collective: all that whoever prices, draws or reads it has to know.
+    """A kind of collective: all that is needed to predict its cost, draw it, or read it from HLO.
 
     Args:
         kind: its name in a `CollectiveOp` and in records.

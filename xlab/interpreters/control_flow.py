@@ -1,6 +1,6 @@
 """Data flow through the inner jaxprs of an equation: operands to their inputs, outputs to results.
 
-A primitive with inner jaxprs has one entry in `control_flow_rules`; whoever follows values through a program reads it here.
+A primitive with inner jaxprs has one entry in `control_flow_rules`; code that follows values through a program reads it here.
 `define_call` (`calls.py`) makes the entry of a primitive that calls one jaxpr.
 """
 

@@ -1,9 +1,9 @@
 """State discharge: a program with mutable references becomes one on values.
 
-Each reference given to the program becomes an array that goes in, and, if the program writes it, an array that comes out. What
-happens to references inside is followed equation by equation, so the order of effects is the order of the program.
+Each reference input becomes an array input and, if the program writes it, an array output as well. Reads and writes are
+replaced equation by equation, so the order of effects is kept.
 
-`discharge_rules` says what an equation means on values. Primitives with inner programs call `discharge_jaxpr` on them.
+`discharge_rules` holds the rules of primitives that use references. Primitives with inner programs call `discharge_jaxpr` on them.
 """
 
 from __future__ import annotations

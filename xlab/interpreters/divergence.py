@@ -1,9 +1,9 @@
 """Divergence analysis: collectives that some of their devices may not reach.
 
-Devices that run one program communicate only if all of them come to the collective. Under a `cond` whose predicate differs between
-them, or in a `while` that they leave after different numbers of rounds, some do not, and the others wait for ever. So the question is
-over which mesh axes each value of a program can differ: `values`, an interpreter beside the types, since types are not always kept and
-say of a value that was only cast that it varies. A collective is told by an entry of `arrivals`.
+A collective completes only if all of its devices reach it. Under a `cond` whose predicate differs between them, or in a `while` with
+different numbers of iterations, some do not, and the others wait for ever. So `values` computes over which mesh axes each value of a
+program can differ. Types are not enough: they are not always tracked, and a value that was only cast to varying does not differ.
+A collective is a primitive with an entry in `arrivals`.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class _Analysis:
         return [joined] * len(eqn.outvars)
 
     def loop(self, eqn: JaxprEqn, flow: LoopFlow, ins) -> list[frozenset]:
-        """With a condition, whoever leaves earlier takes no part in what the others do, the test of the condition included."""
+        """A loop. With a condition, devices that leave early miss the later iterations, and later tests of it."""
         cond_consts, consts, first, xs = flow.split(ins)
         again = NOWHERE
 

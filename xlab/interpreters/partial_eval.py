@@ -17,6 +17,7 @@ from xlab.core import effects as _effects
 from xlab.core import printing as _printing  # noqa: F401  (jaxprs print through it)
 from xlab.core import source_info as _source_info
 from xlab.core.avals import ShapedArray, aval_of, escaped_tracer
+from xlab.core.current_trace import enclosing_traces
 from xlab.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr
 from xlab.core.rules import RuleTable
 from xlab.core.trace import Trace, Tracer, current_source_info, set_trace, state, switch_trace
@@ -328,7 +329,7 @@ def convert_constvars_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def close_jaxpr(jaxpr: Jaxpr) -> ClosedJaxpr:
-    """A program without constants as a closed one; the same object every time, so what it remembers is found again."""
+    """A program without constants as a closed one; the same object every time, so that its memos are kept."""
     closed = getattr(jaxpr, "_closed", None)
     if closed is None:
         closed = jaxpr._closed = ClosedJaxpr(jaxpr, ())
@@ -471,3 +472,8 @@ def dce_closed_jaxpr(closed: ClosedJaxpr, used_outputs: Sequence[bool]) -> tuple
     """Like `dce_jaxpr`, of a closed program."""
     new, used_inputs = dce_jaxpr(closed.jaxpr, used_outputs)
     return ClosedJaxpr(new, closed.consts), used_inputs
+
+
+def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:
+    """Whether what is bound now is being recorded for a compiled program."""
+    return any(isinstance(t, DynamicJaxprTrace) and not isinstance(t, JaxprTrace) for t in enclosing_traces())

@@ -1,8 +1,8 @@
 """Provenance: from which equation, and by which rules, each equation of a transformed program was made.
 
-A program whose equations are marked says so of everything made from it: the place of an equation is a `Derived`, a location like
-any other that also knows its origin, and while `named_rules` is on, the tables hand out rules that add their name to it. Nothing
-else takes part: without a marked program no table is touched, and values of other threads have plain places.
+The equations of a marked program have a `Derived` as their location, which also holds the origin, and equations made from them
+inherit it. While `named_rules` is on, the rule tables return rules that add their name to it. Without a marked program no table
+is changed, and values of other threads have ordinary locations.
 
 >>> import xlab
 >>> from xlab.core.jaxpr import eval_jaxpr

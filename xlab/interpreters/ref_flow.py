@@ -1,8 +1,8 @@
 """Partial evaluation with mutable references: which of them become unknown as a whole.
 
-When a program is split into what can run now and what waits for unknown inputs, a reference that something unknown is ever
-written to waits as a whole: even what was read from it before that write cannot be told from it afterwards. So the question
-is answered for the whole program first, and then the equations that make such references are put on the waiting side.
+When a program is split into a known and an unknown part, a reference to which an unknown value is ever written is unknown
+as a whole, also before that write, since its contents cannot be split. So unknown references are found for the whole
+program first, and the equations that make them go to the unknown part.
 """
 
 from __future__ import annotations

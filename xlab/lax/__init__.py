@@ -1,29 +1,29 @@
 """The primitives, one family a file, each primitive with all its rules in one block.
 
-Reading order: `elementwise.py` (what such families share), `transcendental.py` (short and typical), `arithmetic.py`,
+Reading order: `elementwise.py` (shared by elementwise primitives), `transcendental.py` (short and typical), `arithmetic.py`,
 `shape.py`, `reductions.py`, `slicing.py`, `dot.py`; then `control/`, `collectives/` and `linalg/`.
 
-Also: `accuracy.py` (how exact the elementary functions have to be), `approximate.py` (the largest and smallest
-elements), `bits.py` (bitwise operations), `call.py` (calls of a function), `callback_calls.py` (how a program calls Python),
-`callbacks.py` (calling Python from programs), `comparison.py` (comparisons and selection), `complexes.py` (complex
-numbers), `composite.py` (an operation with a name that compilers may know), `constraint.py`
-(`with_sharding_constraint`), `conv.py` (convolution of any rank), `conv_functions.py` (convolutions under the names
-users call), `convert.py` (changes of dtype), `creation.py` (arrays made from nothing), `cumulative.py` (running
-sums), `debugger.py` (`debug.breakpoint`), `debugging.py` (looking into programs while they run), `device_put.py` (the
+Also: `accuracy.py` (the argument `accuracy`), `approximate.py` (the largest and smallest
+elements), `bits.py` (bitwise operations), `call.py` (call primitives), `callback_calls.py` (host callbacks in programs),
+`callbacks.py` (`pure_callback`, `io_callback`), `comparison.py` (comparisons and selection), `complexes.py` (complex
+numbers), `composite.py` (named operations with a decomposition), `constraint.py`
+(`with_sharding_constraint`), `conv.py` (convolution of any rank), `conv_functions.py` (public convolution
+functions), `convert.py` (changes of dtype), `creation.py` (arrays made from nothing), `cumulative.py` (running
+sums), `debugging.py` (looking into programs while they run), `device_put.py` (the
 `device_put` primitive), `ffi.py` (`ffi_call`), `fft.py` (the discrete Fourier transform over one to three trailing
 dimensions), `gather.py` (slices of one size from many run-time positions), `hashable.py` (arrays and
-dictionaries as parameters of equations), `indexers.py` (what an index into a
-mutable reference means), `layout.py` (`with_layout_constraint`), `parallel.py` (older names of collectives), `precision.py`
-(how exactly products are computed), `ragged.py` (products of rows in groups), `reduce_sum.py` (`reduce_sum`), `reducing.py`
-(`reduce` by any associative operation), `ref_batching.py` (references under vmap), `ref_functions.py` (mutable
-references), `refs.py` (mutable references), `reshard.py` (the operation that changes how a value lies over Explicit
+dictionaries as parameters of equations), `indexers.py` (indices into
+mutable references), `layout.py` (`with_layout_constraint`), `parallel.py` (older names of collectives), `precision.py`
+(precision of products), `ragged.py` (products of rows in groups), `reduce_sum.py` (`reduce_sum`), `reducing.py`
+(`reduce` by any associative operation), `ref_batching.py` (batching of references), `ref_functions.py` (mutable
+references), `refs.py` (their primitives), `reshard.py` (changes the sharding over Explicit
 mesh axes), `rng.py` (random bits and numbers straight from the compiler's own generators), `scaled.py` (products of
-narrow numbers in blocks, each block with a scale), `scatter.py` (`scatter` and its kin), `scatter_derivatives.py` (and of `gather`), `sharding_in_types.py` (how
-results are sharded along Explicit mesh axes), `sort.py` (`sort` of one or several arrays along a dimension, and
+narrow numbers in blocks, each block with a scale), `scatter.py` (`scatter` and its kin), `scatter_derivatives.py` (its
+derivatives, and those of `gather`), `sharding_in_types.py` (sharding rules for Explicit mesh axes), `sort.py` (`sort` of one or several arrays along a dimension, and
 `top_k`), `special.py` (special functions), `special_bessel.py` (modified Bessel functions of the first kind),
-`special_forms.py` (how special functions become programs), `special_incomplete.py` (the incomplete gamma and beta
-functions), `stacking.py` (joining arrays along a new axis and taking them apart), `tile.py` (an array repeated along
-its dimensions), `tokens.py` (values without data), `window_selection.py` (windows that choose one element each),
+`special_forms.py` (lowering of special functions), `special_incomplete.py` (the incomplete gamma and beta
+functions), `stacking.py` (stacking and unstacking), `tile.py` (an array repeated along
+its dimensions), `tokens.py` (values without data), `window_selection.py` (selection of one element per window),
 `windows.py` (reductions over windows that slide along an array).
 """
 

@@ -1,4 +1,4 @@
-"""How exact the elementary functions have to be: `AccuracyMode` and `Tolerance`, for their argument `accuracy`."""
+"""The argument `accuracy` of elementary functions: `AccuracyMode` and `Tolerance`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def checked(name: str, accuracy):
 
 
 def attribute(accuracy) -> str:
-    """What is written behind the operands of an operation."""
+    """The accuracy attribute of an operation, as text after its operands."""
     if accuracy is None or accuracy is AccuracyMode.DEFAULT:
         return ""
     parts = []

@@ -29,7 +29,7 @@ __all__ = ["RoundingMethod", "abs", "add", "ceil", "clamp", "div", "floor", "int
 
 
 def _summed(ct, x):
-    """The cotangent for an operand, which may have been spread: a scalar beside arrays, or dimensions of size 1."""
+    """The cotangent of an operand that may have been broadcast: summed over the broadcast dimensions."""
     aval = operand_aval(x)
     if type(ct) is Zero:
         return ct
@@ -47,7 +47,7 @@ def _sum_all(x):
 
 
 def _spread_tangent(t, out):
-    """A tangent spread to the result's shape, as its operand was."""
+    """A tangent broadcast to the result's shape, as its operand was."""
     shape = aval_of(out).shape
     if aval_of(t).shape == shape:
         return t
@@ -79,7 +79,7 @@ ad.primitive_transposes[add_p] = lambda ct, x, y: [
     _summed(ct, v) if is_undefined_primal(v) else None for v in (x, y)]
 mlir.register_text_lowering(add_p, mlir.binary("stablehlo.add"))
 
-# Sum of cotangents of any type: the same as `add`, with the name the field gives it in backward programs.
+# Sum of cotangents of any type: the same as `add`, with the name JAX gives it in backward programs.
 add_any_p = elementwise("add_any", lambda d: True, operands=2)
 add_any_p.linear_in_unreduced = True
 ad.primitive_jvps[add_any_p] = lambda primals, tangents: (
@@ -147,7 +147,7 @@ mlir.register_text_lowering(mul_p, mlir.binary("stablehlo.multiply"))
 
 
 def _guarded(op: str, by_zero):
-    """Rule for a division: integer divisors of 0 are set aside, for XLA's constant folder would divide by them.
+    """Lowering rule of a division: replaces integer divisors of 0, since XLA's constant folder would divide by them.
 
     `by_zero(ctx, x, aval)` names the result there: all bits set for a quotient, the dividend for a remainder.
     """

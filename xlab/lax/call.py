@@ -1,4 +1,4 @@
-"""Calls of a function: primitives of one's own, and those under the field's names."""
+"""Call primitives: JAX's names for them, and a class to define new ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xlab.interpreters.calls import ParamUpdater, define_call
 
 
 def call_impl(fun, *args, **params):
-    """Calls a function: what a call primitive means on concrete values."""
+    """Calls a function: the eager rule of call primitives."""
     return fun(*args)
 
 

@@ -1,4 +1,4 @@
-"""How a program calls Python: flat callbacks, their arguments and results, and the operation in the compiled program."""
+"""Host callbacks: flat functions, their arguments and results, and the operation in the compiled program."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def arguments(args: Sequence) -> list:
 
 
 def _from_host(value: np.ndarray, aval: ShapedArray):
-    """An array of ours from memory that is the program's: copied, ready at once, waiting for no thread of the runtime."""
+    """An array copied from the program's memory; it is ready at once and waits for no runtime thread."""
     physical = physical_aval(aval).strip_weak_type()
     raw = np.empty(value.nbytes + _ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % _ALIGNMENT
@@ -90,7 +90,7 @@ def _from_host(value: np.ndarray, aval: ShapedArray):
 
 
 def check_results(callback: FlatCallback, outs: Sequence, result_avals: Sequence, x64: bool) -> list[np.ndarray]:
-    """What a callback returned, as host arrays of the promised types; an error that says what was promised otherwise."""
+    """A callback's results as host arrays of the declared types; raises if they have other types."""
     if len(outs) != len(result_avals):
         raise RuntimeError(f"Mismatched number of outputs from callback. The callback {callback.describe()} returned {len(outs)} "
                            f"array(s), result_shape_dtypes describes {len(result_avals)}")
@@ -135,7 +135,7 @@ def _called():
 
 
 def _failed(callback: FlatCallback, where: str, error: BaseException) -> tuple[str, str]:
-    """What to say of a callback that raised: in short, and with the user's frames."""
+    """Texts for a callback that raised: a short one, and one with the user's frames."""
     at = f", called at {where}," if where else ""
     short = f"xlab.{callback.api} failed: {callback.describe()}{at} raised {type(error).__name__}: {error}"
     tb = error.__traceback__
@@ -146,7 +146,7 @@ def _failed(callback: FlatCallback, where: str, error: BaseException) -> tuple[s
 
 
 def call_eagerly(callback: FlatCallback, args: Sequence, result_avals: Sequence) -> list[np.ndarray]:
-    """The callback on concrete values, now; what it raises is the cause of the error."""
+    """Runs the callback eagerly on concrete values; its exception becomes the cause of the error."""
     try:
         with _called():
             outs = callback(*args)
@@ -243,7 +243,7 @@ def _layout(ndim: int) -> str:
 
 
 def _whole(ctx, x: str, aval, mesh: str) -> str:
-    """A value as every device has all of it."""
+    """Constrains a value to be replicated on every device."""
     return ctx.op(f"sdy.sharding_constraint {x} <@{mesh}, [{', '.join(['{}'] * aval.ndim)}]> : {mlir.tensor_type(aval)}")
 
 

@@ -36,7 +36,7 @@ VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_a
 def pure_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, sharding: Any = None, vmap_method: str | None = None, **kwargs: Any) -> Any:
     """Calls a Python function without side effects from inside a program.
 
-    The function may run any number of times, or not at all when nobody reads its results. Derivatives need
+    The function may run any number of times, or not at all when its results are unused. Derivatives need
     `custom_jvp` or `custom_vjp` around it.
 
     Args:
@@ -65,7 +65,7 @@ def pure_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, shar
 
 
 def io_callback(callback: Callable, result_shape_dtypes, *args, sharding=None, ordered: bool = False, **kwargs):
-    """Calls a Python function with side effects from inside a program, every time the program comes by.
+    """Calls a Python function with side effects from inside a program, every time this point is reached.
 
     Args:
         callback: takes arrays like `args` and `kwargs`, returns arrays of the shapes and dtypes of `result_shape_dtypes`.
@@ -150,7 +150,7 @@ def _pure_batch(axis, args, dims, *, vmap_method, result_avals, **params):
 
 
 def batch_callback(prim, axis, args, dims, vmap_method, result_avals, params):
-    """The batching rule of what calls out of the program, by `vmap_method`."""
+    """The batching rule of callbacks and foreign calls, by `vmap_method`."""
     if vmap_method.startswith("sequential"):
         unroll = axis.size if vmap_method == "sequential_unrolled" else 1
         return _one_by_one(prim, axis, args, dims, {**params, "result_avals": result_avals}, unroll)

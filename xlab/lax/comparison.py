@@ -44,7 +44,7 @@ def _comparison(name: str, accepts, kind=_kind, words=None):
 
 
 def _on_keys_as_well(rule, direction: str, join: str, start: bool):
-    """The rule of a comparison that random keys have too: their words are compared, and the answers of one key joined."""
+    """The lowering rule of a comparison that also takes random keys: compares their words and combines the results."""
     def lowering(ctx, x, y, **params):
         src, out = ctx.avals_in[0], ctx.avals_out[0]
         if not dtypes.is_extended(src.dtype):

@@ -1,4 +1,4 @@
-"""`composite`: an operation with a name that compilers may know, and its meaning in other operations."""
+"""`composite`: a named operation that compilers may know, with a decomposition for those that do not."""
 
 from __future__ import annotations
 

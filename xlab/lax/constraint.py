@@ -1,4 +1,4 @@
-"""`with_sharding_constraint`: telling the compiler how a value in the middle of a program lies over the mesh."""
+"""`with_sharding_constraint`: fixes the sharding of an intermediate value."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def _constrained(x, sharding):
 
 
 def _as_typed_here(mesh):
-    """The mesh with the axis types it has in the region of the program under way."""
+    """The mesh with the axis types of the current region."""
     here = get_abstract_mesh()
     return mesh.update(axis_types=here.axis_types) if here.shape_tuple == mesh.shape_tuple else mesh
 
 
 def _asserted(x, aval, sharding):
-    """Where all axes are Explicit the type says how a value lies: the constraint is checked and does nothing."""
+    """Where all axes are Explicit the type has the sharding: the constraint is only checked."""
     asked = sharding.spec
     if any(asked[d] is not UNCONSTRAINED and asked.axes_of(d) != axes
            for d, axes in enumerate(entries(aval)[:len(asked)])) or any(entries(aval)[len(asked):]):
@@ -103,7 +103,7 @@ def _asserted(x, aval, sharding):
 
 
 def _with_explicit_axes(aval, sharding):
-    """A constraint on Auto axes, together with what the type says of the Explicit ones."""
+    """A constraint on Auto axes, combined with the type's sharding over the Explicit ones."""
     named = set(sharding.spec.axes()) & set(sharding.mesh.explicit_axes)
     if named:
         raise ValueError(f"The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the mesh. Got "
@@ -137,7 +137,7 @@ sharding_constraint_p.linear_in_unreduced = True
 
 @sharding_constraint_p.def_impl
 def _impl(x, *, sharding, unconstrained_dims, **params):
-    """Eagerly the value is laid out as asked; one that is bound to other devices is refused by the compiled form."""
+    """Eager rule: reshards the value; the compiled form raises if it is committed to other devices."""
     aval = aval_of(x)
     sharding = _with_devices(x, sharding)
     elsewhere = getattr(x, "committed", False) and x.sharding.devices_in_order != sharding.devices_in_order
@@ -180,7 +180,7 @@ batching.axis_primitive_batchers[sharding_constraint_p] = _batch
 
 
 def constraint_text(ctx, x, sharding, aval) -> str:
-    """Emits a constraint where one means anything: several devices, and axes the compiler handles."""
+    """Emits a constraint where it has an effect: with several devices and Auto or Explicit axes."""
     if not isinstance(sharding, NamedSharding) or not isinstance(aval, ShapedArray) or ctx.module.devices == 1:
         return x
     if ctx.mesh is not None:

@@ -146,7 +146,7 @@ def _in_type_of(x, ct, preferred):
 
 
 def _sharding_like(aval, *operands):
-    """What to ask of a cotangent, so that it lies as the value does."""
+    """The `out_sharding` that gives a cotangent the sharding of its primal."""
     if not explicit_types.in_use:
         return None
     return next((like for like in (sharding_in_types.like(aval, aval_of(x)) for x in operands) if like is not None), None)
@@ -288,7 +288,7 @@ def _convolution_text(lhs, rhs, types, *, window_strides, padding, lhs_dilation,
 
 
 def _crop(ctx, lhs, padding, lhs_dilation, numbers):
-    """The left operand padded and spread out beforehand: the CPU reads beyond it when it is told to crop."""
+    """Pads and dilates the left operand beforehand: with negative padding the CPU reads beyond it."""
     aval = ctx.avals_in[0]
     config = in_spec_order(((0, 0, 0), (0, 0, 0), *((lo, hi, d - 1) for (lo, hi), d in zip(padding, lhs_dilation))), numbers.lhs_spec)
     shape = [dilated(n, c[2] + 1) + c[0] + c[1] for n, c in zip(aval.shape, config)]

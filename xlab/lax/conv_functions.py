@@ -1,4 +1,4 @@
-"""Convolutions under the names users call, and the ways to say which dimension is which."""
+"""The public convolution functions, and their forms of dimension numbers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _NO_STRING = ("String padding is not implemented for transposed convolution usin
 def conv_general_dilated(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]], lhs_dilation: Sequence[int] | None = None,
                          rhs_dilation: Sequence[int] | None = None, dimension_numbers: Any = None, feature_group_count: int = 1,
                          batch_group_count: int = 1, precision: PrecisionLike | None = None, preferred_element_type: DTypeLike | None = None, out_sharding: ShardingLike | None = None) -> Array:
-    """Convolution (without mirroring the kernel) with everything that can be said about one.
+    """General convolution (without mirroring the kernel): strides, padding, dilations, groups.
 
     Args:
         lhs: input; batch, features and spatial dimensions, where `dimension_numbers` says.
@@ -282,7 +282,7 @@ def conv_general_dilated_patches(lhs: ArrayLike, filter_shape: Sequence[int], wi
 def conv_general_dilated_local(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]], filter_shape: Sequence[int],
                                lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
                                dimension_numbers: Any = None, precision: PrecisionLike | None = None) -> Array:
-    """Convolution with a kernel of its own at every place.
+    """Convolution with a separate kernel at every output position.
 
     Args:
         lhs: input.

@@ -17,7 +17,7 @@ from xlab.core.sharding_rules import sharding_rules
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike, ShardingLike
 from xlab.interpreters import ad, batching, mlir
-from xlab.interpreters.ad import Zero
+from xlab.interpreters.ad import Zero, drop_zeros
 from xlab.lax import sharding_in_types
 from xlab.lax.convert import convert
 from xlab.lax.device_put import in_memory
@@ -86,7 +86,7 @@ def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = Non
 
 
 def over_mesh_like(out, aval, fill_value):
-    """What was filled with a value, behaving over the mesh axes taken by hand as the type `aval`; only zeros are a sum of equal parts."""
+    """A filled array cast to the manual axis type of `aval`; only zeros may become unreduced."""
     mat = aval.mat
     if not mat or not config.auto_pcast:
         return out
@@ -163,7 +163,7 @@ mlir.register_text_lowering(copy_p, lambda ctx, x: ctx.op(f"stablehlo.optimizati
 
 
 def optimization_barrier(operand: Any) -> Any:
-    """The same pytree, which the compiler will not compute parts of earlier, later, or together with what surrounds it."""
+    """Returns the same pytree; the compiler does not move or fuse computations across this point."""
     flat, structure = _tree.flatten(operand)
     return _tree.unflatten(structure, optimization_barrier_p.bind(*flat))
 
@@ -182,7 +182,7 @@ mlir.register_text_lowering(optimization_barrier_p, lambda ctx, *xs: ctx.ops(
 
 def _barrier_tangents(ts):
     """Nonzero tangents pass through a barrier of their own."""
-    given = [t for t in ts if type(t) is not Zero]
+    given = drop_zeros(ts)
     out = iter(optimization_barrier_p.bind(*given) if given else ())
     return [t if type(t) is Zero else next(out) for t in ts]
 

@@ -207,7 +207,7 @@ class _Held:
 
 
 def _print_options() -> tuple:
-    """How NumPy prints arrays here and now, which is how the callback shall print them."""
+    """NumPy's current print options, which the callback uses."""
     return tuple((k, tuple(sorted(v.items())) if isinstance(v, dict) else v) for k, v in np.get_printoptions().items())
 
 

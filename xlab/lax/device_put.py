@@ -1,4 +1,4 @@
-"""The `device_put` primitive: values brought to a device, a sharding or a memory, at once or as one equation."""
+"""The `device_put` primitive: moves values to a device, a sharding or a memory, eagerly or as one equation."""
 
 from __future__ import annotations
 
@@ -100,19 +100,19 @@ def put(x, device, copy_semantics):
 
 
 def _reorders(x, device) -> bool:
-    """Whether an array goes to the devices it is on, in another order: then it is given up where it may be."""
+    """Whether an array moves to its own devices in another order; then it is donated where allowed."""
     return (is_native_array(x) and isinstance(device, Sharding) and x.sharding.device_set == device.device_set
             and x.sharding.devices_in_order != device.devices_in_order)
 
 
 def source_of(x):
-    """Where a value comes from, so that its cotangent can go back; None where only the running program knows."""
+    """The placement of a value, for its cotangent to return to; None if it is unknown while tracing."""
     value = x.concrete() if isinstance(x, Tracer) else x
     return value.sharding if is_native_array(value) else None
 
 
 def in_memory(x, aval):
-    """A new value in the memory that a type speaks of."""
+    """Moves a new value to the memory space of a type."""
     if aval_of(x).memory_space == aval.memory_space:
         return x
     if state.trace is EVAL and not isinstance(x, Tracer):
@@ -141,7 +141,7 @@ def _aval(*xs, devices, srcs, copy_semantics):
 
 
 def _moved_type(aval, device):
-    """The type says which memory a value is in, where that is not the devices' own, and how it lies over Explicit mesh axes."""
+    """The type of a moved value: with its memory space and its sharding over Explicit mesh axes."""
     if isinstance(aval, ShapedArray) and isinstance(device, Sharding):
         return typed(aval, device)
     if not isinstance(aval, ShapedArray) or not isinstance(device, MemorySpace):
@@ -178,7 +178,7 @@ def _transpose(cts, *operands, devices, srcs, copy_semantics):
 
 
 def _home(aval, src, device):
-    """Where the cotangent of an operand of this type goes: where it came from, as far as that is known."""
+    """The placement for the cotangent of an operand of this type: the operand's own, if known."""
     if src is not None:
         return src
     if isinstance(device, NamedSharding) and isinstance(device.mesh, Mesh) and device.mesh.explicit_axes:

@@ -164,7 +164,7 @@ def _transpose_left(ct, other, aval, mc, oc, mb, ob, precision, preferred, swap=
 
 
 def _sharding_like(aval, produced, *operands):
-    """What to ask of a product whose dimension `i` is dimension `produced[i]` of a type that it should lie like."""
+    """The `out_sharding` of a product whose dimension `i` is sharded as dimension `produced[i]` of a type."""
     lies = next((like for like in (sharding_in_types.like(aval, aval_of(x)) for x in operands) if like is not None), None)
     return lies and NamedSharding(lies.mesh, PartitionSpec(*(lies.spec[d] for d in produced)))
 

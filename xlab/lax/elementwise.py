@@ -1,4 +1,4 @@
-"""What the elementwise families share: declaring such a primitive, and its rules of shapes and dtypes.
+"""Shared by elementwise primitives: declaring one, and its shape and dtype rules.
 
 Operands have one shape, or are scalars beside arrays; they have one dtype. A Python number is a scalar of its own (weak) type and
 adapts to nothing: `xlab.numpy` promotes, `lax` does not.
@@ -127,7 +127,7 @@ def to_bool(_):
 
 
 def beside(value, x):
-    """A number of the dtype of another value, for a derivative rule to combine with it: reduced over mesh axes where that is."""
+    """A constant for a derivative rule, in the dtype of another value and reduced over the same mesh axes."""
     aval = aval_of(x)
     number = np.asarray(value).astype(aval.dtype)[()]
     if not aval.mat.reduced or state.manual is None:

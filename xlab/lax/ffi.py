@@ -17,7 +17,7 @@ from xlab.lax.hashable import FrozenDict, HashableArray
 
 
 class FfiEffect(Effect):
-    """A foreign function acts beyond its results."""
+    """A foreign function has side effects."""
 
     def __str__(self):
         return "FFI"

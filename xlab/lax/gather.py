@@ -197,7 +197,7 @@ def check_indices(name: str, indices) -> None:
 
 
 def check_positions(name, x, indices, index_map, left_out, operand_batching, indices_batching) -> None:
-    """Checks what gather and scatter ask of their dimension numbers alike."""
+    """Checks dimension numbers: the conditions common to gather and scatter."""
     if indices.shape[-1] != len(index_map):
         raise TypeError(f"{name} positions have {indices.shape[-1]} components (the last dimension of {indices}), but the "
                         f"dimension numbers map {len(index_map)}: {index_map}")
@@ -303,7 +303,7 @@ def _gather_lowering(ctx, x, indices, *, dimension_numbers, slice_sizes, indices
 
 
 def _fills_as_a_sum(x, mode, fill_value) -> bool:
-    """Whether what is read outside of the operand is the same as the sum of it over devices: zero, or NaN."""
+    """Whether the fill value equals its own sum over devices (zero or NaN), as unreduced operands need."""
     if mode != GatherScatterMode.FILL_OR_DROP:
         return True
     return dtypes.issubdtype(x.dtype, np.inexact) if fill_value is None else bool(fill_value == 0 or fill_value != fill_value)

@@ -1,6 +1,6 @@
-"""What an index into a mutable reference means: `NDIndexer`, made of integers, integer arrays and `Slice`s.
+"""Indices into mutable references: `NDIndexer`, made of integers, integer arrays and `Slice`s.
 
-An indexer is data that travels with an equation: what is known stays in the structure, positions that are values are its
+An indexer is a pytree stored with an equation: static parts are in its structure, positions that are values are its
 leaves. It reads from an array, and writes or adds to one, so views of views are chains of indexers.
 """
 
@@ -105,7 +105,7 @@ class NDIndexer:
         return f"NDIndexer({self.text()}, shape={self.shape})"
 
     def layout(self) -> list[tuple[str, int]]:
-        """What each dimension of the result is: ('int', k) of the integer arrays, or ('slice', d) for dimension `d`."""
+        """The source of each result dimension: ('int', k) of the integer arrays, or ('slice', d) for dimension `d`."""
         points = [d for d, i in enumerate(self.indices) if not isinstance(i, Slice)]
         slices = [("slice", d) for d, i in enumerate(self.indices) if isinstance(i, Slice)]
         ints = [("int", k) for k in range(len(self.int_indexer_shape))]

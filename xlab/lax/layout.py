@@ -1,4 +1,4 @@
-"""`with_layout_constraint`: the order of dimensions in memory of a value in the middle of a program."""
+"""`with_layout_constraint`: fixes the memory layout of an intermediate value."""
 
 from __future__ import annotations
 

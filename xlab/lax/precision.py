@@ -1,4 +1,4 @@
-"""How exactly products are computed: the coarse `Precision`, and algorithms in detail."""
+"""Precision of products: the coarse `Precision`, and algorithms in detail."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def canonical_precision(precision):
 
 
 def flipped(precision):
-    """The precision of a product whose operands changed places."""
+    """The precision of a product with its operands swapped."""
     return precision[::-1] if type(precision) is tuple else precision
 
 

@@ -88,7 +88,7 @@ def ragged_dot_general(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike, r
     """
     idle_argument("ragged_dot_general", "out_sharding", out_sharding, "xlab.reshard brings the result to a sharding")
     if group_offset is not None:
-        raise TypeError(f"ragged_dot_general takes no group_offset, as the field does not either: got {group_offset}. Slice rhs and "
+        raise TypeError(f"ragged_dot_general takes no group_offset, as in JAX: got {group_offset}. Slice rhs and "
                         f"group_sizes instead")
     if not isinstance(ragged_dot_dimension_numbers, RaggedDotDimensionNumbers):
         raise TypeError(f"ragged_dot_general takes its dimensions as RaggedDotDimensionNumbers, got {ragged_dot_dimension_numbers!r}")

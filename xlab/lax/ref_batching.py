@@ -1,4 +1,4 @@
-"""References under vmap.
+"""Batching rules of the operations on mutable references.
 
 A reference made inside the mapped function holds one array per example, batch dimension first. An access inserts the whole
 batch dimension into the index; where positions differ from example to example they become integer arrays, one position per

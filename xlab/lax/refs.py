@@ -65,7 +65,7 @@ def _writer(tree, update, donate):
         transforms = _tree.unflatten(tree, leaves)
         new = write(x, transforms, value, "add" if update == "addupdate" else "set")
         return (new, read(x, transforms)) if update == "swap" else new
-    run._owns_what_it_is_given = True       # nobody else has the array
+    run._owns_what_it_is_given = True       # the array has no other owner
     return jit(run, name=update, donate_argnums=(0,) if donate else None)
 
 
@@ -74,7 +74,7 @@ caches.register(_writer.cache_clear)
 
 
 def store(ref: Ref, value, leaves, tree, update):
-    """Eager writing, into the same buffer where nobody else has it."""
+    """Eager write; reuses the buffer if the reference is its only owner."""
     operation = addupdate_p if update == "addupdate" else swap_p
     operation.abstract((ref.aval, *map(aval_of, (value, *leaves))), {"tree": tree})
     x = ref.peek()
@@ -194,7 +194,7 @@ def _no_tangent(what, ref):
 
 
 def _stored_tangent(what, primals, tangents):
-    """The tangent to store in the reference's tangent; None where nothing is to be stored."""
+    """The tangent to store in the tangent reference; None if there is nothing to store."""
     ref, tangent = primals[0], tangents[1]
     if type(tangents[0]) is not ad.Zero:
         return ad.instantiate_zeros(tangent)

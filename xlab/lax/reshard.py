@@ -1,4 +1,4 @@
-"""`reshard`: the operation that changes how a value lies over Explicit mesh axes; and regions with axes of another type.
+"""`reshard`: changes the sharding over Explicit mesh axes; and `auto_axes`, `explicit_axes`.
 
 With Explicit axes the type of every value says how it lies, and operations follow their operands. `reshard` is where data moves;
 `auto_axes` hands part of a program to the compiler, `explicit_axes` takes it back.
@@ -92,7 +92,7 @@ def _aval(x, *, dst_sharding, **_):
 
 @reshard_p.def_impl
 def _impl(x, *, dst_sharding, concrete_mesh, **params):
-    """Eagerly the value is laid out as asked, on the mesh it is on already."""
+    """Eager rule: reshards the value on its own mesh."""
     aval = aval_of(x)
     where = getattr(x, "sharding", None)
     here = where.mesh if isinstance(where, NamedSharding) and x.committed else None
@@ -143,7 +143,7 @@ _trace.set_reshard(lambda x, aval: bind_reshard(x, aval.sharding) if not aval.sh
 
 
 def auto_axes(f: Callable | None = None, /, *, axes: Any = None, out_sharding: Any = None) -> Callable:
-    """Leaves the mesh axes inside a function to the compiler; its results get the shardings one asks for.
+    """Makes mesh axes Auto inside a function; its results get the requested shardings.
 
     Args:
         f: the function; without it, a decorator.
@@ -187,7 +187,7 @@ def auto_axes(f: Callable | None = None, /, *, axes: Any = None, out_sharding: A
 
 
 def explicit_axes(f: Callable | None = None, /, *, axes: Any = None, in_sharding: Any = None) -> Callable:
-    """Makes mesh axes Explicit inside a function; its arguments come in with the shardings one asks for.
+    """Makes mesh axes Explicit inside a function; its arguments get the requested shardings.
 
     Args:
         f: the function; without it, a decorator.

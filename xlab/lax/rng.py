@@ -61,7 +61,7 @@ def _uniform_lowering(ctx, a, b, *, shape):
 rng_uniform_p = Primitive("rng_uniform")
 rng_uniform_p.def_abstract_eval(_uniform_aval)
 ad.primitive_jvps.excuse(rng_uniform_p, "a draw has no derivative in its bounds")
-batching.primitive_batchers.excuse(rng_uniform_p, "draws have state, as in the reference: each example would need its own")
+batching.primitive_batchers.excuse(rng_uniform_p, "draws have state, as in JAX: each example would need its own")
 mlir.register_text_lowering(rng_uniform_p, _uniform_lowering)
 
 

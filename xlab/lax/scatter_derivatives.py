@@ -95,7 +95,7 @@ ad.primitive_transposes[scatter_mul_p] = _mul_transpose
 
 
 def _extremal_jvp(prim, primals, tangents, *, dimension_numbers, **params):
-    """The tangent of whatever won each place; the mean over those that tie."""
+    """The tangent of the extremal value at each position; the mean over ties."""
     x, indices, updates = primals
     tx, _, tu = tangents
     out = prim.bind(x, indices, updates, dimension_numbers=dimension_numbers, **params)

@@ -1,4 +1,4 @@
-"""How results are sharded along Explicit mesh axes: the rules of the families, as functions of types alone.
+"""Sharding rules of primitives for Explicit mesh axes, as functions of types alone.
 
 A rule gives, per result and dimension, the mesh axes that shard it. Where the answer is ambiguous, or would need devices to
 communicate, it raises `ShardingTypeError` and names the way out.
@@ -17,7 +17,7 @@ RESHARD = "Bring the operand to another sharding first with xlab.reshard, or lea
 
 
 def requested_axes(sharding, ndim):
-    """The sharding that an `out_sharding` asks for."""
+    """The axes per dimension that an `out_sharding` requests."""
     return [sharding.spec.axes_of(d) for d in range(ndim)]
 
 
@@ -34,7 +34,7 @@ def like(aval, other=None):
 
 
 def batched(sharding, aval):
-    """What was asked of one example, asked of all; `aval` is that of an operand with the batch in front."""
+    """The `out_sharding` of one example extended to the batch; `aval` is an operand's, with the batch in front."""
     if sharding is None:
         return None
     front = aval.explicit_sharding.spec[0] if aval.explicit_sharding is not None else None
@@ -42,30 +42,30 @@ def batched(sharding, aval):
 
 
 def with_batch(aval, d):
-    """How a value should lie that is repeated for every example of the batch under way, in a new dimension `d`."""
+    """The sharding of a value broadcast along the current batch, in a new dimension `d`."""
     mesh, axes = state.batch_sharding
     dim_axes = entries(aval)
     return NamedSharding(mesh, PartitionSpec(*dim_axes[:d], axes, *dim_axes[d:]))
 
 
 def first_operand(ins, outs, **_):
-    """Results lie like the first operand."""
+    """Results are sharded like the first operand."""
     return [entries(ins[0])] * len(outs)
 
 
 def each_operand(ins, outs, **_):
-    """Result `i` lies like operand `i`."""
+    """Result `i` is sharded like operand `i`."""
     return [entries(a) if a.ndim else () for a in ins]
 
 
 def requested_only(ins, outs, *, sharding=None, out_sharding=None, **_):
-    """Results lie as was asked."""
+    """Results have the requested sharding."""
     given = sharding if sharding is not None else out_sharding
     return [requested_axes(given, o.ndim) if given is not None else ((),) * o.ndim for o in outs]
 
 
 def broadcast(ins, outs, *, shape, broadcast_dimensions, sharding):
-    """An operand's dimension takes its sharding along; what is asked decides."""
+    """Each operand dimension keeps its sharding; a requested sharding takes precedence."""
     if sharding is not None:
         return [requested_axes(sharding, len(shape))]
     dim_axes = [()] * len(shape)

@@ -1,4 +1,4 @@
-"""Special functions: the gamma family, and neighbors among representable numbers."""
+"""Special functions: the gamma family, and `nextafter`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ad.defjvp(polygamma_p, _no_slope_in_order, lambda t, m, x: mul(t, polygamma(add(
 mlir.register_text_lowering(polygamma_p, _binary("chlo.polygamma"))
 
 zeta_p = elementwise("zeta", _e.floating, operands=2)
-ad.primitive_jvps.excuse(zeta_p, "the reference has no derivative of it either")
+ad.primitive_jvps.excuse(zeta_p, "JAX has no derivative of it either")
 mlir.register_text_lowering(zeta_p, _binary("chlo.zeta"))
 
 nextafter_p = elementwise("nextafter", _e.floating, operands=2)

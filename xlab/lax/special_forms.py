@@ -1,4 +1,4 @@
-"""How special functions become programs: lowering through our own series and continued fractions."""
+"""Lowering of special functions through our own series and continued fractions."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ ad.defjvp(igammac_p, lambda t, a, x: neg(mul(t, igamma_grad_a(a, x))), lambda t,
 mlir.register_text_lowering(igammac_p, widened(_igammac))
 
 igamma_grad_a_p = elementwise("igamma_grad_a", _e.floating, operands=2)
-ad.primitive_jvps.excuse(igamma_grad_a_p, "the reference has no second derivative in the shape parameter either")
+ad.primitive_jvps.excuse(igamma_grad_a_p, "JAX has no second derivative in the shape parameter either")
 mlir.register_text_lowering(igamma_grad_a_p, widened(_igamma_grad_a))
 
 

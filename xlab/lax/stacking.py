@@ -1,4 +1,4 @@
-"""Joining arrays along a new axis and taking them apart; broadcasts that look at another array or a rank."""
+"""Stacking and unstacking arrays along a new axis; broadcasts to another array's shape or to a rank."""
 
 from __future__ import annotations
 

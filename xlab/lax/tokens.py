@@ -53,7 +53,7 @@ for _prim in (create_token_p, after_all_p):
 
 
 class NoDCEEffect(Effect):
-    """What the equation reads stays in the program."""
+    """Keeps the equation, and so its operands, through dead code elimination."""
 
 
 _NO_DCE = NoDCEEffect()

@@ -1,4 +1,4 @@
-"""Windows that choose one element each: what the derivative of a windowed maximum or minimum is made of.
+"""Selection of one element per window: the derivatives of windowed maximum and minimum.
 
 `select_and_gather_add` reads, `select_and_scatter_add` writes at the chosen places; each is the other's transpose.
 """

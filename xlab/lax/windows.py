@@ -264,7 +264,7 @@ def _extremum_jvp(prim, select_prim):
 
 
 def _sum_transpose(ct, x, *, window_dimensions, window_strides, padding, base_dilation, window_dilation):
-    """A sum over the mirrored windows of the cotangent, spread out as far as the windows were apart."""
+    """The transpose of a windowed sum: a sum over mirrored windows of the dilated cotangent."""
     config = []
     for n, w, s, (lo, _), b, d, c in zip(x.aval.shape, window_dimensions, window_strides, padding, base_dilation,
                                          window_dilation, aval_of(ct).shape):

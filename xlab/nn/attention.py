@@ -81,7 +81,7 @@ def _positions(shape, axis):
 
 
 def _visible(n, m, mask, is_causal, query_lengths, key_lengths, window):
-    """The mask `(batch, heads, queries, keys)` or one broadcasting to it; None where everything is seen."""
+    """The mask `(batch, heads, queries, keys)` or one broadcasting to it; None if nothing is masked."""
     parts = []
     if mask is not None:
         mask = as_array(mask)

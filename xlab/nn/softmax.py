@@ -73,7 +73,7 @@ def _softmax(x, axis, where):
 
 @_softmax.defjvp
 def _softmax_jvp(axis, primals, tangents):
-    """Of the result alone: nothing else is kept for the way back."""
+    """The derivative as a function of the result, which is the only residual."""
     (x, where), (t, _) = primals, tangents
     y = _softmax(x, axis, where)
     return y, lax.mul(y, lax.sub(t, jnp.sum(lax.mul(y, t), axis=axis, where=where, keepdims=True)))

@@ -16,7 +16,7 @@ from html import escape
 from typing import Any, Protocol
 
 from xlab import events
-from xlab.observe.program.analysis_only import is_looking
+from xlab.compile.history.unlisted import is_unlisted
 
 FIRST = 2.0
 """Seconds of one compile before a line appears."""
@@ -92,7 +92,7 @@ class CompileProgress:
 
     def begin(self, kind: str, name: str) -> Callable[[], None]:
         """Called when a stage begins; returns a function for its end. Compiles for inspection only are not shown."""
-        if is_looking():
+        if is_unlisted():
             return _nothing
         now = time.monotonic()
         with self._lock:
@@ -164,7 +164,7 @@ class TerminalLine:
 
 
 class CellLine:
-    """A line in the output of the cell that compiles, sent as that cell's own message whoever runs by now."""
+    """A line in the output of the cell that compiles, with that cell as parent even if another runs by now."""
 
     def __init__(self, shell: Any, parent: Any):
         self.publisher, self.parent, self.id, self.sent = shell.display_pub, parent, uuid.uuid4().hex, False
@@ -185,7 +185,7 @@ class CellLine:
 
 
 def of_shell(shell: Any) -> CompileProgress | None:
-    """The progress of a shell: in the cell of a notebook that somebody looks at, or on a terminal."""
+    """The progress of a shell: in the cell of an open notebook, or on a terminal."""
     if getattr(shell, "kernel", None) is not None:
         from xlab.notebook.formatters import _somebody_looks
 

@@ -11,7 +11,7 @@ _LINE = re.compile(r"\s*%%?(\w+)\s(.*)$", re.DOTALL)
 
 
 def complete(line: str, names: dict[str, Any]) -> tuple[str, list[str]]:
-    """The word that ends a line and what it may become; nothing when the line is no magic of ours.
+    """The last word of a line and its completions; none if the line is not one of our magics.
 
     >>> complete("%xtime --re", {})
     ('--re', ['--repeat'])

@@ -186,7 +186,7 @@ def _sharding(sharding: Any) -> dict[str, str]:
 
 
 def _array(array: Any) -> dict[str, str]:
-    """For an array on several devices the text, and a badge below it that opens to the drawing; otherwise only the text, by others."""
+    """For an array on several devices the text and a badge that opens the drawing; empty for other arrays."""
     import xlab
     from xlab import observe
     from xlab.notebook.views import view_for

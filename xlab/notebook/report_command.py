@@ -103,7 +103,7 @@ def check_arguments(fun: Callable[..., Any], args: list[Any], name: str) -> None
 
 
 def enough_devices(mesh: str) -> None:
-    """Virtual devices for a mesh, where nobody said how many there are: the process runs nothing but the report."""
+    """Sets the number of CPU devices that a mesh needs, unless it was configured."""
     wanted = math.prod(options.axes(mesh).values())
     if config.num_cpu_devices is None and cpu_device_count() == 1 < wanted <= MOST_DEVICES:
         config.update("num_cpu_devices", wanted)

@@ -25,7 +25,7 @@ _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
 def is_users(code: CodeType) -> bool:
-    """Whether code was written by the person at the keyboard, or by somebody they called."""
+    """Whether code is the user's or of a library they call, not of the package or the shell."""
     name = code.co_filename
     return not (is_internal(name) or (name.startswith(_OWN) and not name.endswith("tour_cells.py"))
                 or f"{os.sep}IPython{os.sep}" in name or f"{os.sep}ipykernel{os.sep}" in name or name == "<string>")

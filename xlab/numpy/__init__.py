@@ -1,9 +1,9 @@
-"""NumPy's functions on our arrays, with the field's rules of promotion: everything traced, transformed and compiled.
+"""NumPy's functions on our arrays, with JAX's promotion rules: they can be traced, transformed and compiled.
 
 Reading order: `operands.py` (which values are accepted and how types meet), `ufuncs.py` (functions of one primitive),
 `arithmetic.py` and `logic.py` (elementwise functions of several), `reductions.py`, `shape.py`, `joining.py`, `insert_delete.py`,
 `searching.py`, `sets.py`, `tensor_contractions.py`, `einsum.py`; `jit_when_eager.py` makes such a function one program when it is called eagerly. May import `parallel` and
-everything below it. Results equal the reference's in value, dtype and weak type.
+everything below it. Results equal JAX's in value, dtype and weak type.
 
 Also: `linalg/` (linear algebra), `array_methods.py` (operators and methods of arrays), `bits.py` (`packbits`, `unpackbits`), `creation.py` (arrays from values, ranges and
 nothing), `cumulative.py` (running sums, products and differences), `einsum_path.py` (the order in which an `einsum`

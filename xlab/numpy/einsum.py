@@ -213,7 +213,7 @@ def _einsum(operands, inputs, result, path, precision, preferred, dot=None):
 
 
 def _alone(x, letters, needed):
-    """One operand by itself: diagonals of repeated letters, sums over letters nobody needs, sizes of 1 that broadcast."""
+    """Simplifies one operand: diagonals of repeated letters, sums over unused letters, sizes of 1."""
     x = as_array(x)
     for c in dict.fromkeys(letters):
         while letters.count(c) > 1:
@@ -238,7 +238,7 @@ def _sum(x, axes):
 
 
 def _pair(one, other, needed, wanted, sizes, precision, dtype, dot):
-    """The product of two operands, summed over the letters nobody else needs."""
+    """The product of two operands, summed over the letters that are not used later."""
     (a, la), (b, lb) = one, other
     a, la = _alone(a, la, needed | set(lb))
     b, lb = _alone(b, lb, needed | set(la))

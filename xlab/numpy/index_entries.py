@@ -1,4 +1,4 @@
-"""What an index means: its entries, one per dimension it touches or makes, and the positions they stand for.
+"""Parses an index into entries, one per dimension it selects or adds, and their positions.
 
 `indexing.py` reads with them and `updates.py` writes.
 """

@@ -35,7 +35,7 @@ iterable = np.iterable
 
 
 def choose(a: ArrayLike, choices: ArrayLike | Sequence[ArrayLike], out: None = None, mode: str = "raise") -> Array:
-    """For each position, the element of the choice whose number stands there.
+    """For each position, the element of the choice that `a` names there.
 
     Args:
         a: integers.

@@ -1,4 +1,4 @@
-"""Operands of `numpy` functions: which values are accepted, to which dtype they are brought, how their ranks meet.
+"""Operands of `numpy` functions: accepted values, promotion to a common dtype, and rank promotion.
 
 Python numbers stay literals of the dtype they meet; host arrays are converted on the host; everything else by an
 equation. Functions here run once per traced operation, so the common case (arrays of one type) leaves early.
@@ -28,7 +28,7 @@ _KINDS: dict[type, str] = {bool: "python", int: "python", float: "python", compl
 
 
 def kind_of(x) -> str | None:
-    """How a value enters programs: 'array', 'host' or 'python'; None for what is no array."""
+    """The kind of an operand: 'array', 'host' or 'python'; None if it is not array-like."""
     cls = type(x)
     try:
         return _KINDS[cls]

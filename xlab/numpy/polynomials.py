@@ -147,7 +147,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     """Derivative of a polynomial, `m` times.
 
     Args:
-        p: vector of coefficients. Of an array, rows are dropped and the factors meet its last dimension, as in the reference.
+        p: vector of coefficients. Of an array, rows are dropped and the factors meet its last dimension, as in JAX.
         m: how often.
 
     Example:

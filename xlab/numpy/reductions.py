@@ -464,7 +464,7 @@ def _var(a, axis, dtype, ddof, keepdims, where, mean):
 
 
 def _one_of(ddof, correction):
-    """What is subtracted from the number of elements, under either of its names."""
+    """`ddof` or `correction`, two names for what is subtracted from the number of elements."""
     if correction is None:
         return ddof
     if not (isinstance(ddof, int) and ddof == 0):

@@ -136,7 +136,7 @@ class ufunc(metaclass=_Kind):
         return self._reduce(a, start, where, axis=axes, dtype=_kind(dtype), keepdims=bool(keepdims))
 
     def _kept(self, dtype, *operands):
-        """The dtype of an array that the function is applied to again and again: what it gives of these operands, or `dtype`."""
+        """The dtype of repeated application: that of the function's result for these operands, or `dtype`."""
         made = eval_shape(self._apply, *(ShapeDtypeStruct((), x.dtype, weak_type=aval_of(x).weak_type) for x in operands)).dtype
         if dtype is not None and dtypes.promote_types(made, dtype) != dtype:
             raise TypeError(f"{self.__name__} of {' and '.join(dtypes.name(x.dtype) for x in operands)} gives {dtypes.name(made)}, which "
@@ -186,7 +186,7 @@ class ufunc(metaclass=_Kind):
         return moveaxis(lax.concatenate([a[:1], rest], 0), 0, axis)
 
     def at(self, a, indices, b=None, /, *, inplace: bool = True):
-        """The array with the function applied to the elements at positions, once for each time a position is named.
+        """The array with the function applied at positions, once per occurrence of a position.
 
         Args:
             b: second operands, for functions of two.

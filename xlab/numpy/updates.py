@@ -248,7 +248,7 @@ def _common(own, values):
 
 
 def _as(x, dtype, weak: bool | None = None):
-    """A value in a dtype; what is dropped of complex numbers is their imaginary part."""
+    """A value converted to a dtype; complex numbers lose their imaginary part."""
     given = dtypes.dtype_and_weak(x)[0]
     if given != dtype:
         if given.kind == "c" and not dtypes.issubdtype(dtype, np.complexfloating):

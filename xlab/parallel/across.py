@@ -33,8 +33,8 @@ from xlab.sharding import (
 def move(x: Any, aval: ShapedArray, target: Any, committed: bool, copy: bool) -> Any:
     """Reshards an array whose old or new devices are not all in this process.
 
-    Over the same devices a compiled program moves the parts, so all processes have to ask for it. Onto other devices the parts come from
-    what every process holds itself.
+    Over the same devices a compiled program moves the shards, so all processes have to call this. For other devices each process
+    makes its shards from the data that it holds itself.
 
     Raises:
         ValueError: parts are wanted in a process that does not hold them.

@@ -242,11 +242,11 @@ def _transposed(closed, linear, nonzero, refs, params):
                       for a, s, nz in zip(closed.out_avals, out_specs, nonzero)]
         out = ad.backward_pass(jaxpr, (), ad.collecting(primals, refs), cotangents)
         leaving_cts = [leaving(ct, a, s) for ct, a, s, lin in zip(out, closed.in_avals, in_specs, linear) if lin]
-        found["nonzero"] = [type(ct) is not ad.Zero for ct in leaving_cts]
-        return [ct for ct in leaving_cts if type(ct) is not ad.Zero]
+        found["nonzero"] = ad.nonzero_mask(leaving_cts)
+        return ad.drop_zeros(leaving_cts)
 
     def arriving(ct, aval, spec):
-        """A result that is the same everywhere but was concatenated: its cotangent is the sum of the parts'."""
+        """The cotangent of a result that is replicated but was concatenated: the sum of the parts' cotangents."""
         if not check:   # every device receives the cotangent of a replicated result, and `leaving` adds them up again
             return _shared_out(ct, mesh, _same_over(mesh, spec, names))
         extra = tuple(n for n in mesh.axis_names if n in aval_of(ct).mat.varying - aval.mat.varying)
@@ -266,7 +266,7 @@ def _transposed(closed, linear, nonzero, refs, params):
 
 
 def _over(axis, params) -> tuple:
-    """The mesh axes that examples are laid over and that the body is given by hand."""
+    """The mesh axes over which a batch is sharded and that become Manual in the body."""
     return tuple(a for a in axis.spmd if a in params["newly_manual_axes"])
 
 

@@ -1,12 +1,12 @@
 """Random numbers from explicit keys: the same key gives the same numbers, on any number of devices.
 
 Reading order: `keys.py` (what a key is and how new ones are made), `threefry.py` (how bits come from a key and a counter),
-`bits.py` (the primitives), `drawing.py` (what distributions share), `continuous.py`, `discrete.py`, `gamma.py`, `poisson.py`,
+`bits.py` (the primitives), `drawing.py` (shared by distributions), `continuous.py`, `discrete.py`, `gamma.py`, `poisson.py`,
 `matrices.py`.
 Imports what is below it.
 
 Also: `binomial.py` (binomial and multinomial numbers, by two methods), `rbg.py` (keys of the compiler's own
-generator), `reuse.py` (following keys).
+generator), `reuse.py` (key reuse checks).
 """
 
 from xlab.random import reuse as _reuse  # has keys followed

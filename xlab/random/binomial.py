@@ -103,7 +103,7 @@ _STIRLING = np.array([math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1
 
 
 def _stirling_rest(k):
-    """The rest of Stirling's formula; beyond the table it stays at its last value, as it does in the field's generator."""
+    """The remainder of Stirling's formula; beyond the table it stays at its last value, as in JAX."""
     dtype = aval_of(k).dtype
     kept = lax.clamp(as_dtype(0, dtype), k, as_dtype(9, dtype))
     square = (kept + 1) * (kept + 1)

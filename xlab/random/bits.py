@@ -191,7 +191,7 @@ def _declare(name: str, aval, batch, lowering) -> Primitive:
 
 
 def _front(prim):
-    """Batching for primitives that work on every key of an array and add dimensions behind: the batch goes first."""
+    """Batching rule of primitives that map over keys and append dimensions: the batch dimension goes first."""
     def rule(xs, dims, **params):
         return prim().bind(batching.moveaxis(xs[0], dims[0], 0), **params), 0
     return rule

@@ -1,4 +1,4 @@
-"""What distributions share: checking arguments, and drawing as one program.
+"""Shared by distributions: checking arguments, and drawing as one program.
 
 A distribution is a public function, which checks and completes its arguments, and a core function `(key, *static, *arrays)`
 decorated with `drawn`: called eagerly it runs as one compiled program on the words of the key, called while something is

@@ -1,4 +1,4 @@
-"""The gamma distribution, and those that are made of it.
+"""The gamma distribution, and those derived from it.
 
 Gamma numbers come from rejection (Marsaglia and Tsang, "A simple method for generating gamma variables", 2000), every element
 from its own key. They are differentiable in the shape parameter: keeping the probability F(a, x) fixed, dx/da = -F_a / F_x.

@@ -1,6 +1,6 @@
-"""Following keys: under `config.debug_key_reuse` a key that is used twice is an error.
+"""Key reuse checks: under `config.debug_key_reuse` a key that is used twice is an error.
 
-Drawing bits and splitting use a key up; folding data in does not, since other data give other keys, nor does reading its words. Every key
+Drawing bits and splitting consume a key; folding data in does not, since other data give other keys, nor does reading its words. Every key
 has a `KeyUse` that says whether it is used up; a value of a program is an array of cells, so that slices of an array of keys are followed
 one by one. Raw keys are plain arrays and are not followed. Where a program chooses its keys at run time, the choice counts as new keys.
 """
@@ -31,7 +31,7 @@ MOST = 1 << 16
 
 
 class KeyUse:
-    """One key: where it was used up, if it was."""
+    """The state of one key: where it was consumed, if it was."""
 
     __slots__ = ("used",)
 
@@ -40,11 +40,11 @@ class KeyUse:
 
 
 class Use:
-    """One walk through a program; `spent` are the cells it uses up, with the places."""
+    """One walk through a program; `spent` are the keys it consumes, with the places."""
 
     def __init__(self, name: str):
         self.name, self.spent = name, {}
-        self.at: JaxprEqn | None = None     # the call of a function of ours, whose own lines are nobody's
+        self.at: JaxprEqn | None = None     # the call of an internal function, whose own lines the user does not know
 
     def run(self, jaxpr: Jaxpr | ClosedJaxpr, ins: Sequence) -> list:
         jaxpr = open_jaxpr(jaxpr)
@@ -138,7 +138,7 @@ def reused(what: str, first: str) -> KeyReuseError:
 
 
 def fresh(aval):
-    """Cells of new keys; None for what is no array of keys, or too large a one."""
+    """States of new keys; None for other values and for very large key arrays."""
     if not isinstance(aval, ShapedArray) or not is_key_dtype(aval.dtype) or aval.size > MOST:
         return None
     out = np.empty(aval.shape, object)
@@ -171,7 +171,7 @@ _FOLLOW: dict[Any, Callable[[Any, dict], Any]] = {
 
 
 def cells_of(key):
-    """The cells of an array of keys that is there; None for other values."""
+    """The states of a concrete key array; None for other values."""
     if type(key) is not KeyArray:
         return None
     found = getattr(key, "_cells", None)
@@ -183,7 +183,7 @@ def cells_of(key):
 
 
 def use(name: str, key) -> None:
-    """Uses a key up, or raises."""
+    """Consumes a key; raises if it was consumed before."""
     cells = cells_of(key)
     if cells is None:
         return

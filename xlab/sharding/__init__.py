@@ -1,4 +1,4 @@
-"""Sharding is data: a mesh, a spec, and a function from a device to the slice it holds.
+"""Shardings as data: a mesh, a spec, and a function from each device to the slice it holds.
 
 Reading order: `mesh`, `spec`, `indices` (pure arithmetic), `named` (the sharding classes), `hlo` (to and from the
 compiler's forms), `current` (the current mesh), `placement` (layouts and memories). May import `tree`, `backend` and the

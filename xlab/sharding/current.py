@@ -22,7 +22,7 @@ def get_mesh() -> Mesh:
 
 
 def get_concrete_mesh() -> Mesh | None:
-    """The mesh of `set_mesh`, over whose devices everything runs; one that was only entered names axes and places nothing."""
+    """The concrete mesh set by `set_mesh`; one entered by `with mesh:` only names axes and places nothing."""
     return config.context_value(_CONCRETE)
 
 

@@ -1,4 +1,4 @@
-"""Between specs and the compiler's forms: HLO tilings and Shardy's text, in both directions."""
+"""Converts specs to and from the compiler's forms: HLO tilings and Shardy's text."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ def indices(
 
 
 def are_hlo_shardings_equal(one: Any, other: Any, shape: tuple[int, ...], count: int) -> bool:
-    """Whether every device holds the same part of an array of this shape under both, however they are written."""
+    """Whether two tilings give every device the same part of an array of this shape."""
     return one == other or indices(one, shape, count, "array") == indices(other, shape, count, "array")
 
 
 def to_spec(hlo_sharding: Any, mesh: Any, ndim: int) -> PartitionSpec | None:
-    """The spec that says the same on this mesh, or None where no spec does.
+    """The equivalent spec on this mesh, or None if there is none.
 
     Trailing dimensions that are not sharded are left out.
     """

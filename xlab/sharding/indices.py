@@ -1,4 +1,4 @@
-"""Which device holds which slice, by arithmetic on the spec alone."""
+"""Which device holds which slice, computed from the spec alone."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _indivisible(
 
 
 def coordinates(position: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Where the device at a flat position stands along each axis."""
+    """The coordinates in the mesh of the device at a flat position."""
     out = []
     for size in reversed(sizes):
         position, at = divmod(position, size)

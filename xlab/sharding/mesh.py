@@ -20,7 +20,7 @@ ENTERED = "entered_mesh"
 
 
 class AxisType(enum.Enum):
-    """Who decides how values lie over a mesh axis.
+    """Who decides shardings along a mesh axis: the compiler (Auto), the types (Explicit), the code (Manual).
 
     `Auto`: the compiler. `Explicit`: the types of the program. `Manual`: the program's body, as in `shard_map`.
     """
@@ -190,7 +190,7 @@ class Mesh(_Axes):
 
     @property
     def token(self) -> Any:
-        """What native code knows of this mesh."""
+        """The token that stands for this mesh in native code."""
         if self._token is None:
             self._token = _native.MeshToken(self, _native.device_list(self._flat))
         return self._token
@@ -291,7 +291,7 @@ def _rebuild(ids: list, names: tuple, types: tuple) -> Mesh:
 
 
 class AbstractMesh(_Axes):
-    """Named, sized axes without devices: enough to trace and to type programs for machines that are elsewhere.
+    """Named, sized axes without devices: enough to trace and lower programs for other machines.
 
     Example:
         >>> AbstractMesh((4, 2), ("x", "y")).size

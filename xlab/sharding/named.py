@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 
 
 class Sharding:
-    """How an array is laid over devices. `native` is the form stored in arrays."""
+    """Base of shardings: how an array is laid out over devices. `native` is the form stored in arrays."""
 
     __slots__ = ()
     native: Any
@@ -94,7 +94,7 @@ class Sharding:
         return self.to_hlo_sharding(ndim)
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
-        """Whether arrays of this rank lie in the same way under both."""
+        """Whether both shardings lay out arrays of this rank in the same way."""
         if self is other:
             return True
         return (
@@ -400,7 +400,7 @@ def make_single_device_sharding(
 
 
 class GSPMDSharding(Sharding):
-    """A tiling as the compiler describes it, where no mesh and spec say the same."""
+    """A tiling in the compiler's form, for those that no mesh and spec describe."""
 
     __slots__ = ("__weakref__", "_devices", "_hlo_sharding", "_native", "memory_kind")
 

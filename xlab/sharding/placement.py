@@ -1,4 +1,4 @@
-"""Where within a device's memory an array lies: layouts and formats."""
+"""Memory layouts of arrays on a device, and formats (layout and sharding)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ AUTO = Layout.AUTO = AutoLayout()  # type: ignore[attr-defined]
 
 
 def default_layout(ndim: int) -> Layout:
-    """The last dimension fastest."""
+    """The row-major layout: the last dimension varies fastest."""
     return Layout(tuple(range(ndim)))
 
 

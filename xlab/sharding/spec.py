@@ -46,7 +46,7 @@ def _canonical(partition: Any) -> Any:
 
 
 class PartitionSpec:
-    """How the dimensions of an array are laid over mesh axes.
+    """The mesh axes along which each dimension of an array is sharded.
 
     Each entry is a mesh axis, a tuple of axes (the first varies slowest), None for a dimension that is not sharded, or
     `UNCONSTRAINED` to let the compiler choose. Missing entries are None.

@@ -1,4 +1,4 @@
-"""Shardings inside types: how a value lies over those axes of a mesh that are `Explicit`.
+"""Shardings in types: how a value is sharded over the `Explicit` axes of a mesh.
 
 A type carries the sharding of a value: a sharding over an abstract mesh with one entry per dimension, naming Explicit axes only.
 A value that nothing shards carries None, so that programs without such axes pay for none of this.
@@ -22,7 +22,7 @@ Entries = tuple[tuple[Any, ...], ...]
 
 
 def canonical(sharding: Any, ndim: int) -> NamedSharding | None:
-    """What a sharding says in the type of a value of this rank, None where it shards along no Explicit axis.
+    """The part of a sharding that belongs to the type of a value of this rank; None without Explicit axes.
 
     Example:
         >>> from xlab.sharding import AbstractMesh, AxisType, P
@@ -78,12 +78,12 @@ def dimension(size: int, axes: tuple[Any, ...]) -> str:
 
 
 def is_nowhere(given: Any) -> bool:
-    """Whether it is the sharding in the type of a value that lies on no mesh, `typeof(x).sharding`."""
+    """Whether it is the sharding of a value without a mesh, as `typeof(x).sharding` gives it."""
     return isinstance(given, NamedSharding) and given.mesh.empty
 
 
 def out_sharding(given: Any, api: str, ndim: int | None = None) -> NamedSharding | None:
-    """What a user asks of a result, as a sharding over the abstract mesh; None where nothing was asked."""
+    """The user's `out_sharding` as a sharding over the abstract mesh; None if it was not given."""
     if given is None or is_nowhere(given):
         return None
     if isinstance(given, PartitionSpec):
@@ -115,7 +115,7 @@ def out_sharding(given: Any, api: str, ndim: int | None = None) -> NamedSharding
 
 
 def typed(aval: Any, sharding: Any) -> Any:
-    """The type of an array of this type that lies so, and in that memory."""
+    """The type with this sharding and memory space."""
     space = memory_space(sharding)
     if getattr(aval, "memory_space", space) != space:
         aval = aval.update(memory_space=space)
@@ -129,7 +129,7 @@ def typed(aval: Any, sharding: Any) -> Any:
 
 
 def memory_space(sharding: Any) -> str | None:
-    """What types say of values that lie so: `"host"`, or nothing of the memory where devices compute."""
+    """The memory space in types for this sharding: `"host"`, or None for the device's own."""
     return "host" if sharding.memory_kind == "pinned_host" else None
 
 
@@ -143,12 +143,12 @@ _laid_out: dict[Any, Any] = {}
 
 
 def mesh_of_devices(explicit: NamedSharding) -> Any:
-    """The mesh of devices that a type most likely speaks of; None if no array was laid over such a mesh yet."""
+    """The concrete mesh last used for a type's abstract mesh; None if no array was laid out over one."""
     return _laid_out.get(explicit.mesh)
 
 
 def result_sharding(aval: Any, mesh: Any) -> NamedSharding | None:
-    """Where a result of this type lies on a mesh of devices whose axes are all Explicit."""
+    """The sharding of a result of this type on a concrete mesh whose axes are all Explicit."""
     explicit, mat = aval.explicit_sharding, aval.mat
     if explicit is not None and explicit.mesh.shape_tuple != mesh.shape_tuple:
         return None

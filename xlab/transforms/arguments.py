@@ -28,7 +28,7 @@ def wraps(fun: Callable) -> Callable:
 
 
 def text_attributes(fun) -> list[str]:
-    """Which attributes a wrapper takes over from what it wraps."""
+    """The attributes that a wrapper copies from the wrapped function."""
     return [name for name in functools.WRAPPER_ASSIGNMENTS
             if name not in ("__name__", "__qualname__") or isinstance(getattr(fun, name, None), str)]
 

@@ -1,7 +1,7 @@
 """`checkify`: a function that also returns whether a check failed.
 
 The function's program is run again equation by equation with an error beside its values; loops and branches carry it, and the first
-failure stays. Which operations are looked at is the categories' choice.
+failure is kept. The error categories select which operations are checked.
 """
 
 from __future__ import annotations
@@ -313,7 +313,7 @@ def _while_rule(checker, failure, eqn, operands):
 
 
 def _custom_rule(checker, failure, eqn, operands):
-    """A call whose program has a derivative or batching rule of its own: it stays, and is run once more for its failures."""
+    """A call with a custom derivative or batching rule: it is kept, and run once more to find failures."""
     closed = flow_of(eqn).jaxpr
     if _has_checks(open_jaxpr(closed)):
         return checker.run(closed, operands, failure)

@@ -135,7 +135,7 @@ def _remat_partial_eval(trace, args, *, jaxpr, policy, prevent_cse, differentiat
             n = len(saved)
             _log_residuals([x.aval for x, u, unk in zip(body.invars, used[n:], unknown) if u and not unk],
                            [v for v, u in zip(saved, used) if u], body)
-        outs = pe.DynamicJaxprTrace.process_primitive(trace, remat_p, operands, dict(params, jaxpr=rest, differentiated=True))
+        outs = trace.record_unknown(remat_p, operands, dict(params, jaxpr=rest, differentiated=True))
     k, w = iter(known_outs), iter(outs)
     return [next(w) if u else next(k) for u in out_unknown]
 
@@ -223,8 +223,8 @@ def _transposed(closed, linear, nonzero, refs, params):
         cotangents = [ct for ct, u in zip(cotangents, out_unknown) if u]
         primals = [*residuals, *(ad.UndefinedPrimal(a) for a in waiting.in_avals[len(res_avals):])]
         given = ad.backward_pass(waiting.jaxpr, waiting.consts, primals, cotangents)[len(res_avals):]
-        aux["nonzero"] = [type(ct) is not ad.Zero for ct in given]
-        return [ct for ct in given if type(ct) is not ad.Zero]
+        aux["nonzero"] = ad.nonzero_mask(given)
+        return ad.drop_zeros(given)
     new = pe.trace_to_closed_jaxpr(run, [*value_avals, *ct_avals], closed.jaxpr.debug_info)
     return new, aux["nonzero"]
 

@@ -1,7 +1,7 @@
 """Checks of values at run time: `check`, and the `Error` that a checked program returns. `checkify.py` makes programs return it.
 
 What went wrong is a number: that of a *site*, which knows what to tell the user. An error holds whether something failed, the number
-of the first failure's site, and the values its words speak of, in slots by their types.
+of the first failure's site, and the values in its message, in slots by their types.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ def _partial_eval(trace, args, *, call, rule):
         known = iter(trace.run_known(custom_vmap_p.bind, *(x for x, u in zip(args, unknown) if not u),
                                      call=ClosedJaxpr(jaxpr, call.consts), rule=known_rule))
 
-    recorded = iter(pe.DynamicJaxprTrace.process_primitive(trace, custom_vmap_p, args, _only(call, rule, unknown_outs)))
+    recorded = iter(trace.record_unknown(custom_vmap_p, args, _only(call, rule, unknown_outs)))
     return [next(recorded if u else known) for u in out_unknown]
 
 

@@ -83,7 +83,7 @@ def write_tree(treedef: PyTreeDef) -> Any:
 
 
 class UnregisteredNode(ValueError):
-    """A file has containers of a class that nobody has registered in this process."""
+    """A file contains a pytree class that is not registered in this process."""
 
 
 def read_tree(data: Any) -> PyTreeDef:

@@ -61,7 +61,7 @@ class _Known:
 
 
 def _jvp(primals, tangents, *, fwd_jaxpr, fun_jaxpr_thunk, num_consts, num_res):
-    nonzero = [type(t) is not ad.Zero for t in tangents]
+    nonzero = ad.nonzero_mask(tangents)
     plain = fun_jaxpr_thunk()
     new, moved = ad.jvp_jaxpr(fwd_jaxpr, nonzero, False)
     k, n_given = len(moved), sum(moved)
@@ -74,7 +74,7 @@ def _jvp(primals, tangents, *, fwd_jaxpr, fun_jaxpr_thunk, num_consts, num_res):
         plain = plain if list(plain_moved) == list(moved[num_res:]) else None
     else:
         plain = None
-    outs = remat_opt_p.bind(*primals, *(t for t in tangents if type(t) is not ad.Zero), fwd_jaxpr=new, fun_jaxpr_thunk=_Known(plain),
+    outs = remat_opt_p.bind(*primals, *ad.drop_zeros(tangents), fwd_jaxpr=new, fun_jaxpr_thunk=_Known(plain),
                             num_consts=num_consts, num_res=num_res + res_dots)
     back = [None] * len(order)
     for value, i in zip(outs, order):

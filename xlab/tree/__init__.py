@@ -2,7 +2,7 @@
 
 Reading order: `flattening` (leaves, structure, map, paths), `prefix` (trees that stop early), `registration` (new
 containers), `partial`. May import `backend` and the ground floor. Promises that structures are hashable, comparable and
-picklable, and that registering a class here changes nothing for the reference, which has a registry of its own.
+picklable, and that registering a class here changes nothing for JAX, which has a registry of its own.
 
 Example:
     >>> from xlab import tree

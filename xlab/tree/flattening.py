@@ -1,4 +1,4 @@
-"""Trees to lists of leaves and back, and functions over leaves."""
+"""Flattens trees to lists of leaves and back; functions over leaves."""
 
 from __future__ import annotations
 

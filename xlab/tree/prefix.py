@@ -1,4 +1,4 @@
-"""Trees that stop early: a prefix names one value for a whole subtree (`in_axes=0`, `out_shardings={"w": s}`)."""
+"""Tree prefixes: one value for a whole subtree (`in_axes=0`, `out_shardings={"w": s}`)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
 def prefix_errors(
     prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None
 ) -> Iterator[Callable[[str], ValueError]]:
-    """What keeps one tree from being a prefix of another: functions from the prefix's name to an error."""
+    """Why a tree is no prefix of another: functions from the prefix's name to an error."""
     yield from _errors((), prefix_tree, full_tree, is_leaf)
 
 

@@ -1,4 +1,4 @@
-"""Teaching the package new containers: functions, decorators, dataclasses, static values.
+"""Registers classes as pytree nodes: functions, decorators, dataclasses, static values.
 
 Every class is registered with two native registries: the usual one, where None is an empty container, and one where None
 is a leaf.

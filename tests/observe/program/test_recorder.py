@@ -248,3 +248,9 @@ def test_many_events_are_counted_not_kept(monkeypatch):
             xlab.jit(lambda x: lax.sin(x), name=f"sized_{size}")(np.ones(size, np.float32))
     assert len(session.events) == 4 and session.dropped == 11
     assert any("11 early events were dropped" in n.text for n in observe.report(session).notices)
+
+
+def test_a_program_that_is_only_compiled_is_among_those_recorded():
+    with observe.record() as session:
+        xlab.jit(lambda x: lax.sin(x) + 1, name="ahead").lower(np.ones(3, np.float32)).compile()
+    assert [s.name for s in session.subjects] == ["ahead"]

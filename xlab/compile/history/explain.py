@@ -190,13 +190,11 @@ def compile_miss(owner, closed, key: tuple) -> tuple[str, tuple]:
     if not others:
         return _other_jit(owner, closed)
     _, old, old_context, *layouts = max(others, key=lambda k: sum(a == b for a, b in zip(k[1], placements)))
-    names = closed.jaxpr.debug_info.arg_names
     changes = []
     for i, (was, now) in enumerate(zip(old, placements)):
         if was != now:
-            arg = names[i] if i < len(names) else f"argument {i}"
             cause = "committed" if was is None or now is None else "sharding" if platform(was) == platform(now) else "backend"
-            changes.append((cause, arg, *map(parts.placement, (was, now))))
+            changes.append((cause, closed.jaxpr.debug_info.arg_name(i), *map(parts.placement, (was, now))))
     if changes:
         return ", ".join(f"the placement of `{a}` went from {was} to {now}" for _, a, was, now in changes[:3]), tuple(changes)
     if layouts and old_context == context:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import sys
-import threading
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from xlab.compile import disk_cache
 from xlab.compile.history.parts import PlacementKey, TracingKey
 from xlab.compile.history.provenance import provenance
+from xlab.compile.history.unlisted import is_unlisted
 from xlab.core import source_info
 
 LIMIT = 1000
@@ -52,23 +50,6 @@ class Entry:
 entries: deque[Entry] = deque(maxlen=LIMIT)
 """The latest compiles, oldest first."""
 
-_here = threading.local()
-
-
-@contextlib.contextmanager
-def unlisted() -> Iterator[None]:
-    """In this block, compiles of this thread are not recorded: their programs are only inspected."""
-    before = getattr(_here, "unlisted", False)
-    _here.unlisted = True
-    try:
-        yield
-    finally:
-        _here.unlisted = before
-
-
-def is_unlisted() -> bool:
-    """Whether this thread is inside `unlisted`."""
-    return getattr(_here, "unlisted", False)
 
 
 def add(name: str, closed: Any, start_ns: int, end_ns: int, reason: str, differences: tuple, placed: PlacementKey | None = None,

@@ -1,41 +1,43 @@
-"""The language of the runtime, for primitives, transformations and analyses written outside of it.
+"""The core of the runtime (primitives, jaxprs, traces), for extensions written outside of it.
 
 `primitives` holds the runtime's own primitives by name.
 """
 
-from xlab.core.avals import AbstractToken, AbstractValue, ShapedArray
-from xlab.core.check import check_jaxpr
-from xlab.core.effects import Effect
-from xlab.core.extension import (
-    DropVar,
-    Effects,
-    TraceTag,
+from xlab.core.avals import (
+    AbstractToken,
+    AbstractValue,
+    ShapedArray,
     array_types,
-    concrete_or_error,
-    find_top_trace,
-    gensym,
-    get_opaque_trace_state,
-    jaxprs_in_params,
     mapped_aval,
-    new_jaxpr_eqn,
-    no_effects,
-    nonempty_axis_env_DO_NOT_USE,
-    primal_dtype_to_tangent_dtype,
-    set_current_trace,
-    take_current_trace,
     unmapped_aval,
-    unsafe_get_axis_names_DO_NOT_USE,
     valid_jaxtype,
 )
+from xlab.core.check import check_jaxpr
+from xlab.core.current_trace import (
+    TraceTag,
+    concrete_or_error,
+    find_top_trace,
+    get_opaque_trace_state,
+    nonempty_axis_env_DO_NOT_USE,
+    set_current_trace,
+    take_current_trace,
+    unsafe_get_axis_names_DO_NOT_USE,
+)
+from xlab.core.dtypes import primal_dtype_to_tangent_dtype
+from xlab.core.effects import Effect, Effects, no_effects
 from xlab.core.jaxpr import (
     ClosedJaxpr,
     DebugInfo,
+    DropVar,
     Jaxpr,
     JaxprEqn,
     Literal,
     Var,
     eval_jaxpr,
+    gensym,
     jaxpr_as_fun,
+    jaxprs_in_params,
+    new_jaxpr_eqn,
     subjaxprs,
     subjaxprs_of_params,
 )
@@ -43,6 +45,7 @@ from xlab.core.primitive import Primitive
 from xlab.core.trace import Trace, Tracer
 from xlab.errors import InconclusiveDimensionOperation, JaxprTypeError
 from xlab.extend.core import primitives as primitives
+from xlab.interpreters.batching import unsafe_am_i_under_a_vmap_DO_NOT_USE
 from xlab.interpreters.calls import AlignedParams, ParamUpdater, define_call
 from xlab.interpreters.control_flow import (
     BranchFlow,
@@ -51,10 +54,7 @@ from xlab.interpreters.control_flow import (
     OpaqueFlow,
     control_flow_rules,
 )
-from xlab.interpreters.extension import (
-    unsafe_am_i_under_a_jit_DO_NOT_USE,
-    unsafe_am_i_under_a_vmap_DO_NOT_USE,
-)
+from xlab.interpreters.partial_eval import unsafe_am_i_under_a_jit_DO_NOT_USE
 from xlab.lax.call import CallPrimitive, call_impl
 
 Token = AbstractToken

@@ -14,9 +14,11 @@ from xlab.interpreters.ad.jvp import (
     defjvp,
     defjvp2,
     defzero,
+    drop_zeros,
     instantiate_zeros,
     jvp,
     jvp_jaxpr,
+    nonzero_mask,
     not_differentiable,
     primitive_jvps,
     set_arithmetic,
@@ -44,8 +46,8 @@ from xlab.interpreters.ad.transpose import (
 
 __all__ = [
     "JVPTrace", "JVPTracer", "RefCotangent", "UndefinedPrimal", "Zero", "add_jaxvals", "add_tangents", "answers_zeros", "backward_pass",
-    "check_one_side", "collecting", "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2", "defzero", "get_primitive_transpose",
-    "instantiate_zeros", "is_undefined_primal", "jvp", "jvp_jaxpr", "linearize", "not_differentiable", "open_cotangents",
+    "check_one_side", "collecting", "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2", "defzero", "drop_zeros", "get_primitive_transpose",
+    "instantiate_zeros", "is_undefined_primal", "jvp", "jvp_jaxpr", "linearize", "nonzero_mask", "not_differentiable", "open_cotangents",
     "primitive_jvps", "primitive_transposes", "set_arithmetic", "set_ref_operations", "set_reshard", "transpose_jaxpr",
     "zeros_like_aval",
 ]  # fmt: skip

@@ -54,6 +54,16 @@ class Zero:
         return Zero.of(x)
 
 
+def nonzero_mask(values: Sequence) -> list[bool]:
+    """For each tangent or cotangent, whether it is an array rather than a `Zero`."""
+    return [type(x) is not Zero for x in values]
+
+
+def drop_zeros(values: Sequence) -> list:
+    """Tangents or cotangents without the `Zero`s."""
+    return [x for x in values if type(x) is not Zero]
+
+
 class JVPTracer(Tracer):
     """A value with its tangent."""
 
@@ -199,8 +209,8 @@ def _jvp_jaxpr(closed, nonzeros, force):
         outs, out_tangents = jvp(lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs),
                                  primals, tangents)
         out_tangents = [instantiate_zeros(t) if f else t for t, f in zip(out_tangents, force)]
-        aux["nonzero_out"] = [type(t) is not Zero for t in out_tangents]
-        return [*outs, *(t for t in out_tangents if type(t) is not Zero)]
+        aux["nonzero_out"] = nonzero_mask(out_tangents)
+        return [*outs, *drop_zeros(out_tangents)]
 
     tangent_avals = [a.to_tangent_aval() for a, nz in zip(in_avals, nonzeros) if nz]
     new = pe.trace_to_closed_jaxpr(run, [*in_avals, *tangent_avals], closed.jaxpr.debug_info)

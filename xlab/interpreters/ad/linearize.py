@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from xlab.core.avals import aval_of
 from xlab.core.trace import set_trace, state
-from xlab.interpreters.ad.jvp import JVPTrace, Zero, instantiate_zeros
+from xlab.interpreters.ad.jvp import JVPTrace, instantiate_zeros, nonzero_mask
 from xlab.interpreters.partial_eval import JaxprTrace
 
 
@@ -29,7 +29,7 @@ def linearize(fun: Callable, primals: Sequence, label: str = "a function", *, in
         pairs = [trace.split(x) for x in outs]
     with set_trace(tangent_trace):
         tangents = [instantiate_zeros(t) if instantiate else t for _, t in pairs]
-    nonzero = [type(t) is not Zero for t in tangents]
+    nonzero = nonzero_mask(tangents)
     jaxpr, consts = tangent_trace.finish([t for t, nz in zip(tangents, nonzero) if nz])
     trace.alive = False
     return [p for p, _ in pairs], nonzero, jaxpr, consts

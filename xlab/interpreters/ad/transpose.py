@@ -17,7 +17,15 @@ from xlab.core.source_info import Transposed
 from xlab.core.trace import state
 from xlab.interpreters import partial_eval as pe
 from xlab.interpreters import ref_flow
-from xlab.interpreters.ad.jvp import Zero, add_tangents, defjvp, instantiate_zeros, primitive_jvps
+from xlab.interpreters.ad.jvp import (
+    Zero,
+    add_tangents,
+    defjvp,
+    drop_zeros,
+    instantiate_zeros,
+    nonzero_mask,
+    primitive_jvps,
+)
 
 primitive_transposes = RuleTable(
     "ad.primitive_transposes", "transpose",
@@ -237,8 +245,8 @@ def _transpose_jaxpr(closed, linear_in, nonzero_ct, refs):
                       for a, nz in zip(closed.out_avals, nonzero_ct)]
         given = backward_pass(closed.jaxpr, closed.consts, primals, cotangents)
         given = [ct for ct, lin in zip(given, linear_in) if lin]
-        aux["nonzero"] = [type(ct) is not Zero for ct in given]
-        return [ct for ct in given if type(ct) is not Zero]
+        aux["nonzero"] = nonzero_mask(given)
+        return drop_zeros(given)
 
     new = pe.trace_to_closed_jaxpr(run, [*values_in, *cts_in], closed.jaxpr.debug_info)
     return new, aux["nonzero"]

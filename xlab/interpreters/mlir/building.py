@@ -1,6 +1,6 @@
-"""Lowering rules of one's own, written with MLIR objects: `rule(ctx, *values, **params) -> values`.
+"""Users' lowering rules, written with MLIR objects: `rule(ctx, *values, **params) -> values`.
 
-The runtime lowers to text. A rule that builds operations runs on the arguments of a small function of its own; the function
+The runtime lowers to text. A rule that builds operations runs on the arguments of a small separate function; the function
 is printed, becomes part of the module, and is called where the primitive was applied. The text is kept: the same rule for the
 same types and parameters is not run again, only its location is that of each equation.
 """

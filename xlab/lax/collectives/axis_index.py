@@ -1,4 +1,4 @@
-"""Where a device (or an example) stands along named axes, and how many there are."""
+"""`axis_index` and `axis_size`: the rank of a device (or example) along named axes, and their size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changing how a value behaves over mesh axes without moving data.
+"""Casts between manual axis types (varying, invarying, unreduced, reduced), without moving data.
 
 Over each mesh axis a value inside `shard_map` is *varying* (V: each device has its own), *invarying* (I: all equal), *unreduced* (U: the
 devices hold summands) or *reduced* (R: all equal, and its cotangent is unreduced). Casts transpose to each other or to sums.
@@ -83,7 +83,7 @@ def vary_unreduced_cast(x, axis_name):
 
 
 def vary(x, axes):
-    """Makes a value vary over axes over which it does not yet; what joins of operands insert."""
+    """Casts a value to vary over more axes; inserted where operands are joined."""
     mat = mat_of(x)
     if type(aval_of(x)) is not ShapedArray:     # a token has no data that could vary
         return x
@@ -95,7 +95,7 @@ def vary(x, axes):
 
 
 def match(x, mat):
-    """Brings an invarying value to the manual axis type of another."""
+    """Casts an invarying value to the manual axis type of another."""
     have = mat_of(x)
     if have == mat:
         return x

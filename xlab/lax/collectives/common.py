@@ -119,7 +119,7 @@ def mesh_names(names) -> tuple:
 
 
 def refuse_unfinished(api: str, aval, names) -> None:
-    """Most collectives have no meaning for sums that were not carried out, or for values marked as reduced."""
+    """Raises for unreduced or reduced operands, which most collectives do not accept."""
     bad = (aval.mat.unreduced | aval.mat.reduced) & set(names)
     if bad:
         sums = aval.mat.unreduced & bad
@@ -145,7 +145,7 @@ def require_varying(api: str, x, names):
 
 
 def vma_state(api: str, x, names) -> str | None:
-    """In which state the value is over all the mesh axes named; None where types do not vary."""
+    """The state of a value (varying, unreduced, ...) over all the named mesh axes; None without `check_vma`."""
     over = mesh_names(names)
     if not over:
         return None
@@ -244,16 +244,16 @@ def no_groups(groups, api: str):
 
 
 def everyone_alike(p: dict[str, Any]) -> Arrival:
-    """All that run over the axes arrive, and leave with the same value unless they stand in several groups."""
+    """Arrival rule: all devices along the axes take part, and get the same value unless there are several groups."""
     axes = p["axes"] if "axes" in p else p["axis_name"]
     return Arrival(axes, same=len(p.get("axis_index_groups") or ((),)) == 1)
 
 
 def everyone_in_groups(p: dict[str, Any]) -> Arrival:
-    """All that run over the axes arrive, and each leaves with its own value."""
+    """Arrival rule: all devices along the axes take part, and each gets its own value."""
     return Arrival(p["axis_name"] if isinstance(p["axis_name"], tuple) else (p["axis_name"],))
 
 
 def everybody(p: dict[str, Any]) -> Arrival:
-    """On CPU all devices of the mesh meet, whatever the pairs are."""
+    """Arrival rule: on CPU all devices of the mesh have to arrive, whatever the pairs are."""
     return Arrival(p["axis_name"], everybody=True)

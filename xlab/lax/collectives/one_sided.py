@@ -83,7 +83,7 @@ def psend(x: ArrayLike, axis_name: AxisName, perm: Sequence[tuple[int, int]]) ->
 
 
 def precv(token: Any, out_shape: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Array:
-    """What was sent by the `psend` that gave the token; ranks nobody sends to receive zeros.
+    """Receives the value sent by the `psend` that returned the token; ranks without a sender receive zeros.
 
     Args:
         token: what `psend` gave.
@@ -189,7 +189,7 @@ def _recv_elsewhere(ctx, token, *, out_shape, axis_name, perm):
 
 
 def warn_unreceived(ctx) -> None:
-    """Warns of what was sent and never received in a program whose body is written now; the emulation drops it."""
+    """Warns of values that a program sends and never receives; the emulation drops them."""
     for sent in _sent.pop(ctx.module, {}).values():
         if not sent.received:
             code, last, _ = sent.raw_source_info
@@ -199,7 +199,7 @@ def warn_unreceived(ctx) -> None:
 
 
 def _barrier_lowering(ctx, *xs):
-    """Tokens that come out of a barrier stand for what went in."""
+    """Lowers a barrier: its result tokens stand for the same sends as its operands."""
     outs = _barrier(ctx, *xs)
     sent = _sent.get(ctx.module)
     if sent:

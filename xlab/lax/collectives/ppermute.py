@@ -44,7 +44,7 @@ __all__ = ["pbroadcast", "ppermute", "pshuffle"]
 
 
 def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
-    """Sends values along pairs of ranks `(source, destination)`; ranks nobody sends to receive zeros.
+    """Sends values along pairs of ranks `(source, destination)`; ranks without a sender receive zeros.
 
     Args:
         x: array or pytree.
@@ -217,7 +217,7 @@ def _native_broadcast_lowering(ctx, x, *, axis_name, source):
 
 
 def _broadcast_transpose(ct, x, *, axis_name, source):
-    """The source receives the sum of all cotangents, everybody else nothing."""
+    """The source receives the sum of all cotangents, all others zero."""
     total = psum(require_varying("pbroadcast", ct, axis_name), axis_name)
     here = eq(axis_index(axis_name if len(axis_name) > 1 else axis_name[0]), np.int32(source))
     here = broadcast_in_dim(here, aval_of(total).shape, ())

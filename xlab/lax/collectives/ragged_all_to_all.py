@@ -181,7 +181,7 @@ def _jvp(primals, tangents, **params):
 
 
 def _transpose(ct, operand, output, input_offsets, send_sizes, output_offsets, recv_sizes, *, axis_name, axis_index_groups):
-    """Every piece goes back where it came from; rows that were received hide those of `output`."""
+    """Sends the cotangent of every piece back to its sender; overwritten rows of `output` get zero."""
     linear = [ad.is_undefined_primal(x) for x in (operand, output)]
     ct = require_varying(_NAME, ct, axis_name)
 

@@ -1,4 +1,4 @@
-"""Structured control flow: programs inside programs.
+"""Structured control flow: primitives with inner jaxprs.
 
 `common.py` (tracing bodies, agreeing on types), `cond.py`, `while_loop.py`, `scan.py`, `loops.py` (fori_loop, map,
 associative_scan, written through the others), `linear_solve.py` and `root.py` (solutions that know their derivative).

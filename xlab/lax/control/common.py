@@ -1,4 +1,4 @@
-"""What the structured primitives share: tracing a body, pruning a loop, and making types agree."""
+"""Shared by control flow primitives: tracing a body, pruning a loop, and making types agree."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def add_inputs(closed: ClosedJaxpr, before: Sequence, after: Sequence) -> Closed
 
 
 def settled(flags: Sequence[bool], step: Callable[[list[bool]], Sequence[bool]]) -> list[bool]:
-    """Flags of a loop's carry after any number of rounds, `step(flags)` being what one round makes of them."""
+    """The fixed point of a loop's carry flags, starting from `flags`; `step(flags)` is one iteration."""
     flags = list(flags)
     while True:
         new = [a or b for a, b in zip(flags, step(flags))]
@@ -123,7 +123,7 @@ def name_of(fun) -> str:
 
 
 def join_weak(a: ShapedArray, b: ShapedArray):
-    """The type both of two types fit: equal up to weakness (and what varies), else None."""
+    """The common type of two that are equal up to weak typing (and varying axes), else None."""
     if a is b:
         return a
     if not (isinstance(a, ShapedArray) and isinstance(b, ShapedArray)):

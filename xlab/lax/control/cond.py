@@ -157,7 +157,7 @@ def choose(api, index, branches, operands, **params):
 
 
 def _share_refs(consts, branches):
-    """A reference that several branches close over is given to them once."""
+    """Passes a reference that several branches close over only once."""
     first: dict[int, int] = {}
     source = [first.setdefault(id(c), i) if is_ref(c) else i for i, c in enumerate(consts)]
     keep = [i for i, s in enumerate(source) if s == i]
@@ -197,11 +197,11 @@ def _cond_aval(index, *operands, branches, **_):
 def _cond_jvp(primals, tangents, *, branches, **params):
     index, *ops = primals
     _, *dots = tangents
-    nonzero = [type(t) is not ad.Zero for t in dots]
+    nonzero = ad.nonzero_mask(dots)
     outs_nz = [ad.jvp_jaxpr(b, nonzero, False)[1] for b in branches]
     union = tuple(map(any, zip(*outs_nz)))
     new = tuple(ad.jvp_jaxpr(b, nonzero, union)[0] for b in branches)
-    outs = cond_p.bind(index, *ops, *(t for t in dots if type(t) is not ad.Zero), branches=new, **params)
+    outs = cond_p.bind(index, *ops, *ad.drop_zeros(dots), branches=new, **params)
     n = len(union)
     given = iter(outs[n:])
     return outs[:n], [next(given) if nz else ad.Zero(v.to_tangent_aval())
@@ -215,7 +215,7 @@ control_flow_rules[cond_p] = lambda params: BranchFlow(params["branches"])
 def _cond_partial_eval(trace, args, *, branches, **params):
     index, *ops = args
     if trace.is_unknown(index):
-        return pe.DynamicJaxprTrace.process_primitive(trace, cond_p, args, dict(branches=branches, **params))
+        return trace.record_unknown(cond_p, args, dict(branches=branches, **params))
     unknown = [trace.is_unknown(x) for x in ops]
     outs_unknown = [pe.split_jaxpr(b, unknown)[2] for b in branches]
     union = tuple(map(any, zip(*outs_unknown)))
@@ -228,7 +228,7 @@ def _cond_partial_eval(trace, args, *, branches, **params):
     known_outs = trace.run_known(cond_p.bind, index, *known_args, branches=known, **params)
     residuals = known_outs[n_known:]
     unknown_args = [x for x, u in zip(ops, unknown) if u]
-    outs = pe.DynamicJaxprTrace.process_primitive(trace, cond_p, [index, *residuals, *unknown_args], dict(branches=waiting, **params))
+    outs = trace.record_unknown(cond_p, [index, *residuals, *unknown_args], dict(branches=waiting, **params))
     k, w = iter(known_outs[:n_known]), iter(outs)
     return [next(w) if u else next(k) for u in union]
 
@@ -276,7 +276,7 @@ def _cond_transpose(cts, index, *ops, branches, **params):
     if ad.is_undefined_primal(index):
         raise TypeError("cond is not linear in its index")
     linear = [ad.is_undefined_primal(x) for x in ops]
-    nonzero = [type(ct) is not ad.Zero for ct in cts]
+    nonzero = ad.nonzero_mask(cts)
     refs, ops = ad.open_cotangents(ops)
     transposed = [ad.transpose_jaxpr(b, linear, nonzero, refs) for b in branches]
     union = tuple(map(any, zip(*(nz for _, nz in transposed)))) if any(linear) else ()
@@ -340,7 +340,7 @@ def _cond_batch(axis, args, dims, *, branches, **params):
 
 
 def _handed_through(branches, operands) -> list[int | None]:
-    """For each result the operand that every branch hands through as it is, or None."""
+    """For each result the operand that every branch forwards unchanged, or None."""
     places = [{v: i for i, v in enumerate(b.jaxpr.invars)} for b in branches]
     out = []
     for vs in zip(*(b.jaxpr.outvars for b in branches)):

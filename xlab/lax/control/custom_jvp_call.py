@@ -1,4 +1,4 @@
-"""The call of a function with a forward derivative rule of its own: one equation that carries both."""
+"""The `custom_jvp_call` primitive: one equation with a function and its forward derivative rule."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ batching.primitive_batchers.excuse(custom_jvp_call_p, "the function and its rule
 
 
 def _transpose(cts, *operands, call_jaxpr, **params):
-    """A function that is linear is its own derivative: what is transposed is the function, and the rule is not asked."""
+    """Transposes the function itself, without its rule: a linear function is its own derivative."""
     return ad.backward_pass(call_jaxpr.jaxpr, call_jaxpr.consts, operands, cts)
 
 

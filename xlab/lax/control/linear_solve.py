@@ -34,7 +34,7 @@ class _LinearSolveTuple(NamedTuple):
 
 def custom_linear_solve(matvec: Callable, b: Any, solve: Callable, transpose_solve: Callable | None = None,
                         symmetric: bool = False, has_aux: bool = False) -> Any:
-    """Solves `matvec(x) = b` by a solver of one's own; derivatives solve the same system again.
+    """Solves `matvec(x) = b` by a given solver; derivatives solve the same system again.
 
     Args:
         matvec: linear function of one pytree; what it closes over can be differentiated.

@@ -25,7 +25,7 @@ __all__ = ["platform_dependent", "platform_index_p"]
 def platform_dependent(*args: Any, default: Callable | None = None, **per_platform: Callable) -> Any:
     """Calls the function given for the platform that the program will run on.
 
-    All of them are traced and must return the same structure, shapes and dtypes; only one becomes part of the compiled program.
+    All of them are traced and must return the same structure, shapes and dtypes; only one is compiled.
 
     Args:
         args: arrays or pytrees, passed to the functions.

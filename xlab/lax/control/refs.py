@@ -1,4 +1,4 @@
-"""References in loops and branches: what `scan`, `while` and `cond` mean on values.
+"""References in loops and branches: discharge rules of `scan`, `while` and `cond`.
 
 References a body writes become carries, those it only reads stay constants. References among the xs of a scan give each
 iteration its element, and what it leaves there is stacked.
@@ -73,7 +73,7 @@ def _while_discharge(eqn, ref_mask, operands):
 
 
 def _while_testing(eqn, ref_mask, operands):
-    """A loop whose condition writes: it is asked before the loop and after each body, and its answer is part of the carry."""
+    """A loop whose condition writes: it runs before the loop and after each body, and its result is in the carry."""
     p = eqn.params
     nc, nb = p["cond_nconsts"], p["body_nconsts"]
     n_out = len(p["body_jaxpr"].out_avals)
@@ -86,7 +86,7 @@ def _while_testing(eqn, ref_mask, operands):
     fixed = [i for i in range(nc + nb) if same[i] == i and i not in written]
 
     def ask(values, carry):
-        """The condition's answer; what it wrote is put into `values`, which are by operand number."""
+        """The condition's result; what it wrote is stored in `values`, by operand number."""
         pred, *new = eval_jaxpr(cond.jaxpr, cond.consts, *(values[same[i]] for i in range(nc)), *carry)
         values.update({same[i]: v for i, v in zip(cond_final_refs, new)})
         return pred
@@ -140,7 +140,7 @@ discharge_rules[cond_p] = _cond_discharge
 
 
 def _while_partial_eval(trace, args, **params):
-    """The recorded loop repeats what is known of it beside the rest, so it works on copies of the known references."""
+    """The recorded loop also repeats the known part, so it works on copies of the known references."""
     recorded, copies = list(args), {}
     for i, x in enumerate(args):
         if is_ref(x) and not trace.is_unknown(x):
@@ -158,7 +158,7 @@ pe.partial_eval_rules[while_p] = _while_partial_eval
 
 
 def _batched_on_values(prim, axis, operands, dims, params):
-    """Where examples decide for themselves what runs, references are read before, and written with what each example left."""
+    """For a batched condition: references are read before, and written with each example's final value."""
     ref_mask = [is_ref(x) for x in operands]
     names: dict[int, Var] = {}
     invars = [names.setdefault(id(x), Var(aval_of(x))) for x in operands]
@@ -197,7 +197,7 @@ def _with_refs_on_values(prim, wanted):
 
 
 def _slices_a_batched_ref(operands, dims, params):
-    """Whether a scan takes the elements of a reference apart whose batch dimension stands where they are counted."""
+    """Whether a scan takes slices of a batched reference."""
     first = params["num_consts"] + params["num_carry"]
     return any(d is not None and is_ref(x) for x, d in zip(operands[first:], dims[first:]))
 

@@ -16,7 +16,7 @@ from xlab.lax.control.custom_jvp_call import custom_jvp_call_p
 
 
 def custom_root(f: Callable, initial_guess: Any, solve: Callable, tangent_solve: Callable, has_aux: bool = False) -> Any:
-    """Finds `x` with `f(x) = 0` by a solver of one's own; derivatives come from `f` at the solution.
+    """Finds `x` with `f(x) = 0` by a given solver; derivatives come from `f` at the solution.
 
     Args:
         f: function of one pytree that returns the same structure; what it closes over can be differentiated.

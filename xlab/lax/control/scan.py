@@ -149,23 +149,19 @@ def _parts(values, num_consts, num_carry):
     return values[:num_consts], values[num_consts:num_consts + num_carry], values[num_consts + num_carry:]
 
 
-def _nonzero(ts):
-    return [type(t) is not ad.Zero for t in ts]
-
-
 def _scan_jvp(primals, tangents, *, jaxpr, num_consts, num_carry, **params):
     consts, init, xs = _parts(primals, num_consts, num_carry)
     c_t, i_t, x_t = _parts(tangents, num_consts, num_carry)
-    c_nz, nz, x_nz = _nonzero(c_t), _nonzero(i_t), _nonzero(x_t)
+    c_nz, nz, x_nz = ad.nonzero_mask(c_t), ad.nonzero_mask(i_t), ad.nonzero_mask(x_t)
     n_ys = len(jaxpr.out_avals) - num_carry
     def derived(nz):
         return ad.jvp_jaxpr(jaxpr, [*c_nz, *nz, *x_nz], [*nz, *[False] * n_ys])
     nz = settled(nz, lambda nz: derived(nz)[1])
     new, out_nz = derived(nz)
     ys_nz = out_nz[num_carry:]
-    c_dots = [t for t in c_t if type(t) is not ad.Zero]
+    c_dots = ad.drop_zeros(c_t)
     i_dots = [ad.instantiate_zeros(t) for t, n in zip(i_t, nz) if n]
-    x_dots = [t for t in x_t if type(t) is not ad.Zero]
+    x_dots = ad.drop_zeros(x_t)
     # From (primals, tangents) of everything to consts, carry and xs, each with its tangents.
     a, b, c = num_consts, num_carry, len(xs)
     base = a + b + c
@@ -225,7 +221,7 @@ def _scan_partial_eval(trace, args, *, jaxpr, num_consts, num_carry, **params):
     body = unknown.memo(("scan unknown", tuple(order)), lambda: reorder(unknown, order))
     operands = [*(residuals[i] for i in as_const), *(v for v, f in zip(consts, c_u) if f),
                 *(v for v, f in zip(init, u) if f), *(residuals[i] for i in as_x), *(v for v, f in zip(xs, x_u) if f)]
-    new = pe.DynamicJaxprTrace.process_primitive(trace, scan_p, operands, dict(
+    new = trace.record_unknown(scan_p, operands, dict(
         jaxpr=body, num_consts=len(as_const) + n_uc, num_carry=n_uu, **params))
     k, w = iter(known_outs), iter(new)
     return [next(w) if f else next(k) for f in (*u, *ys_u)]

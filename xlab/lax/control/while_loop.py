@@ -116,11 +116,11 @@ def _split(args, cond_nconsts, body_nconsts):
 def _while_jvp(primals, tangents, *, cond_nconsts, cond_jaxpr, body_nconsts, body_jaxpr):
     cc, bc, init = _split(primals, cond_nconsts, body_nconsts)
     _, bc_t, init_t = _split(tangents, cond_nconsts, body_nconsts)
-    bc_nz = [type(t) is not ad.Zero for t in bc_t]
-    nz = [type(t) is not ad.Zero for t in init_t]
+    bc_nz = ad.nonzero_mask(bc_t)
+    nz = ad.nonzero_mask(init_t)
     nz = settled(nz, lambda nz: ad.jvp_jaxpr(body_jaxpr, [*bc_nz, *nz], nz)[1])
     new_body, _ = ad.jvp_jaxpr(body_jaxpr, [*bc_nz, *nz], nz)
-    bc_dots = [t for t in bc_t if type(t) is not ad.Zero]
+    bc_dots = ad.drop_zeros(bc_t)
     init_dots = [ad.instantiate_zeros(t) for t, n in zip(init_t, nz) if n]
     # jvp_jaxpr takes (consts, carry, const tangents, carry tangents); the loop wants consts first.
     nb, nc = len(bc), len(init)
@@ -149,7 +149,7 @@ def split_while(trace, args, recorded, *, cond_nconsts, cond_jaxpr, body_nconsts
     cond_unknown = any(trace.is_unknown(x) for x in cc) or any(
         u and c for u, c in zip(used[cond_nconsts:], carry_u))
     if cond_unknown or (all(carry_u) and not any(is_ref(x) and not trace.is_unknown(x) for x in args)):
-        return pe.DynamicJaxprTrace.process_primitive(trace, while_p, recorded, params)
+        return trace.record_unknown(while_p, recorded, params)
     known_body, *_ = pe.split_jaxpr(body_jaxpr, [*bc_u, *carry_u], carry_u)
     n_known = sum(not u for u in carry_u)
     body = known_body.memo(("first", n_known), lambda: reorder(known_body, None, range(n_known)))
@@ -159,7 +159,7 @@ def split_while(trace, args, recorded, *, cond_nconsts, cond_jaxpr, body_nconsts
     known = trace.run_known(
         while_p.bind, *cc, *known_bc, *(x for x, u in zip(init, carry_u) if not u), cond_nconsts=cond_nconsts,
         cond_jaxpr=cond, body_nconsts=len(known_bc), body_jaxpr=body)
-    outs = pe.DynamicJaxprTrace.process_primitive(trace, while_p, recorded, params)
+    outs = trace.record_unknown(while_p, recorded, params)
     k = iter(known)
     return [o if u else next(k) for o, u in zip(outs, carry_u)]
 

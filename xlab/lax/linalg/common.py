@@ -1,4 +1,4 @@
-"""What the decompositions share: declaring a primitive on stacks of matrices, calling LAPACK, and products of matrices.
+"""Shared by decompositions: declaring a primitive on stacks of matrices, calling LAPACK, and products.
 
 Leading dimensions are batch dimensions, and every call takes them as they are: the loop over matrices is in native code.
 """

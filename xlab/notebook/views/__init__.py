@@ -10,7 +10,7 @@ forms of a program as columns for the page), `live.py` (live arrays), `memory.py
 mesh in its own coordinates), `page_codec.py` (how a page's data travels), `passes.py` (the passes of the compiler),
 `program.py` (the program view), `report.py` (the report of one cell), `resharding.py` (the comparison of two layouts
 of one array), `static_svg.py` (the first drawing of a view as an SVG file of its own), `stepper.py` (the stepper),
-`targets.py` (the targets), `timings.py` (the timings view), `whatif.py` (what if the arguments lay otherwise).
+`targets.py` (the targets), `timings.py` (the timings view), `whatif.py` (other placements of the arguments).
 
 >>> from xlab.observe.records import Report
 >>> view_for(Report("f")).name

@@ -1,4 +1,4 @@
-"""The buffers of a program drawn: where each lies and when, how much is alive at each step, and what the peak is made of."""
+"""Draws a program's buffers: offset and lifetime of each, live bytes per step, and the peak's contents."""
 
 from __future__ import annotations
 

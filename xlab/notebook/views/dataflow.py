@@ -74,7 +74,7 @@ def rounds_of(t: Transfer) -> tuple[list[list[list[int]]], str]:
 
 
 def weight(t: Transfer) -> float:
-    """What a collective costs in order of size: predicted time if known, else bytes, both times how often it runs."""
+    """A sort key by cost: the predicted time if known, else bytes, times how often the collective runs."""
     times = t.times if t.times is not None else 1
     return (
         t.predicted_us if t.predicted_us is not None else max(t.bytes_in, t.bytes_out) / 1e6
@@ -256,7 +256,7 @@ def boxes_of(centers: Mapping[int, tuple[float, float]]) -> list[Box]:
 
 def label_place(s: tuple[float, float], c: tuple[float, float], e: tuple[float, float], n: tuple[float, float], text: str,
                 taken: list[Box]) -> tuple[float, float] | None:
-    """Where a curve's label stands free: along it, on its outer side or the other; None where there is no room. Takes the room it finds.
+    """A free place for a curve's label, beside the curve; None if there is none. Marks the place as taken.
 
     >>> taken = []
     >>> [label_place((0, 0), (0, 40), (0, 80), (-1, 0), "8 B", taken) for _ in range(2)]
@@ -351,7 +351,7 @@ def mesh_of(transfers: tuple[Transfer, ...], mesh: MeshInfo | None) -> MeshInfo 
 
 def transfers_data(transfers: tuple[Transfer, ...], mesh: MeshInfo | None,
                    arguments: Mapping[int, Sequence[Layout]] | None = None) -> list[dict[str, Any]]:
-    """What the page needs to price and play each collective; `arguments` are those of each program, for suggestions to try."""
+    """The page's data to predict and animate each collective; `arguments` of each program, for suggestions."""
     names = mesh.axis_names if mesh else ()
     out = []
     for t in transfers:
@@ -394,7 +394,7 @@ def prices(t: Transfer, n: int, sizes: Sequence[int], groups: Sequence[Sequence[
 
 
 def kinds(transfers: Sequence[Transfer]) -> dict[str, Any]:
-    """What the page has to know of each kind of collective: what happens in which order, and its formulas by algorithm."""
+    """The page's data for each kind of collective: its phases in order, and its formulas by algorithm."""
     found = {}
     for kind in dict.fromkeys(t.kind for t in transfers if t.kind in communication.collectives):
         made = communication.collectives[kind]

@@ -32,7 +32,7 @@ _ESCAPE_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;"})
 
 
 def clean(text: str, longest: int = LONGEST) -> str:
-    """Make text safe to look at: controls and bidirectional marks become visible, long text is cut and says so.
+    """Make text safe to display: control and bidirectional characters become visible, long text is cut with a note.
 
     >>> clean("a\\u202eb"), clean("x" * 12, 4)
     ('a⟨U+202E⟩b', 'xxxx … 8 more characters')

@@ -254,7 +254,7 @@ def mesh_data(mesh: MeshInfo) -> dict[str, Any]:
 
 
 def follows(x: Layout) -> bool:
-    """Whether the blocks are those that the spec gives: the page can work them out."""
+    """Whether the blocks follow from the spec, so that the page can compute them."""
     known = set(x.mesh.axis_names) if x.mesh else set()
     spec = x.type.spec
     if spec is None or len(spec) != len(x.type.shape) or not all(a.split(":")[0] in known for axes in spec for a in axes):

@@ -79,5 +79,5 @@ def _folds(lines: list[str]) -> list[list[int]]:
 
 
 def _starts_closed(line: str) -> bool:
-    """Computations the entry calls and private functions are there to be opened, not to be read first."""
+    """Whether lines start folded: computations that the entry calls, and private functions."""
     return bool(_BLOCK.match(line) and not line.startswith("ENTRY ")) or "func.func private" in line

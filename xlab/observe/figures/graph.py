@@ -18,7 +18,7 @@ from xlab.observe.records import Equation, Program, Variable
 
 @dataclass
 class Box:
-    """A box to draw: what it says, what it uses and makes (variable names), and the graph inside, if it is open."""
+    """A box to draw: its text, the variables it uses and defines, and the graph inside, if it is open."""
 
     kind: str
     label: str

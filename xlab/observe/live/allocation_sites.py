@@ -2,7 +2,7 @@
 
 There are two ways. `note_cell` looks once after a cell for new arrays, and adds no cost to calls of compiled programs. With
 `track_arrays()` the native path calls back after every call, and Python code that makes arrays reports them; then each array
-has the line that made it. Arrays are held weakly either way.
+has the line that made it. Arrays are weakly referenced either way.
 """
 
 from __future__ import annotations

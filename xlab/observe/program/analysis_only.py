@@ -6,10 +6,9 @@ import contextlib
 from collections.abc import Iterator
 
 from xlab.backend.native_warnings import suppress_warnings
-from xlab.compile.history.ledger import is_unlisted as is_looking
-from xlab.compile.history.ledger import unlisted
+from xlab.compile.history.unlisted import unlisted
 
-__all__ = ["is_looking", "analysis_only", "suppress_warnings"]
+__all__ = ["analysis_only", "suppress_warnings"]
 
 
 @contextlib.contextmanager

@@ -323,7 +323,7 @@ _SUM = "sum of cotangents"
 
 
 def _rule(eqn: JaxprEqn, place: Derived, origin: JaxprEqn, words: list[str], inside: bool) -> str:
-    """The rules that made an equation, or what it is where none did."""
+    """The rules that made an equation; for equations without a rule, their origin as text."""
     chain = list(place.rules)
     name, of = eqn.primitive.name, origin.primitive.name
     if of.startswith("custom_") and name != of and not inside and not (chain and chain[0].startswith(("jvp", "batch"))):

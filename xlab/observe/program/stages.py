@@ -160,8 +160,7 @@ class ProgramStages:
     @property
     def parameter_names(self) -> list[str]:
         """The names of the lowered program's parameters."""
-        names = self.closed.jaxpr.debug_info.arg_names
-        return [*self.before_arguments, *(names[i] if i < len(names) else f"argument {i}" for i in self.lowered.kept)]
+        return [*self.before_arguments, *map(self.closed.jaxpr.debug_info.arg_name, self.lowered.kept)]
 
     @property
     def mesh(self) -> Any:

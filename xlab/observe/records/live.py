@@ -41,7 +41,7 @@ class Live(Record):
 
 
 def place(source: Source | None) -> str:
-    """A place of creation in words."""
+    """The place where an array was made, as text."""
     if source is None:
         return "unknown"
     file = source.file.rsplit("/", 1)[-1]

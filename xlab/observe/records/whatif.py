@@ -56,7 +56,7 @@ class WhatIf(Record):
 
     @property
     def changed(self) -> tuple[tuple[str, str, str], ...]:
-        """Arguments that lie otherwise: name, type before, type after."""
+        """Arguments placed differently: name, type before, type after."""
         after = dict(self.after.arguments)
         return tuple((name, was, after[name]) for name, was in self.before.arguments if name in after and after[name] != was)
 
@@ -115,7 +115,7 @@ def collective_line(t: Transfer, caution: str = CAUTION) -> str:
 
 
 def change_line(x: WhatIf) -> str:
-    """What is different, in words."""
+    """The changed placements, as text."""
     parts = [f"`{name}` as {now} instead of {was}" for name, was, now in x.changed[:4]]
     if len(x.changed) > 4:
         parts.append(f"{plural(len(x.changed) - 4, 'more argument')}")
@@ -140,7 +140,7 @@ def _placement(p: Placement, o: Any) -> str:
 
 
 def left_line(x: Ranking) -> str:
-    """What was not tried, in words."""
+    """The combinations that were not tried, as text."""
     parts = []
     if x.left:
         parts.append(f"{plural(x.left, 'combination')} not tried: vary fewer arguments, or raise limit= or seconds=")

@@ -22,7 +22,7 @@ MOST_EQUATIONS = 400
 
 
 def followed(stages: ProgramStages, found: Sequence[Transfer], tries: dict[int, tuple[Try, ...]], link: Any, most: int) -> list[Transfer]:
-    """The collectives, with the advice that takes each away: the first of its tries after which it is gone, nothing new sends as much,
+    """The collectives, each with the first advice that removes it: after it the collective is gone, nothing new sends as much,
     less is sent in all, and no device computes more.
 
     Args:

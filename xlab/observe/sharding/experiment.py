@@ -83,9 +83,9 @@ class Experiment:
         if low.mesh is None or not hasattr(low.mesh, "devices"):
             raise ValueError(f"{self.stages.name} lies on no mesh: give an argument a NamedSharding, or set a mesh with xlab.set_mesh(mesh)")
         self.mesh: Mesh = low.mesh
-        avals, names = self.stages.closed.in_avals, self.stages.closed.jaxpr.debug_info.arg_names
+        avals = self.stages.closed.in_avals
         self.arguments = [i for i in low.kept if isinstance(avals[i], ShapedArray)]
-        self.names = [names[i] if i < len(names) else f"argument {i}" for i in self.arguments]
+        self.names = list(map(self.stages.closed.jaxpr.debug_info.arg_name, self.arguments))
         self.shapes = [tuple(avals[i].shape) for i in self.arguments]
         self._now: Placement | None = None
 
@@ -146,7 +146,7 @@ class Experiment:
         outs = [None if n in free else _moved(s, self.mesh, mesh, getattr(a, "ndim", 0))
                 for n, (s, a) in enumerate(zip(low.out_shardings, closed.out_avals))]
         return lower(closed, low.name, Request(shardings, out_shardings=outs, donated=low.donated,
-                                               arg_names=closed.jaxpr.debug_info.arg_names, compiler_options=low.compiler_options))
+                                               compiler_options=low.compiler_options))
 
     def _spec(self, number: int, spec: Spec, mesh: Mesh) -> PartitionSpec:
         name, shape = self.names[number], self.shapes[number]

@@ -360,10 +360,7 @@ def _try(specs: dict[int, tuple]) -> Try:
 
 def advice(stages: Any, given: Try) -> str:
     """The advice, as text: how to get the placement that was tried."""
-    names = stages.closed.jaxpr.debug_info.arg_names
-
-    def named(n: int) -> str:
-        return names[n] if n < len(names) else f"argument {n}"
+    named = stages.closed.jaxpr.debug_info.arg_name
     parts = [f"give {' and '.join(f'`{named(n)}` the sharding {spec_text(spec)}' for n, spec in given.specs)} where "
              f"{'it is' if len(given.specs) == 1 else 'they are'} made"] if given.specs else []
     if given.free:

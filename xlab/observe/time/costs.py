@@ -1,4 +1,4 @@
-"""What the parts of a fused instruction cost beside one another: the work of each, counted from its shapes."""
+"""Shares of the parts of a fused instruction in its cost, estimated from their shapes."""
 
 from __future__ import annotations
 

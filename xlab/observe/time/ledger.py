@@ -104,7 +104,7 @@ _OBJECTS = ("function object", "jit")
 
 
 def _ordinal(known: dict[str, str], value: str) -> str:
-    """Objects are told apart by the order in which they came."""
+    """Numbers objects in the order in which they appeared."""
     return known.setdefault(value, f"no. {len(known) + 1}") if value else ""
 
 

@@ -164,7 +164,7 @@ def _uncallable(fun):
 
 
 def wait(result: Any) -> Any:
-    """Waits until every array in a result is there; returns it."""
+    """Waits until every array in a result is computed; returns it."""
     leaves = [x.base if isinstance(x, KeyArray) else x for x in _tree.leaves(result)]
     _arrays.block_until_ready([x for x in leaves if is_native_array(x)])
     return result

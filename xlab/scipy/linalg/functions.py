@@ -1,4 +1,4 @@
-"""Functions of matrices: exponential, square root, and those of one's own."""
+"""Functions of matrices: exponential, square root, and user-defined ones."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def square(name: str, a):
 
 
 def column(x, vectors: bool):
-    """Solutions as they were asked for."""
+    """Solutions, without the column dimension if the right-hand sides were vectors."""
     return lax.squeeze(x, (aval_of(x).ndim - 1,)) if vectors else x
 
 
