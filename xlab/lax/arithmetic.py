@@ -59,22 +59,24 @@ def add(x: ArrayLike, y: ArrayLike) -> Array:
     return add_p.bind(x, y)
 
 
-def _add_jvp(primals, tangents):
-    x, y = primals
-    tx, ty = tangents
-    out = add_p.bind(x, y)
-    if type(tx) is Zero and type(ty) is Zero:
-        return out, Zero.of(out)
-    if type(tx) is Zero:
-        return out, _spread_tangent(ty, out)
-    if type(ty) is Zero:
-        return out, _spread_tangent(tx, out)
-    return out, add_p.bind(tx, ty)
+def _sum_jvp(prim, of_second):
+    """The rule of a sum or a difference; `of_second(t)` is the tangent where only the second operand has one."""
+    def rule(primals, tangents):
+        tx, ty = tangents
+        out = prim.bind(*primals)
+        if type(tx) is Zero and type(ty) is Zero:
+            return out, Zero.of(out)
+        if type(tx) is Zero:
+            return out, _spread_tangent(of_second(ty), out)
+        if type(ty) is Zero:
+            return out, _spread_tangent(tx, out)
+        return out, prim.bind(tx, ty)
+    return rule
 
 
 add_p = elementwise("add", _e.numeric, operands=2)
 add_p.linear_in_unreduced = True
-ad.primitive_jvps[add_p] = _add_jvp
+ad.primitive_jvps[add_p] = _sum_jvp(add_p, lambda t: t)
 ad.primitive_transposes[add_p] = lambda ct, x, y: [
     _summed(ct, v) if is_undefined_primal(v) else None for v in (x, y)]
 mlir.register_text_lowering(add_p, mlir.binary("stablehlo.add"))
@@ -93,22 +95,9 @@ def sub(x: ArrayLike, y: ArrayLike) -> Array:
     return sub_p.bind(x, y)
 
 
-def _sub_jvp(primals, tangents):
-    x, y = primals
-    tx, ty = tangents
-    out = sub_p.bind(x, y)
-    if type(tx) is Zero and type(ty) is Zero:
-        return out, Zero.of(out)
-    if type(tx) is Zero:
-        return out, _spread_tangent(neg(ty), out)
-    if type(ty) is Zero:
-        return out, _spread_tangent(tx, out)
-    return out, sub_p.bind(tx, ty)
-
-
 sub_p = elementwise("sub", _e.numeric, operands=2)
 sub_p.linear_in_unreduced = True
-ad.primitive_jvps[sub_p] = _sub_jvp
+ad.primitive_jvps[sub_p] = _sum_jvp(sub_p, lambda t: neg(t))
 ad.primitive_transposes[sub_p] = lambda ct, x, y: [
     _summed(ct, x) if is_undefined_primal(x) else None,
     _summed(neg(ct), y) if is_undefined_primal(y) else None]

@@ -22,7 +22,6 @@ from xlab.lax.convert import convert
 from xlab.lax.reductions import highest, lowest
 from xlab.lax.shape import broadcast_in_dim
 
-_SCALARS = {bool: (bool, False), int: (int, True), float: (float, True), complex: (complex, True)}
 _KINDS: dict[type, str] = {bool: "python", int: "python", float: "python", complex: "python", np.ndarray: "host",
                            ArrayImpl: "array", KeyArray: "array"}
 
