@@ -25,6 +25,13 @@ def test_cold_and_warm_calls_are_seen():
     assert observe.timings(session) == ()       # it was compiled before: nothing cold, nothing measured
 
 
+def test_what_is_compiled_and_not_run_is_recorded():
+    with observe.record() as session:
+        xlab.jit(lambda x: lax.mul(lax.sin(x), x), name="ahead").lower(X).compile()
+    assert [s.name for s in session.subjects] == ["ahead"]
+    assert [p.name for p in observe.report(session).programs] == ["ahead"]
+
+
 def test_nested_recorders_see_what_is_inside_them():
     with observe.record() as outer:
         xlab.jit(lambda x: lax.sin(x), name="one")(X)
